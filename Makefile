@@ -1,0 +1,33 @@
+# Two commands are enough: `make demo` and `make test`. Both make their own .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: setup demo test lint bench clean
+
+setup: $(READY)
+
+# --group needs pip 25.1; a fresh venv carries whatever pip its Python shipped.
+$(READY): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable ".[all]" --group test --group lint
+	touch $@
+
+demo: $(READY)
+	$(BIN)/groupshift demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m pip install --quiet --group bench
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
