@@ -1,0 +1,142 @@
+"""CORAL: the source takes the covariance of the target."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import inv, sqrtm
+
+from groupshift.alignment import coral, recolor, whiten
+
+# Square roots by two different algorithms on well-conditioned matrices of a few rows.
+CLOSE = {"rtol": 1e-9, "atol": 1e-9}
+
+
+def features(seed, n, d, *, scale=1.0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) * scale + rng.normal(size=d)
+
+
+def covariance(rows, weight=None):
+    return np.atleast_2d(np.cov(rows, rowvar=False, aweights=weight))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 12), st.integers(2, 12), st.integers(1, 6), st.floats(0.1, 5))
+def test_coral_is_the_product_of_two_matrix_roots(seed, n_source, n_target, d, regularization):
+    source, target = features(seed, n_source, d), features(seed + 1, n_target, d)
+    ridge = regularization * np.eye(d)
+    matrix = inv(sqrtm(covariance(source) + ridge)) @ sqrtm(covariance(target) + ridge)
+    aligned = coral(source, target, regularization=regularization)
+    np.testing.assert_allclose(aligned, source @ np.real(matrix), **CLOSE)
+
+
+def test_covariances_are_weighted():
+    source, target = features(0, 40, 3), features(1, 50, 3)
+    rng = np.random.default_rng(0)
+    u, v = rng.exponential(size=40), rng.exponential(size=50)
+    ridge = np.eye(3)
+    matrix = inv(sqrtm(covariance(source, u) + ridge)) @ sqrtm(covariance(target, v) + ridge)
+    np.testing.assert_allclose(
+        coral(source, target, source_weight=u, target_weight=v), source @ matrix, **CLOSE
+    )
+
+
+def test_only_ratios_of_weights_matter_and_rows_of_weight_zero_are_absent():
+    source, target = features(0, 30, 3), features(1, 30, 3)
+    weight = np.random.default_rng(1).exponential(size=30)
+    weight[20:] = 0
+    aligned = coral(source, target, target_weight=weight)
+    np.testing.assert_allclose(coral(source, target, target_weight=1e6 * weight), aligned, **CLOSE)
+    np.testing.assert_allclose(coral(source, target[:20], target_weight=weight[:20]), aligned, **CLOSE)
+
+
+@pytest.mark.parametrize("regularization", [0.0, 1.0])
+@pytest.mark.parametrize(("n", "d"), [(50, 4), (4, 9)])
+def test_equal_covariances_leave_the_source_alone(regularization, n, d):
+    source = features(2, n, d)
+    moved = source + np.arange(d)  # another mean, the same covariance
+    aligned = coral(source, moved, regularization=regularization)
+    if regularization == 0 and n < d:
+        # Directions without variance are dropped: what is left is the same up to a constant row.
+        source, aligned = source - source.mean(axis=0), aligned - aligned.mean(axis=0)
+    np.testing.assert_allclose(aligned, source, **CLOSE)
+
+
+def test_without_regularization_the_output_has_the_covariance_of_the_target():
+    source, target = features(3, 60, 5, scale=10), features(4, 70, 5)
+    np.testing.assert_allclose(
+        covariance(coral(source, target, regularization=0)), covariance(target), **CLOSE
+    )
+
+
+def test_there_and_back_is_identity():
+    source, target = features(5, 40, 4), features(6, 40, 4)
+    there = coral(source, target, regularization=0)
+    np.testing.assert_allclose(coral(there, source, regularization=0), source, **CLOSE)
+
+
+def test_order_of_rows_and_of_features_does_not_matter():
+    source, target = features(7, 20, 5), features(8, 30, 5)
+    rows, columns = np.random.default_rng(0).permutation(20), np.random.default_rng(1).permutation(5)
+    aligned = coral(source[rows][:, columns], target[::-1][:, columns])
+    np.testing.assert_allclose(aligned, coral(source, target)[rows][:, columns], **CLOSE)
+
+
+def test_whitening_can_be_shared_by_many_targets():
+    source = features(9, 40, 4)
+    white = whiten(source, regularization=2.0)
+    for seed in range(3):
+        target = features(10 + seed, 6, 4)
+        expected = coral(source, target, regularization=2.0)
+        np.testing.assert_array_equal(recolor(white, target, regularization=2.0), expected)
+
+
+def test_whitened_features_are_uncorrelated_with_unit_variance():
+    white = whiten(features(11, 200, 4), regularization=0)
+    np.testing.assert_allclose(covariance(white), np.eye(4), **CLOSE)
+
+
+def test_a_feature_constant_in_both_samples_is_unchanged():
+    source, target = features(12, 30, 3), features(13, 30, 3)
+    source[:, 1] = target[:, 1] = 7.0
+    np.testing.assert_allclose(coral(source, target)[:, 1], 7.0, **CLOSE)
+
+
+@pytest.mark.parametrize("regularization", [0.0, 1.0])
+@pytest.mark.parametrize("case", ["constant", "wide", "one row", "copies", "large", "all constant"])
+def test_degenerate_samples_give_finite_features(case, regularization):
+    source, target = features(14, 30, 4), features(15, 30, 4)
+    if case == "constant":
+        source[:, 0], target[:, 1] = 3.0, -2.0
+    elif case == "wide":
+        source, target = features(14, 5, 40), features(15, 3, 40)
+    elif case == "one row":
+        target = target[:1]
+    elif case == "copies":
+        source[:, 1] = source[:, 2] = source[:, 0]
+    elif case == "large":
+        source, target = source * 1e100, target * 1e-100
+    else:
+        source, target = np.full_like(source, 2.0), np.full_like(target, 3.0)
+    aligned = coral(source, target, regularization=regularization)
+    assert aligned.shape == source.shape
+    assert np.isfinite(aligned).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (([1.0, 2.0], [[1.0]]), {}, r"features has shape \(2,\)"),
+        (([[1.0]], np.zeros((0, 1))), {}, r"target has shape \(0, 1\)"),
+        (([[np.nan]], [[1.0]]), {}, "1 NaN or infinite"),
+        (([[1.0]], [[np.inf]]), {}, "Impute"),
+        (([[1.0, 2.0]], [[1.0]]), {}, "source has 2 features and target has 1"),
+        (([[1.0]], [[1.0]]), {"regularization": -1}, "regularization is -1"),
+        (([[1.0]], [[1.0]]), {"source_weight": [1, 1]}, r"weight has shape \(2,\); \(1,\)"),
+        (([[1.0]], [[1.0]]), {"target_weight": [0]}, "all zero"),
+    ],
+)
+def test_bad_input_is_explained(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        coral(*arguments, **options)
