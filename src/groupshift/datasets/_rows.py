@@ -1,0 +1,74 @@
+"""Rows of anything tabular: an array, a frame of any library narwhals knows, or a dict of columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+
+def n_rows(X: Any) -> int:
+    """Count the rows.
+
+    >>> n_rows({"age": np.array([31, 64]), "urban": np.array([1, 0])})
+    2
+    """
+    if isinstance(X, dict):
+        return len(next(iter(X.values())))
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def take_rows(X: Any, rows: np.ndarray) -> Any:
+    """Select rows by position or by mask; the container stays what it was.
+
+    >>> take_rows({"age": np.array([31, 64, 18])}, np.array([2, 0]))
+    {'age': array([18, 31])}
+    """
+    if isinstance(X, dict):
+        return {name: np.asarray(column)[rows] for name, column in X.items()}
+    if is_frame(X):
+        positions = np.flatnonzero(rows) if rows.dtype == bool else rows
+        return nw.from_native(X, eager_only=True)[positions.tolist()].to_native()
+    return X[rows]
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a frame of a library that narwhals knows."""
+    return isinstance(nw.from_native(X, pass_through=True, eager_only=True), nw.DataFrame)
+
+
+def named_columns(X: Any) -> dict[str, np.ndarray]:
+    """Columns by name, as arrays; the columns of an array are called x0, x1, ...
+
+    >>> named_columns(np.array([[1.0, 2.0]]))
+    {'x0': array([1.]), 'x1': array([2.])}
+    """
+    if isinstance(X, dict):
+        return {name: np.asarray(column) for name, column in X.items()}
+    if is_frame(X):
+        frame = nw.from_native(X, eager_only=True)
+        return {name: frame[name].to_numpy() for name in frame.columns}
+    X = np.asarray(X)
+    return {f"x{j}": X[:, j] for j in range(X.shape[1])}
+
+
+def frame_of(columns: dict[str, np.ndarray], *, backend: str | None) -> Any:
+    """Put columns into a frame of `backend` ("pandas", "polars", "pyarrow"), or leave them a dict (None)."""
+    if backend is None:
+        return columns
+    try:
+        native = {name: _with_nulls(column) for name, column in columns.items()}
+        return nw.from_dict(native, backend=backend).to_native()  # type: ignore[arg-type]
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"A {backend} frame was asked for, and {backend} is not installed. "
+            f"Install it (pip install {backend}), or pass backend=None for a dict of arrays."
+        ) from error
+
+
+def _with_nulls(column: np.ndarray) -> Any:
+    """The column with None for what is missing: polars and pyarrow tell NaN from null."""
+    if column.dtype.kind == "f" and np.isnan(column).any():
+        return [None if value != value else value for value in column.tolist()]
+    return column.tolist() if column.dtype.kind in "OU" else column
