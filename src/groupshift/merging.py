@@ -1,0 +1,69 @@
+"""Partitions from merging: small cells of feature space whose groups are composed alike become one cluster.
+
+Under the assumption, x is independent of the group given the class inside a cluster. So two parts of one cluster have
+positives from the same mix of groups, and negatives too; parts of different clusters do not.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+
+def merge_levels(
+    cell: NDArray[np.int64],
+    group: NDArray[np.int64],
+    y: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    *,
+    levels: tuple[int, ...],
+) -> dict[int, NDArray[np.int64]]:
+    """Merge cells greedily, the most alike first, and return the cluster of each cell at the wanted levels.
+
+    The merge score is a Bayes factor: one Dirichlet-multinomial composition over groups for both cells against one
+    for each, the two classes taken separately.
+
+    Parameters
+    ----------
+    cell, group, y : arrays of labelled rows
+        Cell of feature space, group and class (0 or 1).
+    levels : tuple of int
+        Numbers of clusters to return.
+    """
+    n_cells, n_groups = int(cell.max()) + 1, int(group.max()) + 1
+    index = (y * n_cells + cell) * n_groups + group
+    counts = np.bincount(index, weights=weight, minlength=2 * n_cells * n_groups).reshape(2, n_cells, n_groups)
+    # The prior's mean is each class's own mix of groups, worth one row a group in all.
+    base = counts.sum(1) + 0.5
+    base = n_groups * base / base.sum(1, keepdims=True)
+    evidence = sum(_evidence(counts[c], base[c]) for c in (0, 1))
+    factor = np.full((n_cells, n_cells), -np.inf)
+    for a in range(n_cells - 1):
+        factor[a, a + 1 :] = _factors(counts, base, evidence, a, np.arange(a + 1, n_cells))
+    cluster = np.arange(n_cells)
+    alive = n_cells
+    found = {}
+    while alive > 1:
+        if alive in levels:
+            found[alive] = np.unique(cluster, return_inverse=True)[1]
+        a, b = np.unravel_index(np.argmax(factor), factor.shape)
+        counts[:, a] += counts[:, b]
+        cluster[cluster == b] = a
+        evidence[a] = sum(_evidence(counts[c, a : a + 1], base[c])[0] for c in (0, 1))
+        factor[b, :] = factor[:, b] = -np.inf
+        others = np.array([c for c in np.unique(cluster) if c != a])
+        if len(others):
+            value = _factors(counts, base, evidence, a, others)
+            factor[np.minimum(a, others), np.maximum(a, others)] = value
+        alive -= 1
+    return found
+
+
+def _evidence(counts: NDArray, base: NDArray) -> NDArray:
+    """Log-probability of each row of counts under a Dirichlet-multinomial, without the multinomial coefficient."""
+    total = base.sum()
+    return gammaln(total) - gammaln(total + counts.sum(-1)) + (gammaln(base + counts) - gammaln(base)).sum(-1)
+
+
+def _factors(counts, base, evidence, a, others):
+    merged = sum(_evidence(counts[c, a] + counts[c, others], base[c]) for c in (0, 1))
+    return merged - evidence[a] - evidence[others]

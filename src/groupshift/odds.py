@@ -1,0 +1,70 @@
+"""Probabilities moved between class priors, in log-odds (Theorem 2 of the paper)."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
+
+# Log-odds beyond this are certainty to double precision: expit(36.7) rounds to 1.
+MAX_LOG_ODDS = 36.0
+
+
+def log_odds_ratio(p: ArrayLike, q: ArrayLike) -> NDArray[np.float64]:
+    r"""Logarithm of the odds ratio OR(p, q), with OR(0, 0) = OR(1, 1) = 1 as in the paper.
+
+    >>> float(log_odds_ratio(0.8, 0.5).round(3))
+    1.386
+    >>> float(log_odds_ratio(0.0, 0.0))
+    0.0
+    """
+    p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(q, float))
+    # Where both are 0 (or both 1) the difference of logits is inf - inf: the paper sets the ratio to 1.
+    difference = np.zeros(p.shape)
+    np.subtract(logit(p), logit(q), out=difference, where=~((p == q) & ((p == 0) | (p == 1))))
+    return difference[()]
+
+
+def odds_ratio(p: ArrayLike, q: ArrayLike) -> NDArray[np.float64]:
+    r"""Odds ratio OR(p, q) = [p / (1 - p)] / [q / (1 - q)].
+
+    >>> float(odds_ratio(0.8, 0.5).round(3))
+    4.0
+    """
+    with np.errstate(over="ignore"):
+        return np.exp(log_odds_ratio(p, q))
+
+
+def shift_posterior(posterior: ArrayLike, *, source_prior: ArrayLike, target_prior: ArrayLike):
+    r"""Restate a posterior learned under one class prior for another (Theorem 2).
+
+    ``logit ρ̄ = logit ρ̃ + logit α − logit α̃``. A posterior of exactly 0 or 1 stays as it is: no prior can move
+    what the features already settled.
+
+    Parameters
+    ----------
+    posterior : array-like
+        ρ̃, the probability of the positive class where the share of positives is `source_prior`.
+    source_prior, target_prior : array-like, broadcast against `posterior`
+        α̃ and α, the shares of positives that `posterior` was learned under and is wanted for.
+
+    Examples
+    --------
+    >>> float(shift_posterior(0.5, source_prior=0.5, target_prior=0.8).round(3))
+    0.8
+    >>> shift_posterior([0.0, 0.2, 1.0], source_prior=0.2, target_prior=0.2).round(3).tolist()
+    [0.0, 0.2, 1.0]
+    """
+    posterior = np.asarray(posterior, float)
+    shift = log_odds_ratio(target_prior, source_prior)
+    settled = (posterior == 0) | (posterior == 1)
+    with np.errstate(invalid="ignore"):
+        moved = expit(logit(posterior) + shift)
+    return np.where(settled, posterior, moved)[()]
+
+
+def finite_logit(probability: ArrayLike) -> NDArray[np.float64]:
+    """Log-odds kept within ±`MAX_LOG_ODDS`: a forest that answers exactly 0 or 1 is not that sure.
+
+    >>> finite_logit([0.0, 0.5, 1.0]).tolist()
+    [-36.0, 0.0, 36.0]
+    """
+    return np.clip(logit(np.asarray(probability, float)), -MAX_LOG_ODDS, MAX_LOG_ODDS)

@@ -1,0 +1,97 @@
+"""Rows of a table on their way through the method, and the population: unlabelled rows, wherever they live."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupshift.tables import take_rows
+
+Summed = TypeVar("Summed")
+
+# Large enough that the work per chunk dwarfs its overhead, small enough that intermediate arrays stay in tens of MB.
+CHUNK_ROWS = 262_144
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Features as the classifier takes them, the same as a matrix of floats, and what belongs to each row.
+
+    `key` identifies the example that a row is a copy of, as a 64-bit hash: folds and samples are drawn from it, so that
+    they do not depend on how rows are cut into chunks.
+    """
+
+    features: Any
+    matrix: NDArray
+    group: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    key: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def take(self, rows) -> "Rows":
+        matrix = take_rows(self.matrix, rows)
+        features = matrix if self.features is self.matrix else take_rows(self.features, rows)
+        return Rows(features, matrix, self.group[rows], self.weight[rows], self.key[rows])
+
+    def chunks(self, size: int = CHUNK_ROWS) -> Iterator["Rows"]:
+        if len(self) <= size:
+            yield self
+            return
+        for start in range(0, len(self), size):
+            yield self.take(slice(start, start + size)) if self.features is self.matrix else self.take(
+                np.arange(start, min(start + size, len(self)))
+            )
+
+
+class Population(Protocol):
+    """Unlabelled rows that can be sampled and summed over, in memory, in a file or on a cluster."""
+
+    def sample(self, n_rows: int, random_state: int) -> Rows:
+        """About `n_rows` rows, those whose key hashes low: the same rows however they are stored."""
+
+    def sum(self, function: Callable[[Rows], Summed]) -> Summed:
+        """The sum of `function` over chunks of rows."""
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """A population held in memory."""
+
+    rows: Rows
+
+    def sample(self, n_rows: int, random_state: int) -> Rows:
+        if n_rows >= len(self.rows):
+            return self.rows
+        return self.rows.take(sampled(self.rows.key, n_rows / len(self.rows), random_state))
+
+    def sum(self, function: Callable[[Rows], Summed]) -> Summed:
+        return reduce(lambda a, b: a + b, map(function, self.rows.chunks()))  # type: ignore[operator]
+
+
+def hash_keys(keys: NDArray, seed: int) -> NDArray[np.uint64]:
+    """Well-mixed 64-bit numbers from 64-bit keys (the finaliser of SplitMix64)."""
+    with np.errstate(over="ignore"):
+        x = keys.astype(np.uint64) + np.uint64((0x9E3779B97F4A7C15 * (seed + 1)) % 2**64)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def uniform_keys(keys: NDArray, seed: int) -> NDArray[np.float64]:
+    """A number in [0, 1) for each key: equal keys, equal numbers."""
+    return (hash_keys(keys, seed) >> np.uint64(11)) * 2.0**-53
+
+
+def sampled(keys: NDArray, fraction: float, seed: int) -> NDArray[np.bool_]:
+    """Which rows belong to the sample of the given fraction."""
+    return uniform_keys(keys, seed) < fraction
+
+
+def fold_of(keys: NDArray, n_folds: int, seed: int) -> NDArray[np.int64]:
+    """The fold of each row, by its key alone."""
+    return np.minimum((uniform_keys(keys, seed) * n_folds).astype(np.int64), n_folds - 1)

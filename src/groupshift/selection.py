@@ -1,0 +1,119 @@
+"""The judge: hide the labels of labelled groups, predict them from features alone, and see which partition does it best."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, stdtrit
+
+from groupshift.calibration import crossfit_platt
+from groupshift.label_shift import BIN_WIDTH, collect_points
+from groupshift.shrinkage import PooledShifts, pool_shifts
+from groupshift.trust import Trust, learn_trust, residual_variance
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LabeledRows:
+    """What the judge sees of the labelled rows: cross-fitted scores, never a fitted one."""
+
+    score: FloatArray
+    y: IntArray
+    weight: FloatArray
+    group: IntArray
+    fold: IntArray
+
+    @property
+    def n_groups(self) -> int:
+        return int(self.group.max()) + 1
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How one candidate did on the hidden labels.
+
+    Attributes
+    ----------
+    log_odds : array
+        Cross-fitted, calibrated log-odds of the labelled rows before any shift.
+    shift : array
+        Shift of each labelled row, estimated as if its group had no labels; before trust.
+    loss : array
+        Log loss of each labelled row after the trusted shift.
+    """
+
+    cluster: IntArray
+    n_clusters: int
+    log_odds: FloatArray
+    shift: FloatArray
+    loss: FloatArray
+    trust: Trust
+
+
+def labeled_prior(y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int) -> FloatArray:
+    """α̃_k: the share of positives among the labelled rows of each cluster, kept away from 0 and 1 by half a row a class.
+
+    >>> labeled_prior(np.array([1, 1, 0]), np.ones(3), np.array([0, 0, 1]), 2).round(3).tolist()
+    [0.833, 0.25]
+    """
+    rows = np.bincount(cluster, minlength=n_clusters)
+    total = np.bincount(cluster, weights=weight, minlength=n_clusters)
+    positive = np.bincount(cluster, weights=weight * y, minlength=n_clusters)
+    mean = np.divide(positive, total, out=np.full(n_clusters, np.average(y, weights=weight)), where=total > 0)
+    return (mean * rows + 0.5) / (rows + 1)
+
+
+def log_loss_rows(log_odds: FloatArray, y: IntArray) -> FloatArray:
+    """Log loss of each row."""
+    return np.logaddexp(0, np.where(y == 1, -log_odds, log_odds))
+
+
+def try_partition(rows: LabeledRows, cluster: IntArray, n_clusters: int, *, shifted: bool = True) -> Trial:
+    """Hide the labels of each group in turn, estimate its shifts from its scores, and predict it.
+
+    With ``shifted=False`` no shift is made: this is Global (one cluster) or Cluster Global.
+    """
+    log_odds = crossfit_platt(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold)
+    if not shifted:
+        nothing = Trust(0.0, 0.0, 0.0, np.zeros(rows.n_groups))
+        return Trial(cluster, n_clusters, log_odds, np.zeros(len(log_odds)), log_loss_rows(log_odds, rows.y), nothing)
+    pooled = shifts_of_labeled(rows, log_odds, cluster, n_clusters)
+    shift = pooled.shift[rows.group, cluster]
+    trust = learn_trust(log_odds, shift, rows.y, rows.weight, rows.group, rows.n_groups)
+    loss = log_loss_rows(log_odds + trust.without[rows.group] * shift, rows.y)
+    return Trial(cluster, n_clusters, log_odds, shift, loss, trust)
+
+
+def shifts_of_labeled(rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, n_clusters: int) -> PooledShifts:
+    """Shifts of the labelled groups as the method would estimate them without their labels."""
+    prior = labeled_prior(rows.y, rows.weight, cluster, n_clusters)
+    points = collect_points(
+        log_odds,
+        rows.group * n_clusters + cluster,
+        n_cells=rows.n_groups * n_clusters,
+        weight=rows.weight,
+        bin_width=BIN_WIDTH,
+    )
+    return pool_shifts(points, labeled_prior=prior, n_groups=rows.n_groups, centered=True)
+
+
+def gain(loss: FloatArray, better: FloatArray, rows: LabeledRows) -> tuple[float, float]:
+    """Mean fall of the loss from `loss` to `better`, and its standard error over groups."""
+    difference = rows.weight * (loss - better)
+    total = rows.weight.sum()
+    mean = difference.sum() / total
+    by_group = np.bincount(rows.group, weights=difference - rows.weight * mean, minlength=rows.n_groups)
+    n = max(rows.n_groups, 2)
+    return float(mean), float(np.sqrt(n / (n - 1) * (by_group**2).sum()) / total)
+
+
+def noise_margin(n_groups: int, level: float = 0.975) -> float:
+    """How many standard errors a gain must exceed: Student's quantile, wide when groups are few.
+
+    >>> round(float(noise_margin(100)), 2), round(float(noise_margin(5)), 2)
+    (1.98, 2.78)
+    """
+    return float(stdtrit(max(n_groups - 1, 1), level))

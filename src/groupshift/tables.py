@@ -1,0 +1,194 @@
+"""Frames in and out: feature columns as numbers, missing labels, groups of any kind (NumPy, narwhals)."""
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+# Histogram gradient boosting takes at most 255 categories a column; the rarest of more become "other".
+MAX_CATEGORIES = 254
+
+
+def as_frame(X) -> nw.DataFrame | None:
+    """`X` as a narwhals frame if it is a pandas, polars or Arrow table, else None."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def take_rows(X, rows):
+    """Rows of an array or a frame, by index or mask."""
+    frame = as_frame(X)
+    if frame is None:
+        return X[rows]
+    rows = np.asarray(rows)
+    rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+    return frame[rows].to_native()
+
+
+def split_column(X, name: str):
+    """A frame without the column `name`, and that column as an array."""
+    frame = as_frame(X)
+    if frame is None:
+        raise TypeError(
+            f"group={name!r} names a column, but X is a {type(X).__name__} without column names. "
+            "Pass a pandas or polars frame, or give the groups as groups=."
+        )
+    if name not in frame.columns:
+        raise ValueError(
+            f"X has no column {name!r}, which group= names; its columns are {_some(frame.columns)}. "
+            "Pass the name of the column that holds the groups."
+        )
+    return frame.drop(name).to_native(), frame[name].to_numpy()
+
+
+def is_missing(values: NDArray) -> NDArray[np.bool_]:
+    """Which values are None, NaN, NaT or pandas' NA.
+
+    >>> is_missing(np.array(["a", None, float("nan")], dtype=object)).tolist()
+    [False, True, True]
+    """
+    if values.dtype.kind in "fcmM":
+        return np.isnan(values)
+    if values.dtype.kind != "O":
+        return np.zeros(values.shape, bool)
+    # NaN is not equal to itself, and pandas' NA is neither equal nor unequal: its answer is no boolean.
+    return np.fromiter((v is None or (v != v) is not False for v in values), bool, len(values))
+
+
+def as_column(values: Any) -> NDArray:
+    """A one-dimensional array from a list, array or series."""
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    return series.to_numpy() if isinstance(series, nw.Series) else np.asarray(values)
+
+
+class Codes(BaseEstimator):
+    """Numbers for values of any hashable kind, in order of first sight of their sorted distinct values."""
+
+    def fit(self, values: NDArray) -> "Codes":
+        if values.dtype.kind == "O":
+            distinct = list(dict.fromkeys(values.tolist()))
+            try:
+                distinct.sort()
+            except TypeError:  # kinds that do not compare, such as 1 and "a": their order of appearance is as good
+                pass
+            self.values_ = np.empty(len(distinct), object)
+            self.values_[:] = distinct
+        else:
+            self.values_ = np.unique(values)
+        return self
+
+    def transform(self, values: NDArray) -> NDArray[np.int64]:
+        """Codes of values; -1 where a value was not seen by `fit`."""
+        if len(self.values_) == 0 or len(values) == 0:
+            return np.full(len(values), -1)
+        numeric = "biuf"
+        if values.dtype.kind in numeric and self.values_.dtype.kind in numeric:
+            at = np.minimum(np.searchsorted(self.values_, values), len(self.values_) - 1)
+            return np.where(self.values_[at] == values, at, -1)
+        lookup = {value: code for code, value in enumerate(self.values_.tolist())}
+        return np.fromiter(map(lookup.get, values.tolist(), repeat(-1)), np.int64, len(values))
+
+
+class FeatureEncoder(BaseEstimator):
+    """Columns of an array or frame as one matrix of floats: numbers, booleans, dates, and codes of categories.
+
+    Missing values are NaN. Categories are numbered by their frequency at fit; rarer ones than the first 254, and those
+    that fit never saw, share the last code.
+
+    Attributes
+    ----------
+    names_ : list of str
+        Column names; "x0", "x1", … for an array.
+    kinds_ : list of {"number", "boolean", "category", "date"}
+    categories_ : list of arrays of str, empty where the column is not a category
+    """
+
+    def fit(self, X) -> "FeatureEncoder":
+        frame = as_frame(X)
+        if frame is None:
+            self.names_ = [f"x{j}" for j in range(X.shape[1])]
+            self.kinds_ = ["number"] * X.shape[1]
+            self.categories_ = [np.empty(0, object)] * X.shape[1]
+            return self
+        self.names_ = [str(name) for name in frame.columns]
+        self.kinds_ = [_kind(frame[name]) for name in frame.columns]
+        self.categories_ = [
+            _categories(frame[name]) if kind == "category" else np.empty(0, object)
+            for name, kind in zip(frame.columns, self.kinds_, strict=True)
+        ]
+        return self
+
+    @property
+    def is_category(self) -> NDArray[np.bool_]:
+        return np.array([kind == "category" for kind in self.kinds_])
+
+    def transform(self, X) -> NDArray:
+        frame = as_frame(X)
+        if frame is None:
+            return X
+        matrix = np.empty((len(frame), len(self.names_)))
+        for j, (name, kind) in enumerate(zip(frame.columns, self.kinds_, strict=True)):
+            matrix[:, j] = _numbers(frame[name], kind, self.categories_[j])
+        return matrix
+
+
+def frame_like(columns: dict[str, NDArray], like: str | None):
+    """Columns as a frame of the library `like` ("pandas", "polars", "pyarrow"), or as they are if it is None."""
+    return columns if like is None else nw.from_dict(columns, backend=like).to_native()
+
+
+def library_of(X) -> str | None:
+    """Name of the frame library of `X`; None for arrays."""
+    frame = as_frame(X)
+    return None if frame is None else str(frame.implementation.value)
+
+
+def _some(names: Sequence, most: int = 8) -> str:
+    shown = ", ".join(repr(name) for name in list(names)[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _kind(series: nw.Series) -> str:
+    dtype = series.dtype
+    if dtype.is_numeric():
+        return "number"
+    if dtype == nw.Boolean:
+        return "boolean"
+    if dtype.is_temporal():
+        return "date"
+    return "category"
+
+
+def _texts(series: nw.Series) -> list:
+    """Values of a category column as text, None where missing."""
+    values = series.to_numpy()
+    missing = is_missing(values) if values.dtype.kind == "O" else series.is_null().to_numpy()
+    return [None if gone else str(value) for value, gone in zip(values.tolist(), missing.tolist(), strict=True)]
+
+
+def _categories(series: nw.Series) -> NDArray:
+    texts = np.array([t for t in _texts(series) if t is not None], dtype=object)
+    if len(texts) == 0:
+        return texts
+    values, counts = np.unique(texts.astype(str), return_counts=True)
+    return values[np.argsort(-counts, kind="stable")][:MAX_CATEGORIES].astype(object)
+
+
+def _numbers(series: nw.Series, kind: str, categories: NDArray) -> NDArray[np.float64]:
+    if kind == "category":
+        lookup: dict = {value: float(code) for code, value in enumerate(categories.tolist())}
+        lookup[None] = np.nan
+        return np.fromiter(map(lookup.get, _texts(series), repeat(float(len(categories)))), float, len(series))
+    if kind == "date":
+        values = series.to_numpy().astype("datetime64[s]")
+        return np.where(np.isnat(values), np.nan, values.astype(float) / 86400)
+    if _kind(series) == "category":
+        raise ValueError(
+            f"Column {series.name!r} holds text here but held a {kind} when the model was fitted. "
+            "Convert it to the same type as at fit."
+        )
+    return series.cast(nw.Float64).to_numpy().astype(float)
