@@ -124,10 +124,14 @@ def test_without_sentence_transformers_the_extra_is_named(monkeypatch):
 
 def test_a_tiny_model_folder_loads_and_embeds_offline(tmp_path):
     library = pytest.importorskip("sentence_transformers", reason='needs pip install "groupshift[text]"')
-    from sentence_transformers.models import StaticEmbedding
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Whitespace
+
+    try:
+        from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    except ImportError:  # before sentence-transformers 6
+        from sentence_transformers.models import StaticEmbedding
 
     tokenizer = Tokenizer(WordLevel({"[UNK]": 0, "good": 1, "bad": 2}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = Whitespace()
