@@ -79,7 +79,7 @@ ALIASES = {
 STAND_INS = {"POBP": ("NATIVITY",), "RELP": ("HHT", "SPORDER"), "MIG": ("MIGSP_KNOWN",)}
 # Where somebody lived a year ago is recorded for movers only: that it is known is the news.
 DERIVED = {"MIGSP_KNOWN": "MIGSP"}
-# Income keeps to HHT alone, as in the project's published numbers.
+# For Income HHT alone, as the notes on the 2024 file say.
 INCOME_STAND_INS = {**STAND_INS, "RELP": ("HHT",)}
 
 # RELSHIPP (from 2019) in the codes of RELP (to 2018): spouses and partners of either sex are no longer told

@@ -80,7 +80,7 @@ class KMeansPartition:
     def _fit_kmeans(self, Z: np.ndarray, k: int, rng: np.random.Generator) -> MiniBatchKMeans:
         seed = int(rng.integers(2**31))
         model = MiniBatchKMeans(n_clusters=k, batch_size=self.batch_size, n_init=3, random_state=seed)
-        # Threads that meet after every 14 rows spend their time waiting: one is fifty times faster.
+        # Threads that meet after every 14 rows mostly wait: on two busy cores, 5 s against 0.1 s.
         with threadpool_limits(limits=1 if self.batch_size < 1024 else None):
             return model.fit(Z)
 
