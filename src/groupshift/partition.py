@@ -78,34 +78,41 @@ class Space(BaseEstimator):
         return np.hstack([number, one_hot.astype(float)])
 
 
-class CentroidPartition(BaseEstimator):
-    """Clusters made of the cells of centroids; several centroids may make one cluster."""
+class LinearPartition(BaseEstimator):
+    """Clusters with straight boundaries: a row belongs where its linear score is highest.
 
-    def __init__(self, space: Space, centroids: NDArray, cluster_of: NDArray | None = None):
+    The cells of k-means are of this kind (`from_centroids`); several of them may make one cluster (`cluster_of`).
+    """
+
+    def __init__(self, space: Space, slope: NDArray, intercept: NDArray, cluster_of: NDArray | None = None):
         self.space = space
-        self.centroids = centroids
+        self.slope = slope
+        self.intercept = intercept
         self.cluster_of = cluster_of
+
+    @classmethod
+    def from_centroids(cls, space: Space, centroids: NDArray) -> "LinearPartition":
+        # Nearest centroid: -|x - c|² is linear in x but for |x|², which is the same for every c.
+        return cls(space, 2 * centroids.T, -(centroids**2).sum(1))
 
     @property
     def n_clusters(self) -> int:
-        return len(self.centroids) if self.cluster_of is None else int(self.cluster_of.max()) + 1
+        return self.slope.shape[1] if self.cluster_of is None else int(self.cluster_of.max()) + 1
 
     def predict(self, rows: Rows) -> NDArray[np.int64]:
-        nearest = self.nearest(rows.matrix)
-        return nearest if self.cluster_of is None else self.cluster_of[nearest]
+        cell = self.cell(rows.matrix)
+        return cell if self.cluster_of is None else self.cluster_of[cell]
 
-    def nearest(self, matrix: NDArray) -> NDArray[np.int64]:
-        """The nearest centroid of each row."""
+    def cell(self, matrix: NDArray) -> NDArray[np.int64]:
+        """The cell of each row, before cells are joined to clusters."""
         if self.space.is_category_.any():
-            embedded = self.space.transform(matrix)
-            return np.argmin((self.centroids**2).sum(1) - 2 * embedded @ self.centroids.T, axis=1)
-        # Standardising folds into the centroids: one matrix product serves a row's distances to all of them.
-        slope = (self.centroids / self.space.scale_).T
-        offset = (self.centroids**2).sum(1) + 2 * self.space.mean_ @ slope
-        product = matrix @ slope.astype(matrix.dtype, copy=False)
-        if not np.isfinite(product).all():
-            product = np.where(np.isfinite(matrix), matrix, self.space.mean_) @ slope
-        return np.argmin(offset - 2 * product, axis=1)
+            return np.argmax(self.space.transform(matrix) @ self.slope + self.intercept, axis=1)
+        # Standardising folds into the slopes: one matrix product serves a row's scores of all cells.
+        slope = self.slope / self.space.scale_[:, None]
+        score = matrix @ slope.astype(matrix.dtype, copy=False)
+        if not np.isfinite(score).all():
+            score = np.where(np.isfinite(matrix), matrix, self.space.mean_) @ slope
+        return np.argmax(score + (self.intercept - self.space.mean_ @ slope), axis=1)
 
 
 def kmeans_partition(
@@ -116,7 +123,7 @@ def kmeans_partition(
     n_clusters: int,
     random_state: int,
     batch_size: int | None = None,
-) -> CentroidPartition | WholeSpace:
+) -> LinearPartition | WholeSpace:
     """k-means in standardised space; with a `batch_size`, in mini-batches as the paper runs it."""
     if n_clusters == 1:
         return WholeSpace()
@@ -130,7 +137,7 @@ def kmeans_partition(
     else:
         model = MiniBatchKMeans(n_clusters, batch_size=batch_size, n_init=3, random_state=random_state)
     model.fit(embedded, sample_weight=weight)
-    return CentroidPartition(space, model.cluster_centers_.astype(float))
+    return LinearPartition.from_centroids(space, model.cluster_centers_.astype(float))
 
 
 def silhouette_partition(
@@ -142,7 +149,7 @@ def silhouette_partition(
     choices: tuple[int, ...] = (1, 2, 4, 8),
     batch_size: int = 4096,
     n_rows: int = 25_000,
-) -> tuple[CentroidPartition | WholeSpace, dict[int, float]]:
+) -> tuple[LinearPartition | WholeSpace, dict[int, float]]:
     """The paper's partition: mini-batch k-means, K by the silhouette on random rows; one cluster scores 0."""
     space = Space().fit(matrix, weight, is_category)
     candidates = {
@@ -152,9 +159,7 @@ def silhouette_partition(
     rng = np.random.default_rng(random_state)
     rows = rng.choice(len(matrix), min(n_rows, len(matrix)), replace=False)
     embedded = space.transform(matrix[rows])
-    labels = {
-        k: p.nearest(matrix[rows]) for k, p in candidates.items() if isinstance(p, CentroidPartition)
-    }
+    labels = {k: p.cell(matrix[rows]) for k, p in candidates.items() if isinstance(p, LinearPartition)}
     scores = {k: 0.0 for k in choices} | dict(zip(labels, silhouettes(embedded, list(labels.values())), strict=True))
     return candidates[max(scores, key=lambda k: (scores[k], -k))], scores
 

@@ -1,16 +1,15 @@
 """The judge: hide the labels of labelled groups, predict them from features alone, and see which partition does it best."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, stdtrit
+from scipy.special import stdtrit
 
 from groupshift.calibration import crossfit_platt
 from groupshift.label_shift import BIN_WIDTH, collect_points
 from groupshift.shrinkage import PooledShifts, pool_shifts
-from groupshift.trust import Trust, learn_trust, residual_variance
+from groupshift.trust import Trust, learn_trust
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -43,6 +42,8 @@ class Trial:
         Shift of each labelled row, estimated as if its group had no labels; before trust.
     loss : array
         Log loss of each labelled row after the trusted shift.
+    shift_variance : array of shape (n_groups, n_clusters)
+        Variance of the estimated shifts, before trust.
     """
 
     cluster: IntArray
@@ -51,6 +52,7 @@ class Trial:
     shift: FloatArray
     loss: FloatArray
     trust: Trust
+    shift_variance: FloatArray
 
 
 def labeled_prior(y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int) -> FloatArray:
@@ -79,12 +81,13 @@ def try_partition(rows: LabeledRows, cluster: IntArray, n_clusters: int, *, shif
     log_odds = crossfit_platt(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold)
     if not shifted:
         nothing = Trust(0.0, 0.0, 0.0, np.zeros(rows.n_groups))
-        return Trial(cluster, n_clusters, log_odds, np.zeros(len(log_odds)), log_loss_rows(log_odds, rows.y), nothing)
+        zero = np.zeros(len(log_odds))
+        return Trial(cluster, n_clusters, log_odds, zero, log_loss_rows(log_odds, rows.y), nothing, np.zeros(0))
     pooled = shifts_of_labeled(rows, log_odds, cluster, n_clusters)
     shift = pooled.shift[rows.group, cluster]
     trust = learn_trust(log_odds, shift, rows.y, rows.weight, rows.group, rows.n_groups)
     loss = log_loss_rows(log_odds + trust.without[rows.group] * shift, rows.y)
-    return Trial(cluster, n_clusters, log_odds, shift, loss, trust)
+    return Trial(cluster, n_clusters, log_odds, shift, loss, trust, pooled.variance)
 
 
 def shifts_of_labeled(rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, n_clusters: int) -> PooledShifts:
@@ -113,7 +116,38 @@ def gain(loss: FloatArray, better: FloatArray, rows: LabeledRows) -> tuple[float
 def noise_margin(n_groups: int, level: float = 0.975) -> float:
     """How many standard errors a gain must exceed: Student's quantile, wide when groups are few.
 
-    >>> round(float(noise_margin(100)), 2), round(float(noise_margin(5)), 2)
+    >>> round(noise_margin(100), 2), round(noise_margin(5), 2)
     (1.98, 2.78)
     """
     return float(stdtrit(max(n_groups - 1, 1), level))
+
+
+def choose(trials: list[Trial], rows: LabeledRows) -> int | None:
+    """Number of the trial to use; None for no shift at all.
+
+    The first trial has one cluster. It has a single number to learn, the trust, whose caution is margin enough: it is taken if
+    it lowers the loss. A partition has many, and must beat Global beyond noise, through its shifts and not through its
+    calibration alone, and beat one cluster too. Of those that do, the best is taken, or a simpler one within a
+    standard error of it.
+    """
+    margin = noise_margin(rows.n_groups)
+    whole = trials[0]
+    plain = log_loss_rows(whole.log_odds, rows.y)
+    accepted = [
+        t
+        for t in trials[1:]
+        if _exceeds(gain(plain, t.loss, rows), margin)
+        and _exceeds(gain(log_loss_rows(t.log_odds, rows.y), t.loss, rows), margin)
+        and _exceeds(gain(whole.loss, t.loss, rows), 1.0)
+    ]
+    if not accepted:
+        return 0 if _exceeds(gain(plain, whole.loss, rows), 0.0) and whole.trust.value > 0 else None
+    best = min(accepted, key=lambda t: (rows.weight @ t.loss, t.n_clusters))
+    simpler = [t for t in accepted if t.n_clusters < best.n_clusters and not _exceeds(gain(t.loss, best.loss, rows), 1.0)]
+    chosen = min([*simpler, best], key=lambda t: (t.n_clusters, rows.weight @ t.loss))
+    return next(i for i, t in enumerate(trials) if t is chosen)
+
+
+def _exceeds(gain_and_error: tuple[float, float], margin: float) -> bool:
+    mean, error = gain_and_error
+    return mean > margin * error and mean > 0

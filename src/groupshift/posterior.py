@@ -1,0 +1,130 @@
+"""The labelled posterior: classifiers trained on labelled rows, their scores, and the calibration on top."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from scipy.special import logit
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from groupshift.calibration import PlattScaling
+from groupshift.rows import Rows
+from groupshift.tables import take_rows
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+def default_classifier(is_category: NDArray[np.bool_], random_state: int) -> HistGradientBoostingClassifier:
+    """Histogram gradient boosting that knows which columns are categories.
+
+    Early stopping is off: its validation rows are drawn at random, and would hold copies of training examples.
+    """
+    return HistGradientBoostingClassifier(
+        early_stopping=False,
+        categorical_features=is_category if is_category.any() else None,
+        random_state=random_state,
+    )
+
+
+def weight_argument(estimator: Any) -> str | None:
+    """Name under which `estimator.fit` takes row weights; None if it takes none."""
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        return f"{name}__sample_weight" if has_fit_parameter(last, "sample_weight") else None
+    return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
+
+
+def fit_classifier(estimator: Any, features: Any, y: IntArray, weight: FloatArray):
+    """A fitted clone of `estimator`; equal weights are not passed, so that any classifier serves."""
+    model = clone(estimator)
+    if np.all(weight == weight[0]):
+        return model.fit(features, y)
+    argument = weight_argument(model)
+    if argument is None:
+        raise ValueError(
+            f"{type(model).__name__} takes no sample_weight, but rows have different weights. "
+            "Use a classifier that takes weights, or leave the weights out."
+        )
+    return model.fit(features, y, **{argument: weight})
+
+
+def raw_score(model: Any, features: Any, edge: float | None) -> FloatArray:
+    """What a fitted classifier says of rows: its decision function, or else its probability.
+
+    With an `edge`, probabilities become log-odds, held that far from 0 and 1; without, they stay as they are, which is
+    how Platt scaling is commonly fed.
+    """
+    if hasattr(model, "decision_function"):
+        return np.asarray(model.decision_function(features), float)
+    probability = np.asarray(model.predict_proba(features)[:, 1], float)
+    return probability if edge is None else logit(np.clip(probability, edge, 1 - edge))
+
+
+def probability_edge(n_rows: int) -> float:
+    """Trained on n rows, nobody knows a probability finer than 1 in n.
+
+    >>> probability_edge(98)
+    0.01
+    """
+    return 1 / (n_rows + 2)
+
+
+def crossfit_models(
+    estimator: Any, features: Any, y: IntArray, weight: FloatArray, fold: IntArray, n_jobs: int | None
+) -> list:
+    """One model per fold, trained on the other folds, and last one trained on all rows."""
+    sets = [np.flatnonzero(fold != f) for f in range(int(fold.max()) + 1)] + [np.arange(len(y))]
+    return Parallel(n_jobs=n_jobs)(
+        delayed(fit_classifier)(estimator, take_rows(features, rows), y[rows], weight[rows]) for rows in sets
+    )
+
+
+def out_of_fold_scores(models: Sequence, features: Any, fold: IntArray, edge: float | None) -> FloatArray:
+    """Scores of rows by the model that did not see their fold."""
+    score = np.empty(len(fold))
+    for f, model in enumerate(models):
+        own = np.flatnonzero(fold == f)
+        if len(own):
+            score[own] = raw_score(model, take_rows(features, own), edge)
+    return score
+
+
+class LabeledPosterior(BaseEstimator):
+    """logit ρ̃(x) of rows, with the cluster that each belongs to.
+
+    Parameters
+    ----------
+    classifiers : list
+        One fitted classifier for all rows, or one for each cluster.
+    partition : object with `predict(rows)` and `n_clusters`
+    calibration : fitted PlattScaling
+    edge : float or None
+        See `raw_score`.
+    """
+
+    def __init__(self, classifiers: list, partition: Any, calibration: PlattScaling, edge: float | None):
+        self.classifiers = classifiers
+        self.partition = partition
+        self.calibration = calibration
+        self.edge = edge
+
+    def score(self, rows: Rows) -> tuple[FloatArray, IntArray]:
+        cluster = self.partition.predict(rows)
+        return self.calibration.transform(self.raw(rows, cluster), cluster), cluster
+
+    def raw(self, rows: Rows, cluster: IntArray) -> FloatArray:
+        """Scores before calibration."""
+        if len(self.classifiers) == 1:
+            return raw_score(self.classifiers[0], rows.features, self.edge)
+        score = np.empty(len(rows))
+        for k, model in enumerate(self.classifiers):
+            own = np.flatnonzero(cluster == k)
+            if len(own):
+                score[own] = raw_score(model, take_rows(rows.features, own), self.edge)
+        return score
