@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import BaseEstimator
+
+from groupshift.tables import FittedPart
 
 FloatArray = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ def assign_folds(
     return fold[inverse]
 
 
-class PlattScaling(BaseEstimator):
+class PlattScaling(FittedPart):
     """A line from scores to log-odds for each cluster, ``logit ρ̃ = slope · score + intercept``.
 
     Clusters borrow from each other: each line is pulled towards the line of all rows, so that a cluster with few labelled rows,

@@ -6,7 +6,8 @@ shifts, unlabelled groups can borrow from them. In small-area estimation this is
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+
+from groupshift.tables import FittedPart
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -21,7 +22,7 @@ def group_sums(values: FloatArray, group: IntArray, weight: FloatArray, n_groups
     return np.stack(columns, 1) if columns else np.zeros((n_groups, 0))
 
 
-class Context(BaseEstimator):
+class Context(FittedPart):
     """Ridge regression of the shifts of labelled groups on the leading components of their mean features.
 
     Variances of coefficients and residuals maximise the marginal likelihood. A prediction for a group that has labels

@@ -4,16 +4,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans, MiniBatchKMeans
 
 from groupshift.rows import Rows
-from groupshift.tables import Codes
+from groupshift.tables import Codes, FittedPart
 
 MAX_ONE_HOT = 20
 
 
-class WholeSpace(BaseEstimator):
+class WholeSpace(FittedPart):
     """The partition with one cluster."""
 
     n_clusters = 1
@@ -22,7 +21,7 @@ class WholeSpace(BaseEstimator):
         return np.zeros(len(rows), np.int64)
 
 
-class GivenPartition(BaseEstimator):
+class GivenPartition(FittedPart):
     """A fitted clusterer of the user's, asked through its `predict`."""
 
     def __init__(self, clusterer: Any):
@@ -44,7 +43,7 @@ class GivenPartition(BaseEstimator):
         return np.where(code < 0, self.fallback_, code)
 
 
-class Space(BaseEstimator):
+class Space(FittedPart):
     """Feature space as k-means sees it: numbers standardised, missing ones at the mean, categories one-hot.
 
     Two rows that differ in a category lie as far apart as two random rows do in a standardised number.
@@ -78,7 +77,7 @@ class Space(BaseEstimator):
         return np.hstack([number, one_hot.astype(float)])
 
 
-class LinearPartition(BaseEstimator):
+class LinearPartition(FittedPart):
     """Clusters with straight boundaries: a row belongs where its linear score is highest.
 
     The cells of k-means are of this kind (`from_centroids`); several of them may make one cluster (`cluster_of`).

@@ -7,14 +7,14 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.special import logit
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from groupshift.calibration import PlattScaling
 from groupshift.rows import Rows
-from groupshift.tables import take_rows
+from groupshift.tables import FeatureEncoder, FittedPart, take_rows
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -95,36 +95,65 @@ def out_of_fold_scores(models: Sequence, features: Any, fold: IntArray, edge: fl
     return score
 
 
-class LabeledPosterior(BaseEstimator):
+class PerClusterClassifier(ClassifierMixin, BaseEstimator):
+    """One classifier for each cluster of a partition, as the paper trains them.
+
+    A cluster without labelled rows of both classes has nothing to train on: the classifier of all rows speaks for it.
+    """
+
+    def __init__(self, estimator: Any, partition: Any, encoder: FeatureEncoder):
+        self.estimator = estimator
+        self.partition = partition
+        self.encoder = encoder
+
+    def _cluster(self, features: Any) -> IntArray:
+        matrix = self.encoder.transform(features)
+        n = len(matrix)
+        nothing = np.zeros(n, np.int64)
+        return self.partition.predict(Rows(features, matrix, nothing, np.ones(n), nothing.astype(np.uint64)))
+
+    def fit(self, features: Any, y: IntArray, sample_weight: FloatArray | None = None) -> "PerClusterClassifier":
+        weight = np.ones(len(y)) if sample_weight is None else sample_weight
+        cluster = self._cluster(features)
+        parts = [np.flatnonzero(cluster == k) for k in range(self.partition.n_clusters)]
+        trainable = [len(np.unique(y[part])) == 2 for part in parts]
+        self.classes_ = np.array([0, 1])
+        self.fallback_ = None if all(trainable) else fit_classifier(self.estimator, features, y, weight)
+        self.classifiers_ = [
+            fit_classifier(self.estimator, take_rows(features, part), y[part], weight[part]) if good else self.fallback_
+            for part, good in zip(parts, trainable, strict=True)
+        ]
+        return self
+
+    def predict_proba(self, features: Any) -> FloatArray:
+        cluster = self._cluster(features)
+        probability = np.empty((len(cluster), 2))
+        for k, model in enumerate(self.classifiers_):
+            own = np.flatnonzero(cluster == k)
+            if len(own):
+                probability[own] = model.predict_proba(take_rows(features, own))
+        return probability
+
+
+class LabeledPosterior(FittedPart):
     """logit ρ̃(x) of rows, with the cluster that each belongs to.
 
     Parameters
     ----------
-    classifiers : list
-        One fitted classifier for all rows, or one for each cluster.
+    classifier : fitted classifier
     partition : object with `predict(rows)` and `n_clusters`
     calibration : fitted PlattScaling
     edge : float or None
         See `raw_score`.
     """
 
-    def __init__(self, classifiers: list, partition: Any, calibration: PlattScaling, edge: float | None):
-        self.classifiers = classifiers
+    def __init__(self, classifier: Any, partition: Any, calibration: PlattScaling, edge: float | None):
+        self.classifier = classifier
         self.partition = partition
         self.calibration = calibration
         self.edge = edge
 
     def score(self, rows: Rows) -> tuple[FloatArray, IntArray]:
         cluster = self.partition.predict(rows)
-        return self.calibration.transform(self.raw(rows, cluster), cluster), cluster
-
-    def raw(self, rows: Rows, cluster: IntArray) -> FloatArray:
-        """Scores before calibration."""
-        if len(self.classifiers) == 1:
-            return raw_score(self.classifiers[0], rows.features, self.edge)
-        score = np.empty(len(rows))
-        for k, model in enumerate(self.classifiers):
-            own = np.flatnonzero(cluster == k)
-            if len(own):
-                score[own] = raw_score(model, take_rows(rows.features, own), self.edge)
-        return score
+        score = raw_score(self.classifier, rows.features, self.edge)
+        return self.calibration.transform(score, cluster), cluster

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from groupshift.tables import take_rows
+from groupshift.tables import concat_rows, take_rows
 
 Summed = TypeVar("Summed")
 
@@ -38,6 +38,18 @@ class Rows:
         features = matrix if self.features is self.matrix else take_rows(self.features, rows)
         return Rows(features, matrix, self.group[rows], self.weight[rows], self.key[rows])
 
+    def append(self, other: "Rows") -> "Rows":
+        """Both sets of rows as matrices; group numbers of the two are not comparable and are dropped."""
+        matrix = np.concatenate([self.matrix, other.matrix])
+        features = matrix if self.features is self.matrix else concat_rows([self.features, other.features])
+        return Rows(
+            features,
+            matrix,
+            np.zeros(len(matrix), np.int64),
+            np.concatenate([self.weight, other.weight]),
+            np.concatenate([self.key, other.key]),
+        )
+
     def chunks(self, size: int = CHUNK_ROWS) -> Iterator["Rows"]:
         if len(self) <= size:
             yield self
@@ -51,6 +63,10 @@ class Rows:
 class Population(Protocol):
     """Unlabelled rows that can be sampled and summed over, in memory, in a file or on a cluster."""
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
     def sample(self, n_rows: int, random_state: int) -> Rows:
         """About `n_rows` rows, those whose key hashes low: the same rows however they are stored."""
 
@@ -63,6 +79,10 @@ class InMemory:
     """A population held in memory."""
 
     rows: Rows
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.rows)
 
     def sample(self, n_rows: int, random_state: int) -> Rows:
         if n_rows >= len(self.rows):

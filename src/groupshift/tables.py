@@ -29,6 +29,13 @@ def take_rows(X, rows):
     return frame[rows].to_native()
 
 
+def concat_rows(parts: Sequence):
+    """Arrays or frames below each other."""
+    if as_frame(parts[0]) is None:
+        return np.concatenate(parts)
+    return nw.concat([nw.from_native(part, eager_only=True) for part in parts]).to_native()
+
+
 def split_column(X, name: str):
     """A frame without the column `name`, and that column as an array."""
     frame = as_frame(X)
@@ -65,7 +72,14 @@ def as_column(values: Any) -> NDArray:
     return series.to_numpy() if isinstance(series, nw.Series) else np.asarray(values)
 
 
-class Codes(BaseEstimator):
+class FittedPart(BaseEstimator):
+    """A part that is a fitted value from its making: scikit-learn's `clone` hands it on as it is."""
+
+    def __sklearn_clone__(self):
+        return self
+
+
+class Codes(FittedPart):
     """Numbers for values of any hashable kind, in order of first sight of their sorted distinct values."""
 
     def fit(self, values: NDArray) -> "Codes":
@@ -81,6 +95,13 @@ class Codes(BaseEstimator):
             self.values_ = np.unique(values)
         return self
 
+    @classmethod
+    def of(cls, values: NDArray) -> "Codes":
+        """Codes whose values are known and in order."""
+        codes = cls()
+        codes.values_ = values
+        return codes
+
     def transform(self, values: NDArray) -> NDArray[np.int64]:
         """Codes of values; -1 where a value was not seen by `fit`."""
         if len(self.values_) == 0 or len(values) == 0:
@@ -93,7 +114,7 @@ class Codes(BaseEstimator):
         return np.fromiter(map(lookup.get, values.tolist(), repeat(-1)), np.int64, len(values))
 
 
-class FeatureEncoder(BaseEstimator):
+class FeatureEncoder(FittedPart):
     """Columns of an array or frame as one matrix of floats: numbers, booleans, dates, and codes of categories.
 
     Missing values are NaN. Categories are numbered by their frequency at fit; rarer ones than the first 254, and those

@@ -1,0 +1,372 @@
+"""GroupShiftClassifier: calibrated, group-aware probabilities from a biased labelled sample and an unlabelled population."""
+
+import warnings
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, ndtri
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from groupshift.fitting import Fitting
+from groupshift.inputs import (
+    DegradedWarning,
+    accepts_missing,
+    check_features,
+    check_labels,
+    check_weights,
+    example_keys,
+    split_groups,
+)
+from groupshift.rows import InMemory, Population, Rows
+from groupshift.tables import Codes, FeatureEncoder, frame_like, library_of
+
+
+class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
+    r"""Classifier for grouped data whose labels are a biased sample.
+
+    Learns a posterior from labelled rows, finds regions of feature space (clusters) in which positives look alike in every
+    group, estimates the share of positives of each (group, cluster) cell from unlabelled rows, and moves the posterior of
+    each cell by an odds ratio. What it cannot confirm on labelled groups whose labels it hides from itself, it leaves out; where nothing
+    is confirmed, it is a plain calibrated classifier.
+
+    Parameters
+    ----------
+    estimator : classifier with `predict_proba`, default None
+        None is histogram gradient boosting, which takes missing values and categories as they are.
+    partition : "validated", "silhouette", int, fitted clusterer, or list of fitted clusterers
+        How feature space is cut into clusters: by the hidden-label judge, by the silhouette (the paper), at a given number
+        of k-means clusters, or by a clusterer's `predict`. A list adds clusterers to the judge's candidates.
+    calibration : {"crossfit", "holdout"}
+        Platt scaling on out-of-fold scores of all labelled rows, or on 20 % of the distinct examples, held out (the paper).
+    shares : {"mlls", "em", "bbse-hard", "bbse-soft"} or None
+        Estimator of the share of positives of a cell; "em" is the paper's, with 100 iterations. None makes no shift.
+    shrinkage : {"hierarchical", "none"}
+        Pool shifts over groups and clusters, or leave each cell its own.
+    trust : "learned" or float between 0 and 1
+        Factor on every shift; learned from labelled groups whose labels are hidden.
+    refine : "auto" or int
+        Rounds of learning from unlabelled rows; "auto" keeps up to two that the judge confirms.
+    per_cluster : bool
+        Train one classifier for each cluster (the paper) instead of one for all.
+    labeled_prior : {"share", "posterior"}
+        α̃ of a cluster: share of positives among its labelled rows, or their mean posterior (the authors' code).
+    group : str, optional
+        Column of X that holds the groups. With it, `cross_val_predict`, scorers and the like, which never pass groups to
+        `predict_proba`, work as they are.
+    unlabeled_value : default -1
+        Value of y that marks an unlabelled row; missing values of y always do.
+    unseen : {"pooled", "error"}
+        What a group that `fit` had no unlabelled rows of gets: the shift common to all groups, or an error.
+    n_jobs, random_state, verbose : as in scikit-learn
+
+    Attributes
+    ----------
+    classes_ : array of shape (2,)
+    groups_ : array
+        The groups of the unlabelled rows, in the order of the arrays below.
+    n_clusters_ : int
+    group_prior_ : array of shape (n_groups, n_clusters)
+        Share of positives of each cell, α_k^g.
+    labeled_prior_ : array of shape (n_clusters,)
+        Share of positives among labelled rows of each cluster, α̃_k.
+    shift_ : array of shape (n_groups, n_clusters)
+        Log-odds added to the labelled posterior in each cell.
+    trust_ : float
+    candidates_ : dict of arrays
+        Partitions that the judge weighed: name, number of clusters, hidden-label loss, gain over no shift with its standard
+        error, trust, chosen.
+    notes_ : list of str
+        What was decided on the way, in sentences.
+
+    Examples
+    --------
+    >>> from groupshift import GroupShiftClassifier
+    >>> from groupshift.datasets import make_grouped_mixture
+    >>> sample = make_grouped_mixture(n_features=2, n_clusters=2, n_groups=20, labeled_per_group=(100, 0),
+    ...                               unlabeled_per_group=(200, 0), random_state=0)
+    >>> X, y, groups, _ = sample.training()
+    >>> model = GroupShiftClassifier(random_state=0).fit(X, y, groups=groups)
+    >>> model.predict_proba(X[:3], groups=groups[:3]).shape
+    (3, 2)
+    """
+
+    def __init__(
+        self,
+        estimator=None,
+        partition="validated",
+        calibration="crossfit",
+        *,
+        shares="mlls",
+        shrinkage="hierarchical",
+        trust="learned",
+        refine="auto",
+        per_cluster=False,
+        labeled_prior="share",
+        group=None,
+        unlabeled_value=-1,
+        unseen="pooled",
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.estimator = estimator
+        self.partition = partition
+        self.calibration = calibration
+        self.shares = shares
+        self.shrinkage = shrinkage
+        self.trust = trust
+        self.refine = refine
+        self.per_cluster = per_cluster
+        self.labeled_prior = labeled_prior
+        self.group = group
+        self.unlabeled_value = unlabeled_value
+        self.unseen = unseen
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @classmethod
+    def published(cls, estimator=None, *, partition="silhouette", **params):
+        """The paper's configuration, to the letter: a forest per cluster, held-out Platt scaling, EM, no shrinkage.
+
+        >>> GroupShiftClassifier.published().estimator
+        RandomForestClassifier(max_depth=10, n_estimators=500)
+        """
+        if estimator is None:
+            estimator = RandomForestClassifier(n_estimators=500, max_depth=10, n_jobs=params.get("n_jobs"))
+        settings = {
+            "calibration": "holdout",
+            "shares": "em",
+            "shrinkage": "none",
+            "trust": 1.0,
+            "refine": 0,
+            "per_cluster": True,
+        }
+        return cls(estimator, partition, **{**settings, **params})
+
+    def fit(self, X, y, groups=None, *, sample_weight=None, example_ids=None, known_shares=None):
+        """Learn from labelled and unlabelled rows together.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+            Labels; `unlabeled_value` or missing where unknown.
+        groups : array-like of shape (n_rows,), optional
+            Group of each row, of any hashable kind.
+        sample_weight : array-like, optional
+            Row weights, honoured in every step.
+        example_ids : array-like, optional
+            Equal for rows that are copies of one example (or members of one household); they stay on one side of every split.
+        known_shares : mapping of group to share or (share, standard error), optional
+            Rates of positives known from elsewhere.
+        """
+        self._check_settings()
+        rows, labels = self._read_fit(X, y, groups, sample_weight, example_ids)
+        labeled = np.flatnonzero(labels >= 0)
+        unlabeled = np.flatnonzero(labels < 0)
+        labeled_rows = _recoded(rows.take(labeled), self._row_groups[labeled], "labeled_groups_", self)
+        population = None
+        if len(unlabeled):
+            population = InMemory(_recoded(rows.take(unlabeled), self._row_groups[unlabeled], "groups_", self))
+        del self._row_groups
+        return self._learn(labeled_rows, labels[labeled], population, known_shares)
+
+    def update(self, X, groups=None, *, sample_weight=None, known_shares=None):
+        """Estimate the shares again from new unlabelled rows, everything else kept: the monthly refresh.
+
+        Groups without rows here count as unseen afterwards.
+        """
+        check_is_fitted(self)
+        rows, values = self._read_rows(X, groups, sample_weight, None, reset=False)
+        if values is None:
+            values = np.zeros(len(rows), int)
+        population = InMemory(_recoded(rows, values, "groups_", self))
+        return self._update(population, known_shares)
+
+    def predict_proba(self, X, groups=None):
+        """Probabilities of the two classes for rows of the given groups; they depend on the row and its group alone."""
+        positive = expit(self._log_odds(X, groups)[0])
+        return np.column_stack([1 - positive, positive])
+
+    def predict(self, X, groups=None):
+        """The likelier class of each row."""
+        return self.classes_[(self.predict_proba(X, groups)[:, 1] > 0.5).astype(int)]
+
+    def predict_details(self, X, groups=None, *, coverage=0.9):
+        """Probability of the positive class with its interval, cluster, and whether it leans on pooling.
+
+        The interval reflects what is not known about the shift of the row's cell. A row leans on pooling (`pooled`) where its
+        group has no unlabelled rows, or its cell so few that most of its shift is borrowed from others.
+
+        Returns
+        -------
+        dict of arrays : probability, low, high, cluster, pooled
+        """
+        log_odds, cluster, group = self._log_odds(X, groups)
+        known = group >= 0
+        variance = np.where(known, self.shift_variance_[group, cluster], self.unseen_variance_[cluster])
+        reach = ndtri(0.5 + coverage / 2) * np.sqrt(variance)
+        return {
+            "probability": expit(log_odds),
+            "low": expit(log_odds - reach),
+            "high": expit(log_odds + reach),
+            "cluster": cluster,
+            "pooled": ~known | (self.pooling_[group, cluster] > 0.5),
+        }
+
+    def group_shares(self, *, by="cell", coverage=0.9):
+        """Shares of positives among the population rows, with intervals.
+
+        Parameters
+        ----------
+        by : {"cell", "group"}
+            One line for each (group, cluster) cell, or for each group, clusters weighted by its rows.
+        coverage : float
+            Probability that an interval holds the share.
+
+        Returns
+        -------
+        frame of the library that X came in, or dict of arrays : group, cluster, rows, share, low, high
+        """
+        check_is_fitted(self)
+        from groupshift.shares import cell_shares, group_level_shares
+
+        if by not in ("cell", "group"):
+            raise ValueError(f"by={by!r} is not known. Pass 'cell' or 'group'.")
+        columns = cell_shares(self, coverage) if by == "cell" else group_level_shares(self, coverage)
+        return frame_like(columns, self.frame_library_)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.allow_nan = accepts_missing(self.estimator)
+        return tags
+
+    def _check_settings(self) -> None:
+        allowed = {
+            "calibration": ("crossfit", "holdout"),
+            "shares": ("mlls", "em", "bbse-hard", "bbse-soft", None),
+            "shrinkage": ("hierarchical", "none"),
+            "labeled_prior": ("share", "posterior"),
+            "unseen": ("pooled", "error"),
+        }
+        for name, values in allowed.items():
+            if getattr(self, name) not in values:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not known. Pass one of {values}.")
+        if self.shrinkage == "hierarchical" and self.shares not in ("mlls", None):
+            raise ValueError(
+                f"shrinkage='hierarchical' pools likelihoods and needs shares='mlls', not {self.shares!r}. "
+                "Pass shrinkage='none' with the other estimators."
+            )
+        if self.trust != "learned" and not (isinstance(self.trust, (int, float)) and 0 <= self.trust <= 1):
+            raise ValueError(f"trust={self.trust!r} is not known. Pass 'learned' or a number between 0 and 1.")
+        if self.refine != "auto" and not (isinstance(self.refine, Integral) and self.refine >= 0):
+            raise ValueError(f"refine={self.refine!r} is not known. Pass 'auto' or a number of rounds, 0 or more.")
+
+    def _read_fit(self, X, y, groups, sample_weight, example_ids) -> tuple[Rows, np.ndarray]:
+        rows, self._row_groups = self._read_rows(X, groups, sample_weight, example_ids, reset=True)
+        labels, self.classes_ = check_labels(y, self.unlabeled_value, len(rows))
+        if self._row_groups is None:
+            self._row_groups = np.zeros(len(rows), int)
+            self.has_groups_ = False
+        else:
+            self.has_groups_ = True
+        return rows, labels
+
+    def _read_rows(self, X, groups, sample_weight, example_ids, *, reset: bool):
+        """Checked rows, not yet numbered by group, and the groups as given."""
+        allow_nan = accepts_missing(self.estimator)
+        X = check_features(X, allow_nan=allow_nan)
+        validate_data(self, X, skip_check_array=True, reset=reset)
+        n_rows = X.shape[0]
+        features, groups = split_groups(X, groups, self.group, n_rows)
+        if reset:
+            self.encoder_ = FeatureEncoder().fit(features)
+            self.frame_library_ = library_of(X)
+        matrix = self.encoder_.transform(features)
+        if not allow_nan and np.isnan(matrix).any():
+            raise ValueError(
+                f"Input X contains NaN, which {type(self.estimator).__name__} does not take. "
+                "Impute the missing values, put an imputer before the classifier, or use estimator=None, which takes them."
+            )
+        rows = Rows(
+            features=matrix if self.estimator is None else features,
+            matrix=matrix,
+            group=np.zeros(n_rows, np.int64),
+            weight=check_weights(sample_weight, n_rows),
+            key=example_keys(example_ids, n_rows),
+        )
+        return rows, groups
+
+    def _learn(self, labeled: Rows, y: np.ndarray, population: Population | None, known_shares=None):
+        """Everything after reading: also the way in for populations in files and on clusters."""
+        if population is None:
+            self.groups_ = np.empty(0, self.labeled_groups_.dtype)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        fitting = Fitting(self, labeled, y, population, known_shares, seed)
+        fitting.run()
+        for note in fitting.warnings:
+            warnings.warn(note, DegradedWarning, stacklevel=3)
+        return self
+
+    def _update(self, population: Population, known_shares=None):
+        from groupshift.fitting import estimate_shifts
+
+        estimate_shifts(self, population, known_shares)
+        return self
+
+    def _log_odds(self, X, groups):
+        """Group-aware log-odds, cluster and group number (-1: unseen) of rows."""
+        check_is_fitted(self)
+        rows, values = self._read_rows(X, groups, None, None, reset=False)
+        group = self._group_numbers(values, len(rows))
+        log_odds, cluster = self.posterior_.score(rows)
+        if not len(self.groups_):
+            return log_odds, cluster, group
+        shift = np.where(group >= 0, self.shift_[group, cluster], self.unseen_shift_[cluster])
+        return log_odds + shift, cluster, group
+
+    def _group_numbers(self, values, n_rows):
+        if not self.has_groups_:
+            return np.full(n_rows, 0 if len(self.groups_) else -1)
+        if values is None:
+            warnings.warn(
+                "This model was fitted with groups, but none were given to predict: every row gets the shift common to all "
+                "groups. Pass groups=, or fit with group= naming a column of X.",
+                UserWarning,
+                stacklevel=4,
+            )
+            return np.full(n_rows, -1)
+        group = Codes.of(self.groups_).transform(values)
+        if (group < 0).any():
+            self._report_unseen(values[group < 0])
+        return group
+
+    def _report_unseen(self, values):
+        unseen = list(dict.fromkeys(values.tolist()))
+        named = ", ".join(map(repr, unseen[:5])) + (f" and {len(unseen) - 5} more" if len(unseen) > 5 else "")
+        if not len(self.groups_):
+            return
+        if self.unseen == "error":
+            raise ValueError(
+                f"Groups {named} had no unlabelled rows at fit, so their class shares are unknown. Add rows of these groups with "
+                "update(), or pass unseen='pooled'."
+            )
+        warnings.warn(
+            f"Groups {named} had no unlabelled rows at fit: their rows get the shift common to all groups. "
+            "Add rows of these groups with update() for shifts of their own.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _recoded(rows: Rows, values: np.ndarray, attribute: str, model: Any) -> Rows:
+    """Rows numbered by group, the groups kept on the model."""
+    codes = Codes().fit(values)
+    setattr(model, attribute, codes.values_)
+    return Rows(rows.features, rows.matrix, codes.transform(values), rows.weight, rows.key)
