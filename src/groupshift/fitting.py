@@ -414,7 +414,8 @@ def estimate_shifts(
     score: Callable[[Rows], tuple[FloatArray, IntArray]] | None = None,
 ) -> None:
     """Shares and shifts of every cell of the population, onto the model."""
-    score = model.posterior_.score if score is None else score
+    if score is None:
+        score = model.posterior_.score if model.shares is not None else _cluster_only(model)
     sums = population.sum(lambda rows: tally(model, rows, score))
     n_groups, n_clusters = len(model.groups_), model.n_clusters_
     points = sums.points
@@ -428,6 +429,12 @@ def estimate_shifts(
         pooled = _conditioned(pooled, known, logit(model.labeled_prior_))
     set_shifts(model, pooled)
     model.tally_ = points
+
+
+def _cluster_only(model: Any) -> Callable[[Rows], tuple[FloatArray, IntArray]]:
+    """Without shifts the scores of the population are not needed, only how many rows each cell has."""
+    partition = model.posterior_.partition
+    return lambda rows: (np.zeros(len(rows)), partition.predict(rows))
 
 
 def set_shifts(model: Any, pooled: PooledShifts) -> None:
