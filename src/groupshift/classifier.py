@@ -195,7 +195,8 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X, groups=None):
         """The likelier class of each row."""
-        return self.classes_[(self.predict_proba(X, groups)[:, 1] > 0.5).astype(int)]
+        positive = self.predict_proba(X, groups)[:, 1] > 0.5
+        return self.classes_[positive.astype(int)]
 
     def predict_details(self, X, groups=None, *, coverage=0.9):
         """Probability of the positive class with its interval, cluster, and whether it leans on pooling.

@@ -22,7 +22,10 @@ def check_features(X: Any, *, allow_nan: bool):
     frame = as_frame(X)
     if frame is None:
         return check_array(
-            X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan" if allow_nan else True, input_name="X"
+            X,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan" if allow_nan else True,
+            input_name="X",
         )
     if len(frame) == 0 or len(frame.columns) == 0:
         raise ValueError(
@@ -41,7 +44,9 @@ def split_groups(X: Any, groups: Any, group: str | None, n_rows: int) -> tuple[A
     """Features without the group column, and the groups, from the column or from the argument."""
     if group is not None:
         if groups is not None:
-            raise ValueError(f"Groups came twice: as groups= and as the column {group!r} of X. Pass one of them.")
+            raise ValueError(
+                f"Groups came twice: as groups= and as the column {group!r} of X. Pass one of them."
+            )
         X, groups = split_column(X, group)
     elif groups is not None:
         groups = as_column(groups)
@@ -106,7 +111,7 @@ def check_labels(y: Any, unlabeled_value: Any, n_rows: int) -> tuple[NDArray[np.
             f"Found {len(classes)} classes ({', '.join(map(str, classes[:5]))}…). Pass two classes, one against the rest."
         )
     if len(classes) < 2:
-        raise ValueError(_one_class(classes[0], unlabeled_value))
+        raise ValueError(_one_class(classes[0].item(), unlabeled_value))
     coded = np.full(len(y), -1, np.int64)
     coded[~unlabeled] = (known == classes[1]).astype(np.int64)
     return coded, classes
@@ -126,9 +131,9 @@ def _one_class(found: Any, unlabeled_value: Any) -> str:
 def check_weights(sample_weight: Any, n_rows: int) -> FloatArray:
     if sample_weight is None:
         return np.ones(n_rows)
-    if np.ndim(sample_weight) == 0:
-        return np.full(n_rows, float(sample_weight))
     weight = as_column(sample_weight).astype(float)
+    if weight.ndim == 0:
+        weight = np.full(n_rows, float(weight))
     check_length("sample_weight", weight, n_rows)
     if not np.isfinite(weight).all():
         raise ValueError("sample_weight has NaN or infinite values. Give every row a finite weight.")
@@ -138,7 +143,9 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatArray:
             "zero or more."
         )
     if not weight.any():
-        raise ValueError("sample_weight is zero in every row, which leaves nothing to learn from. Pass positive weights.")
+        raise ValueError(
+            "sample_weight is zero in every row, which leaves nothing to learn from. Pass positive weights."
+        )
     return weight
 
 

@@ -50,14 +50,20 @@ class Points:
     def effective_rows(self) -> FloatArray:
         """Kish's effective number of rows of each cell: rows of unequal weight say less."""
         return np.divide(
-            self.weight_sum**2, self.weight_square_sum, out=np.zeros(self.n_cells), where=self.weight_square_sum > 0
+            self.weight_sum**2,
+            self.weight_square_sum,
+            out=np.zeros(self.n_cells),
+            where=self.weight_square_sum > 0,
         )
 
     @property
     def information_weight(self) -> FloatArray:
         """Weights scaled so that each cell's total is its effective number of rows."""
         scale = np.divide(
-            self.weight_sum, self.weight_square_sum, out=np.zeros(self.n_cells), where=self.weight_square_sum > 0
+            self.weight_sum,
+            self.weight_square_sum,
+            out=np.zeros(self.n_cells),
+            where=self.weight_square_sum > 0,
         )
         return self.weight * scale[self.cell]
 
@@ -127,7 +133,9 @@ def collect_points(
     ones = weight is None
     weight = np.ones(len(score)) if weight is None else np.asarray(weight, float)
     if np.isnan(score).any():
-        raise ValueError("Scores contain NaN. Pass finite log-odds; drop or impute the rows that could not be scored.")
+        raise ValueError(
+            "Scores contain NaN. Pass finite log-odds; drop or impute the rows that could not be scored."
+        )
     rows = np.bincount(cell, minlength=n_cells)
     weight_sum = rows.astype(float) if ones else np.bincount(cell, weights=weight, minlength=n_cells)
     square = weight_sum.copy() if ones else np.bincount(cell, weights=weight**2, minlength=n_cells)
@@ -182,7 +190,9 @@ def _bin(cell, score, weight, n_cells, width):
     else:
         both = np.concatenate([key, key + 1])
         key, inverse = np.unique(both, return_inverse=True)
-        mass = np.bincount(inverse, weights=np.concatenate([weight * (1 - upper_share), weight * upper_share]))
+        mass = np.bincount(
+            inverse, weights=np.concatenate([weight * (1 - upper_share), weight * upper_share])
+        )
         key, mass = key[mass != 0], mass[mass != 0]
     return key // n_bins, (key % n_bins + first) * width, mass
 
@@ -244,11 +254,10 @@ def em(
     """
     ratio = _log_likelihood_ratio(points, labeled_prior)
     total = np.where(points.weight_sum > 0, points.weight_sum, np.nan)
-    share = _cell_sum(points, expit(points.score)) / total if start is None else np.asarray(start, float)
     trace = np.empty((n_iter + 1, points.n_cells))
-    trace[0] = share
+    trace[0] = _mean_posterior(points, points.score, total) if start is None else start
     for step in range(1, n_iter + 1):
-        trace[step] = _cell_sum(points, expit(ratio + logit(trace[step - 1])[points.cell])) / total
+        trace[step] = _mean_posterior(points, ratio + logit(trace[step - 1])[points.cell], total)
     return Shares(trace[-1], _std_error(points, _excess(ratio), trace[-1]), n_iter), trace
 
 
@@ -329,6 +338,11 @@ def _cell_sum(points: Points, values: FloatArray) -> FloatArray:
     return np.bincount(points.cell, weights=points.weight * values, minlength=points.n_cells)
 
 
+def _mean_posterior(points: Points, log_odds: FloatArray, total: FloatArray) -> FloatArray:
+    # Rounding can lift a mean of ones above 1, where it has no log-odds.
+    return np.minimum(_cell_sum(points, expit(log_odds)) / total, 1.0)
+
+
 def _excess(ratio: FloatArray) -> FloatArray:
     """``v = r⁺/r⁻ − 1``: the log-likelihood of a share is ``Σ w log(1 + α v)``, so one exponential serves all steps."""
     return np.expm1(np.clip(ratio, -MAX_LOG_ODDS, MAX_LOG_ODDS))
@@ -342,7 +356,11 @@ def _newton(points, excess, share, settled, tol, max_iter):
     # Many rows a cell: the binned problem has the same answer to 1e-5, at a fraction of the cost of each pass.
     if len(excess) > 2000 * points.n_cells:
         coarse = collect_points(
-            np.log1p(excess), points.cell, n_cells=points.n_cells, weight=points.weight, bin_width=4 * BIN_WIDTH
+            np.log1p(excess),
+            points.cell,
+            n_cells=points.n_cells,
+            weight=points.weight,
+            bin_width=4 * BIN_WIDTH,
         )
         if len(coarse.score) < len(excess) / 4:
             share, _ = _newton(coarse, _excess(coarse.score), share, settled, tol, max_iter)

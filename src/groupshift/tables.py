@@ -1,6 +1,7 @@
 """Frames in and out: feature columns as numbers, missing labels, groups of any kind (NumPy, narwhals)."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import repeat
 from typing import Any
 
@@ -49,7 +50,7 @@ def split_column(X, name: str):
             f"X has no column {name!r}, which group= names; its columns are {_some(frame.columns)}. "
             "Pass the name of the column that holds the groups."
         )
-    return frame.drop(name).to_native(), frame[name].to_numpy()
+    return frame.drop(name).to_native(), frame.get_column(name).to_numpy()
 
 
 def is_missing(values: NDArray) -> NDArray[np.bool_]:
@@ -85,10 +86,9 @@ class Codes(FittedPart):
     def fit(self, values: NDArray) -> "Codes":
         if values.dtype.kind == "O":
             distinct = list(dict.fromkeys(values.tolist()))
-            try:
+            # Kinds that do not compare, such as 1 and "a", stay in their order of appearance.
+            with suppress(TypeError):
                 distinct.sort()
-            except TypeError:  # kinds that do not compare, such as 1 and "a": their order of appearance is as good
-                pass
             self.values_ = np.empty(len(distinct), object)
             self.values_[:] = distinct
         else:
@@ -115,10 +115,10 @@ class Codes(FittedPart):
 
 
 class FeatureEncoder(FittedPart):
-    """Columns of an array or frame as one matrix of floats: numbers, booleans, dates, and codes of categories.
+    """Columns of an array or frame as one matrix of floats: numbers, booleans, dates, codes of categories.
 
-    Missing values are NaN. Categories are numbered by their frequency at fit; rarer ones than the first 254, and those
-    that fit never saw, share the last code.
+    Missing values are NaN. Categories are numbered by their frequency at fit; rarer ones than the first
+    254, and those that fit never saw, share the last code.
 
     Attributes
     ----------
@@ -136,9 +136,9 @@ class FeatureEncoder(FittedPart):
             self.categories_ = [np.empty(0, object)] * X.shape[1]
             return self
         self.names_ = [str(name) for name in frame.columns]
-        self.kinds_ = [_kind(frame[name]) for name in frame.columns]
+        self.kinds_ = [_kind(frame.get_column(name)) for name in frame.columns]
         self.categories_ = [
-            _categories(frame[name]) if kind == "category" else np.empty(0, object)
+            _categories(frame.get_column(name)) if kind == "category" else np.empty(0, object)
             for name, kind in zip(frame.columns, self.kinds_, strict=True)
         ]
         return self
@@ -153,12 +153,12 @@ class FeatureEncoder(FittedPart):
             return X
         matrix = np.empty((len(frame), len(self.names_)))
         for j, (name, kind) in enumerate(zip(frame.columns, self.kinds_, strict=True)):
-            matrix[:, j] = _numbers(frame[name], kind, self.categories_[j])
+            matrix[:, j] = _numbers(frame.get_column(name), kind, self.categories_[j])
         return matrix
 
 
 def frame_like(columns: dict[str, NDArray], like: str | None):
-    """Columns as a frame of the library `like` ("pandas", "polars", "pyarrow"), or as they are if it is None."""
+    """Columns as a frame of the library `like` ("pandas", "polars", "pyarrow"); as they are if it is None."""
     return columns if like is None else nw.from_dict(columns, backend=like).to_native()
 
 
@@ -188,7 +188,9 @@ def _texts(series: nw.Series) -> list:
     """Values of a category column as text, None where missing."""
     values = series.to_numpy()
     missing = is_missing(values) if values.dtype.kind == "O" else series.is_null().to_numpy()
-    return [None if gone else str(value) for value, gone in zip(values.tolist(), missing.tolist(), strict=True)]
+    return [
+        None if gone else str(value) for value, gone in zip(values.tolist(), missing.tolist(), strict=True)
+    ]
 
 
 def _categories(series: nw.Series) -> NDArray:
@@ -203,7 +205,9 @@ def _numbers(series: nw.Series, kind: str, categories: NDArray) -> NDArray[np.fl
     if kind == "category":
         lookup: dict = {value: float(code) for code, value in enumerate(categories.tolist())}
         lookup[None] = np.nan
-        return np.fromiter(map(lookup.get, _texts(series), repeat(float(len(categories)))), float, len(series))
+        return np.fromiter(
+            map(lookup.get, _texts(series), repeat(float(len(categories)))), float, len(series)
+        )
     if kind == "date":
         values = series.to_numpy().astype("datetime64[s]")
         return np.where(np.isnat(values), np.nan, values.astype(float) / 86400)

@@ -1,0 +1,66 @@
+"""What all tests share: reproducible hypothesis runs and one small grouped sample."""
+
+import os
+
+# Before NumPy loads: a thread per core in every library makes small problems slower, not faster.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from sklearn.linear_model import LogisticRegression
+
+from groupshift import GroupShiftClassifier
+from groupshift.datasets import make_grouped_mixture
+
+# The same examples on every machine, and no deadline: a slow machine is not a bug.
+settings.register_profile(
+    "suite", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session")
+def sample():
+    """Twelve groups with shares of their own, two clusters; every group has labelled and unlabelled rows."""
+    return make_grouped_mixture(
+        n_features=2,
+        n_clusters=2,
+        n_groups=12,
+        labeled_per_group=(60, 5),
+        unlabeled_per_group=(150, 20),
+        counts="binomial",
+        random_state=3,
+    )
+
+
+@pytest.fixture(scope="session")
+def rows(sample):
+    """`(X, y, groups)` of the sample, as `fit` takes them."""
+    X, y, groups, _ = sample.training()
+    return X, y, groups
+
+
+@pytest.fixture
+def quick():
+    """A model that is fitted in a tenth of a second and still takes every step that it is asked for."""
+
+    def make(**params):
+        return GroupShiftClassifier(
+            **{"estimator": LogisticRegression(), "partition": 2, "random_state": 0, **params}
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def fitted(rows):
+    """A fitted quick model that no test may change."""
+    X, y, groups = rows
+    model = GroupShiftClassifier(LogisticRegression(), partition=2, random_state=0)
+    return model.fit(X, y, groups=groups)
+
+
+def finite_and_in_doubt(probability):
+    """No NaN, and nothing taken for certain."""
+    return bool(np.isfinite(probability).all() and (probability > 0).all() and (probability < 1).all())
