@@ -1,0 +1,263 @@
+"""Pooled shifts: intervals at their stated rate, variances found again, and what a cell without rows gets."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, logit
+from scipy.stats import norm
+
+from groupshift.label_shift import collect_points, mlls
+from groupshift.shrinkage import MAX_SHIFT, KnownShares, condition_group, pool_shifts
+
+PRIOR = 0.4
+Z90 = norm.ppf(0.95)
+
+
+def draw_cells(shift, rows, rng, *, distance=2.0):
+    """Points of cells with the given shifts: two unit Gaussians, scores learned under a prior of 0.4."""
+    shift = np.asarray(shift, float)
+    cell = np.repeat(np.arange(shift.size), np.broadcast_to(rows, shift.shape).ravel())
+    y = rng.random(len(cell)) < expit(logit(PRIOR) + shift).ravel()[cell]
+    x = rng.normal(distance * y)
+    score = logit(PRIOR) + norm.logpdf(x, distance) - norm.logpdf(x, 0)
+    return collect_points(score, cell, n_cells=shift.size)
+
+
+def pool(points, n_groups, **options):
+    n_clusters = points.n_cells // n_groups
+    return pool_shifts(points, labeled_prior=np.full(n_clusters, PRIOR), n_groups=n_groups, **options)
+
+
+def model_shifts(rng, n_groups, n_clusters, tau_u, tau_v, m=0.3):
+    return m + rng.normal(0, tau_u, (n_groups, 1)) + rng.normal(0, tau_v, (n_groups, n_clusters))
+
+
+def uniform_shifts(rng, n_groups, n_clusters):
+    """Shares uniform between 1 % and 99 %, as in the paper's setting 2: not what the model assumes."""
+    return logit(rng.uniform(0.01, 0.99, (n_groups, n_clusters))) - logit(PRIOR)
+
+
+@pytest.mark.parametrize("rows", [20, 200])
+@pytest.mark.parametrize(
+    "shifts",
+    [
+        pytest.param(lambda rng: model_shifts(rng, 60, 3, 0.6, 0.4), id="from the model"),
+        pytest.param(lambda rng: model_shifts(rng, 60, 1, 0.8, 0.0), id="one cluster"),
+        pytest.param(lambda rng: uniform_shifts(rng, 60, 3), id="uniform shares"),
+    ],
+)
+def test_intervals_hold_the_true_shift_at_their_rate(shifts, rows):
+    inside = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        truth = shifts(rng)
+        found = pool(draw_cells(truth, rows, rng), len(truth))
+        inside.append(np.abs(found.shift - truth) < Z90 * np.sqrt(found.variance))
+    assert 0.86 < np.mean(inside) < 0.94
+
+
+def test_intervals_of_unseen_groups_hold_at_their_rate():
+    inside = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        truth = model_shifts(rng, 80, 2, 0.6, 0.4)
+        found = pool(draw_cells(truth[:40], 50, rng), 40)
+        inside.append(np.abs(found.cluster_shift - truth[40:]) < Z90 * np.sqrt(found.unseen_variance))
+    assert 0.86 < np.mean(inside) < 0.94
+
+
+@pytest.mark.parametrize(("tau_u", "tau_v"), [(0.8, 0.3), (0.3, 0.8), (0.5, 0.5)])
+def test_variances_and_common_shifts_are_found_again(tau_u, tau_v):
+    rng = np.random.default_rng(1)
+    m = np.array([-0.5, 0.2, 0.9, 0.0])
+    truth = m + model_shifts(rng, 400, 4, tau_u, tau_v, m=0)
+    found = pool(draw_cells(truth, 100, rng), 400)
+    # Two standard errors: 400 groups of four cells know τ_u² + τ_v²/4 to 7 %, which is ±0.03 on a small τ_u.
+    assert np.sqrt(found.group_variance) == pytest.approx(tau_u, abs=0.06)
+    assert np.sqrt(found.cell_variance) == pytest.approx(tau_v, abs=0.06)
+    assert (np.abs(found.cluster_shift - m) < 4 * np.sqrt(found.cluster_variance)).all()
+
+
+def test_groups_that_are_alike_are_pooled_into_one():
+    rng = np.random.default_rng(2)
+    found = pool(draw_cells(np.full((300, 1), 0.7), 100, rng), 300)
+    assert np.sqrt(found.group_variance) < 0.15
+    assert np.abs(found.shift - 0.7).max() < 0.25
+    assert found.pooling.min() > 0.2
+
+
+def test_cells_with_many_rows_keep_their_own_answer():
+    rng = np.random.default_rng(3)
+    points = draw_cells(model_shifts(rng, 10, 2, 1.0, 0.5), 20_000, rng)
+    own = logit(mlls(points, labeled_prior=PRIOR).share) - logit(PRIOR)
+    found = pool(points, 10)
+    assert (np.abs(found.shift.ravel() - own) < 0.5 * np.sqrt(found.variance.ravel())).all()
+    assert found.pooling.max() < 0.05
+
+
+def test_pooled_shifts_are_nearer_the_truth_than_each_cell_on_its_own():
+    rng = np.random.default_rng(4)
+    truth = model_shifts(rng, 100, 3, 0.6, 0.3)
+    points = draw_cells(truth, 20, rng)
+    own = logit(np.clip(mlls(points, labeled_prior=PRIOR).share, 0.02, 0.98)) - logit(PRIOR)
+    pooled_error = np.mean((pool(points, 100).shift - truth) ** 2)
+    assert pooled_error < 0.5 * np.mean((own.reshape(truth.shape) - truth) ** 2)
+
+
+def test_an_empty_cell_takes_its_clusters_shift_and_its_groups():
+    rng = np.random.default_rng(5)
+    truth = model_shifts(rng, 30, 3, 0.8, 0.3)
+    rows = np.full((30, 3), 200)
+    rows[4, 2] = rows[7] = 0
+    found = pool(draw_cells(truth, rows, rng), 30)
+    np.testing.assert_allclose(found.shift[4, 2], found.cluster_shift[2] + found.group_effect[4], atol=1e-6)
+    # A group without any rows is an unseen group.
+    np.testing.assert_allclose(found.shift[7], found.cluster_shift, atol=1e-6)
+    np.testing.assert_allclose(found.variance[7], found.unseen_variance, rtol=0.2)
+    assert found.variance[4, 2] > found.variance[4, :2].max()
+    assert found.pooling[7].min() > 0.99
+
+
+def test_one_group_one_cluster_is_its_maximum_likelihood():
+    points = draw_cells([[0.8]], 2000, np.random.default_rng(6))
+    own = logit(mlls(points, labeled_prior=PRIOR).share) - logit(PRIOR)
+    np.testing.assert_allclose(pool(points, 1).shift.ravel(), own, atol=5e-3)
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=8)
+def test_group_and_cluster_names_do_not_matter(random):
+    rng = np.random.default_rng(7)
+    truth = model_shifts(rng, 12, 3, 0.6, 0.4)
+    points = draw_cells(truth, 30, rng)
+    group, cluster = np.array(random.sample(range(12), 12)), np.array(random.sample(range(3), 3))
+    mapping = (group[:, None] * 3 + cluster).ravel()
+    plain, renamed = pool(points, 12), pool(points.merge_cells(mapping, 36), 12)
+    np.testing.assert_allclose(renamed.shift[np.ix_(group, cluster)], plain.shift, atol=1e-6)
+    np.testing.assert_allclose(renamed.variance[np.ix_(group, cluster)], plain.variance, atol=1e-6)
+
+
+def test_the_scale_of_weights_does_not_matter():
+    rng = np.random.default_rng(8)
+    score, cell, weight = rng.normal(0, 2, 600), rng.integers(0, 20, 600), rng.exponential(size=600)
+    one, other = (
+        pool(collect_points(score, cell, n_cells=20, weight=w), 10) for w in (weight, 1000 * weight)
+    )
+    np.testing.assert_allclose(other.shift, one.shift, atol=1e-6)
+    np.testing.assert_allclose(other.variance, one.variance, atol=1e-6)
+
+
+def test_centered_groups_have_no_common_shift():
+    rng = np.random.default_rng(9)
+    points = draw_cells(model_shifts(rng, 40, 2, 0.5, 0.2, m=0), 100, rng)
+    assert (pool(points, 40, centered=True).cluster_shift == 0).all()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.01, 0.99, 1.0])
+def test_extreme_shares_stay_finite_and_in_doubt(share):
+    rng = np.random.default_rng(10)
+    cell = np.repeat(np.arange(40), 25)
+    y = rng.random(len(cell)) < share
+    x = rng.normal(3.0 * y)
+    score = logit(PRIOR) + norm.logpdf(x, 3) - norm.logpdf(x, 0)
+    found = pool(collect_points(score, cell, n_cells=40), 40)
+    assert np.isfinite(found.shift).all()
+    assert np.abs(found.shift).max() <= MAX_SHIFT
+    assert (found.variance > 0).all()
+
+
+def test_scores_of_certainty_give_finite_shifts():
+    score = np.r_[np.full(50, np.inf), np.full(50, -np.inf)]
+    found = pool(collect_points(score, np.arange(100) % 4, n_cells=4), 2)
+    assert np.isfinite(found.shift).all()
+    assert np.isfinite(found.variance).all()
+
+
+def known_share(share, error, *, n_clusters=2, group=0):
+    weight = np.full((1, n_clusters), 1 / n_clusters)
+    return KnownShares(np.array([group]), np.array([share]), np.array([error]), weight)
+
+
+def group_share(found, group):
+    return expit(logit(PRIOR) + found.shift[group]).mean()
+
+
+@pytest.fixture(scope="module")
+def twenty_groups():
+    rng = np.random.default_rng(11)
+    return draw_cells(model_shifts(rng, 20, 2, 0.5, 0.3), 40, rng)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_an_exactly_known_share_is_met(twenty_groups, share):
+    found = pool(twenty_groups, 20, known=known_share(share, 0.0))
+    assert group_share(found, 0) == pytest.approx(share, abs=2e-3)
+
+
+@pytest.mark.xfail(reason="conditioning counts the group's variance twice, which misleads its vague cells")
+def test_a_known_share_of_large_error_changes_nothing(twenty_groups):
+    plain = pool(twenty_groups, 20)
+    found = pool(twenty_groups, 20, known=known_share(0.95, 50.0))
+    np.testing.assert_allclose(found.shift, plain.shift, atol=2e-3)
+    np.testing.assert_allclose(found.variance, plain.variance, rtol=1e-2)
+
+
+def test_a_known_share_counts_the_less_the_larger_its_error(twenty_groups):
+    shares = [
+        group_share(pool(twenty_groups, 20, known=known_share(0.95, e)), 0)
+        for e in (0.0, 0.02, 0.1, 0.5, 5.0)
+    ]
+    assert (np.diff(shares) < 1e-6).all()
+    assert shares[0] - shares[-1] > 0.1
+
+
+def test_a_known_share_narrows_its_group():
+    rng = np.random.default_rng(12)
+    points = draw_cells(model_shifts(rng, 20, 1, 0.5, 0.0), 15, rng)
+    plain = pool(points, 20)
+    found = pool(points, 20, known=known_share(0.5, 0.01, n_clusters=1))
+    assert found.variance[0, 0] < 0.5 * plain.variance[0, 0]
+
+
+@pytest.mark.xfail(reason="a known share pushes the common shift away from itself, and the two run off together")
+def test_known_shares_of_many_groups_move_the_common_shift_towards_them():
+    # Scores that say next to nothing: what the known groups have in common is the best guess for the others.
+    rng = np.random.default_rng(13)
+    points = draw_cells(np.zeros((20, 1)), 10, rng, distance=0.3)
+    known = KnownShares(np.arange(10), np.full(10, 0.8), np.full(10, 0.01), np.ones((10, 1)))
+    plain, found = pool(points, 20), pool(points, 20, known=known)
+    assert found.cluster_shift[0] > plain.cluster_shift[0] + 0.3
+    assert (found.shift[10:] > plain.shift[10:]).all()
+
+
+def test_conditioning_solves_the_linear_gaussian_case_exactly():
+    # With a flat share (slope one quarter at 1/2) and a small step the posterior is the textbook one.
+    prior_variance, error = 0.04, 0.05
+    shift, covariance = condition_group(
+        np.zeros(1), np.array([[prior_variance]]), 0.51, error, np.ones(1), np.zeros(1)
+    )
+    gain = prior_variance / 4 / (prior_variance / 16 + error**2)
+    assert shift[0] == pytest.approx(gain * 0.01, rel=1e-2)
+    assert covariance[0, 0] == pytest.approx(prior_variance * (1 - gain / 4), rel=1e-2)
+
+
+def test_trust_scales_shifts_and_their_spread(twenty_groups):
+    found = pool(twenty_groups, 20)
+    half = found.scaled(0.5, residual_variance=0.1)
+    np.testing.assert_allclose(half.shift, found.shift / 2)
+    np.testing.assert_allclose(half.variance, found.variance / 4 + 0.1)
+    assert (found.scaled(0.0).shift == 0).all()
+
+
+def test_fifty_thousand_groups_of_one_row_take_seconds():
+    rng = np.random.default_rng(14)
+    points = draw_cells(model_shifts(rng, 50_000, 1, 0.7, 0.0), 1, rng)
+    start = time.perf_counter()
+    found = pool(points, 50_000)
+    assert time.perf_counter() - start < 20  # half a second on an idle core
+    assert np.isfinite(found.shift).all()
+    assert np.sqrt(found.group_variance) == pytest.approx(0.7, rel=0.15)
+    assert found.cluster_shift[0] == pytest.approx(0.3, abs=0.05)
