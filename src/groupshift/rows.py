@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from groupshift.chunks import add_up, map_chunks
 
 from groupshift.tables import concat_rows, take_rows
 
@@ -55,9 +56,7 @@ class Rows:
             yield self
             return
         for start in range(0, len(self), size):
-            yield self.take(slice(start, start + size)) if self.features is self.matrix else self.take(
-                np.arange(start, min(start + size, len(self)))
-            )
+            yield self.take(slice(start, start + size))
 
 
 class Population(Protocol):
@@ -66,6 +65,10 @@ class Population(Protocol):
     @property
     def n_rows(self) -> int:
         """Number of rows."""
+
+    @property
+    def sample_limit(self) -> float:
+        """The most rows that `sample` may be asked for: what memory holds."""
 
     def sample(self, n_rows: int, random_state: int) -> Rows:
         """About `n_rows` rows, those whose key hashes low: the same rows however they are stored."""
@@ -84,13 +87,17 @@ class InMemory:
     def n_rows(self) -> int:
         return len(self.rows)
 
+    @property
+    def sample_limit(self) -> float:
+        return np.inf
+
     def sample(self, n_rows: int, random_state: int) -> Rows:
         if n_rows >= len(self.rows):
             return self.rows
         return self.rows.take(sampled(self.rows.key, n_rows / len(self.rows), random_state))
 
     def sum(self, function: Callable[[Rows], Summed]) -> Summed:
-        return reduce(lambda a, b: a + b, map(function, self.rows.chunks()))  # type: ignore[operator]
+        return add_up(map_chunks(function, self.rows.chunks()))
 
 
 def hash_keys(keys: NDArray, seed: int) -> NDArray[np.uint64]:

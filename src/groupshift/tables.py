@@ -1,5 +1,6 @@
 """Frames in and out: feature columns as numbers, missing labels, groups of any kind (NumPy, narwhals)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import repeat
@@ -21,10 +22,12 @@ def as_frame(X) -> nw.DataFrame | None:
 
 
 def take_rows(X, rows):
-    """Rows of an array or a frame, by index or mask."""
+    """Rows of an array or a frame, by index, mask or slice; a slice is a view where the library has views."""
     frame = as_frame(X)
     if frame is None:
         return X[rows]
+    if isinstance(rows, slice):
+        return frame[rows].to_native()
     rows = np.asarray(rows)
     rows = np.flatnonzero(rows) if rows.dtype == bool else rows
     return frame[rows].to_native()
@@ -138,7 +141,9 @@ class FeatureEncoder(FittedPart):
         self.names_ = [str(name) for name in frame.columns]
         self.kinds_ = [_kind(frame.get_column(name)) for name in frame.columns]
         self.categories_ = [
-            _categories(frame.get_column(name)) if kind == "category" else np.empty(0, object)
+            ranked_categories(category_counts(frame.get_column(name)))
+            if kind == "category"
+            else np.empty(0, object)
             for name, kind in zip(frame.columns, self.kinds_, strict=True)
         ]
         return self
@@ -184,30 +189,49 @@ def _kind(series: nw.Series) -> str:
     return "category"
 
 
-def _texts(series: nw.Series) -> list:
-    """Values of a category column as text, None where missing."""
-    values = series.to_numpy()
-    missing = is_missing(values) if values.dtype.kind == "O" else series.is_null().to_numpy()
-    return [
-        None if gone else str(value) for value, gone in zip(values.tolist(), missing.tolist(), strict=True)
-    ]
+def category_counts(series: nw.Series) -> Counter:
+    """How often each category of a column occurs, as text; missing values are not counted."""
+    counts = Counter(_hashable(series.to_numpy().tolist()))
+    texts: Counter = Counter()
+    for value, count in counts.items():
+        if not _is_gone(value):
+            texts[str(value)] += count
+    return texts
 
 
-def _categories(series: nw.Series) -> NDArray:
-    texts = np.array([t for t in _texts(series) if t is not None], dtype=object)
-    if len(texts) == 0:
-        return texts
-    values, counts = np.unique(texts.astype(str), return_counts=True)
-    return values[np.argsort(-counts, kind="stable")][:MAX_CATEGORIES].astype(object)
+def ranked_categories(counts: Counter) -> NDArray:
+    """The most frequent categories first, at most 254 of them; equally frequent ones by name.
+
+    >>> ranked_categories(Counter("abcbb")).tolist()
+    ['b', 'a', 'c']
+    """
+    ranked = sorted(counts, key=lambda text: (-counts[text], text))[:MAX_CATEGORIES]
+    values = np.empty(len(ranked), object)
+    values[:] = ranked
+    return values
+
+
+def _hashable(values: list) -> list:
+    try:
+        set(values)
+    except TypeError:
+        return [str(value) for value in values]
+    return values
+
+
+def _is_gone(value: Any) -> bool:
+    return value is None or (value != value) is not False
 
 
 def _numbers(series: nw.Series, kind: str, categories: NDArray) -> NDArray[np.float64]:
     if kind == "category":
-        lookup: dict = {value: float(code) for code, value in enumerate(categories.tolist())}
-        lookup[None] = np.nan
-        return np.fromiter(
-            map(lookup.get, _texts(series), repeat(float(len(categories)))), float, len(series)
-        )
+        lookup = {text: float(code) for code, text in enumerate(categories.tolist())}
+        values = _hashable(series.to_numpy().tolist())
+        # Text is made of each distinct value once, not of each row.
+        codes = {
+            v: np.nan if _is_gone(v) else lookup.get(str(v), float(len(categories))) for v in set(values)
+        }
+        return np.fromiter(map(codes.__getitem__, values), float, len(values))
     if kind == "date":
         values = series.to_numpy().astype("datetime64[s]")
         return np.where(np.isnat(values), np.nan, values.astype(float) / 86400)
