@@ -1,0 +1,117 @@
+"""Folds keep copies together; Platt lines agree with logistic regression and borrow where rows are few."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from groupshift.calibration import PlattScaling, assign_folds, crossfit_platt
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30)), min_size=4, max_size=80), st.integers(2, 5))
+def test_copies_of_an_example_share_a_fold(rows, n_folds):
+    y, example = np.array(rows).T
+    fold = assign_folds(y, example, n_folds, np.random.default_rng(0))
+    assert ((fold >= 0) & (fold < n_folds)).all()
+    for value in np.unique(example):
+        assert len(set(fold[example == value])) == 1
+
+
+@given(st.integers(2, 5), st.integers(10, 60), st.integers(10, 60))
+def test_every_fold_holds_its_share_of_each_class(n_folds, n_positive, n_negative):
+    y = np.repeat([1, 0], [n_positive, n_negative])
+    fold = assign_folds(y, np.arange(len(y)), n_folds, np.random.default_rng(1))
+    for value, n in ((1, n_positive), (0, n_negative)):
+        counts = np.bincount(fold[y == value], minlength=n_folds)
+        assert counts.max() - counts.min() <= 1
+        assert counts.min() >= n // n_folds
+
+
+def labelled(n, *, slope=1.5, intercept=-0.5, seed=0, n_clusters=1):
+    rng = np.random.default_rng(seed)
+    score, cluster = rng.normal(0, 2, n), rng.integers(0, n_clusters, n)
+    return score, (rng.random(n) < expit(slope * score + intercept)).astype(int), cluster
+
+
+def test_one_line_agrees_with_logistic_regression():
+    score, y, cluster = labelled(2000)
+    weight = np.random.default_rng(1).exponential(size=2000)
+    platt = PlattScaling().fit(score, y, weight, cluster, 1)
+    plain = LogisticRegression(C=np.inf, tol=1e-10).fit(score[:, None], y, sample_weight=weight)
+    # The line's own prior is worth a hundredth of a row.
+    assert platt.slope_[0] == pytest.approx(plain.coef_[0, 0], rel=1e-3)
+    assert platt.intercept_[0] == pytest.approx(plain.intercept_[0], abs=1e-3)
+
+
+def test_calibrated_scores_keep_the_share_of_positives():
+    score, y, cluster = labelled(500)
+    calibrated = expit(PlattScaling().fit(score, y, np.ones(500), cluster, 1).transform(score, cluster))
+    assert calibrated.mean() == pytest.approx(y.mean(), abs=1e-3)
+
+
+@given(st.floats(0.01, 100), st.floats(-50, 50))
+def test_the_unit_of_the_scores_does_not_matter(scale, offset):
+    score, y, cluster = labelled(300, n_clusters=3)
+    one = PlattScaling().fit(score, y, np.ones(300), cluster, 3).transform(score, cluster)
+    moved = scale * score + offset
+    other = PlattScaling().fit(moved, y, np.ones(300), cluster, 3).transform(moved, cluster)
+    np.testing.assert_allclose(other, one, atol=1e-5)
+
+
+@given(st.floats(1e-3, 1e3))
+def test_the_scale_of_weights_does_not_matter(scale):
+    score, y, cluster = labelled(300, n_clusters=3)
+    one = PlattScaling().fit(score, y, np.ones(300), cluster, 3)
+    other = PlattScaling().fit(score, y, np.full(300, scale), cluster, 3)
+    np.testing.assert_allclose(other.slope_, one.slope_, rtol=1e-6)
+
+
+def test_clusters_with_many_rows_get_their_own_line():
+    score, y0, _ = labelled(20_000)
+    cluster = np.arange(20_000) % 2
+    rng = np.random.default_rng(3)
+    y = np.where(cluster == 1, rng.random(20_000) < expit(0.8 * score + 1.0), y0).astype(int)
+    platt = PlattScaling().fit(score, y, np.ones(20_000), cluster, 2)
+    np.testing.assert_allclose(platt.slope_, [1.5, 0.8], atol=0.1)
+    np.testing.assert_allclose(platt.intercept_, [-0.5, 1.0], atol=0.1)
+
+
+def test_a_cluster_without_rows_takes_the_common_line():
+    score, y, cluster = labelled(500, n_clusters=2)
+    platt = PlattScaling().fit(score, y, np.ones(500), cluster, 3)
+    common = PlattScaling().fit(score, y, np.ones(500), np.zeros(500, int), 1)
+    assert platt.slope_[2] == pytest.approx(common.slope_[0], rel=1e-6)
+    assert platt.intercept_[2] == pytest.approx(common.intercept_[0], abs=1e-6)
+
+
+def test_a_cluster_of_one_class_stays_in_doubt():
+    score, y, cluster = labelled(500, n_clusters=2)
+    y[cluster == 1] = 1
+    platt = PlattScaling().fit(score, y, np.ones(500), cluster, 2)
+    probability = expit(platt.transform(score, cluster))
+    assert (probability < 1).all()
+    assert probability[cluster == 1].mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    "score", [np.zeros(40), np.r_[np.full(20, -1.0), np.full(20, 1.0)]], ids=["flat", "separable"]
+)
+def test_lines_stay_finite_where_logistic_regression_does_not(score):
+    y = np.repeat([0, 1], 20)
+    platt = PlattScaling().fit(score, y, np.ones(40), np.zeros(40, int), 1)
+    calibrated = platt.transform(score, np.zeros(40, int))
+    assert np.isfinite(calibrated).all()
+    if np.ptp(score) == 0:
+        np.testing.assert_allclose(calibrated, 0, atol=1e-6)
+
+
+def test_crossfitted_calibration_never_sees_the_labels_it_calibrates():
+    score, y, cluster = labelled(400, n_clusters=4)
+    fold = np.arange(400) % 4
+    calibrated = crossfit_platt(score, y, np.ones(400), cluster, 4, fold)
+    turned = np.where(fold == 2, 1 - y, y)
+    again = crossfit_platt(score, turned, np.ones(400), cluster, 4, fold)
+    np.testing.assert_array_equal(again[fold == 2], calibrated[fold == 2])
+    assert not np.allclose(again[fold != 2], calibrated[fold != 2])
