@@ -82,6 +82,7 @@ class Fitting:
             self.estimator = PerClusterClassifier(self.estimator, partition, model.encoder_)
         self._step("training the classifier")
         self._train()
+        self.plain_score = self.score
         if partition is None:
             self._step("judging partitions on hidden labels")
             partition = self._judged_partition()
@@ -126,6 +127,9 @@ class Fitting:
         if self.population is None:
             return _at_most(self.labeled, limit, self.seed)
         n_all = len(self.labeled) + self.population.n_rows
+        if min(limit, n_all) > self.population.sample_limit:
+            limit = self.population.sample_limit
+            self._note(f"Clusters were sought on {limit:,.0f} of {n_all:,} rows: memory is not asked to hold them all.")
         share = min(1.0, limit / n_all)
         labeled = _at_most(self.labeled, share * len(self.labeled), self.seed)
         unlabeled = self.population.sample(int(np.ceil(share * self.population.n_rows)), self.seed)
@@ -379,6 +383,9 @@ class Fitting:
         return score
 
 
+Score = Callable[[Rows], tuple[FloatArray, IntArray]]
+
+
 @dataclass(frozen=True)
 class Tally:
     """What is summed over the population: points of the cells, and covariate sums of the groups."""
@@ -390,34 +397,45 @@ class Tally:
         return Tally(self.points + other.points, self.covariates + other.covariates)
 
 
-def tally(model: Any, rows: Rows, score: Callable[[Rows], tuple[FloatArray, IntArray]]) -> Tally:
-    """The sums of one chunk of unlabelled rows: one pass for cluster, score and covariates."""
-    log_odds, cluster = score(rows)
-    n_groups, n_clusters = len(model.groups_), model.n_clusters_
-    points = collect_points(
-        log_odds,
-        rows.group * n_clusters + cluster,
-        n_cells=n_groups * n_clusters,
-        weight=rows.weight,
-        bin_width=BIN_WIDTH,
-    )
-    if model.context_ is None:
-        return Tally(points, np.zeros((n_groups, 0)))
-    projected = model.context_.project(model.space_.transform(rows.matrix))
-    return Tally(points, group_sums(projected, rows.group, rows.weight, n_groups))
+@dataclass(frozen=True)
+class TallyRows:
+    """The sums of a chunk of unlabelled rows: one pass for cluster, score and covariates.
+
+    It carries what a chunk needs and no more, since it travels to every machine of a cluster.
+    """
+
+    score: Score
+    n_groups: int
+    n_clusters: int
+    space: Space
+    context: Context | None
+
+    def __call__(self, rows: Rows) -> Tally:
+        log_odds, cluster = self.score(rows)
+        points = collect_points(
+            log_odds,
+            rows.group * self.n_clusters + cluster,
+            n_cells=self.n_groups * self.n_clusters,
+            weight=rows.weight,
+            bin_width=BIN_WIDTH,
+        )
+        if self.context is None:
+            return Tally(points, np.zeros((self.n_groups, 0)))
+        projected = self.context.project(self.space.transform(rows.matrix))
+        return Tally(points, group_sums(projected, rows.group, rows.weight, self.n_groups))
 
 
 def estimate_shifts(
     model: Any,
     population: Population,
     known_shares: Any = None,
-    score: Callable[[Rows], tuple[FloatArray, IntArray]] | None = None,
+    score: Score | None = None,
 ) -> None:
     """Shares and shifts of every cell of the population, onto the model."""
     if score is None:
         score = model.posterior_.score if model.shares is not None else _cluster_only(model)
-    sums = population.sum(lambda rows: tally(model, rows, score))
     n_groups, n_clusters = len(model.groups_), model.n_clusters_
+    sums = population.sum(TallyRows(score, n_groups, n_clusters, model.space_, model.context_))
     points = sums.points
     model.rows_ = points.rows.reshape(n_groups, n_clusters)
     model.row_weight_ = points.weight_sum.reshape(n_groups, n_clusters)
@@ -431,7 +449,7 @@ def estimate_shifts(
     model.tally_ = points
 
 
-def _cluster_only(model: Any) -> Callable[[Rows], tuple[FloatArray, IntArray]]:
+def _cluster_only(model: Any) -> Score:
     """Without shifts the scores of the population are not needed, only how many rows each cell has."""
     partition = model.posterior_.partition
     return lambda rows: (np.zeros(len(rows)), partition.predict(rows))
