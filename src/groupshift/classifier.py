@@ -11,6 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from groupshift.evidence import record_evidence
 from groupshift.fitting import Fitting
 from groupshift.inputs import (
     DegradedWarning,
@@ -311,6 +312,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         fitting = Fitting(self, labeled, y, population, known_shares, seed)
         fitting.run()
+        self.evidence_ = record_evidence(fitting)
         for note in fitting.warnings:
             warnings.warn(note, DegradedWarning, stacklevel=3)
         return self

@@ -1,0 +1,120 @@
+"""What sets each cluster apart, in the features' own names and units."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# Differences below a fifth of a standard deviation are no description of a place (Cohen's "small").
+WORTH_TELLING = 0.2
+
+
+def cluster_profiles(
+    matrix: FloatArray, weight: FloatArray, cluster: IntArray, n_clusters: int, is_category: NDArray[np.bool_]
+) -> dict[str, NDArray]:
+    """Each feature inside each cluster against the other clusters.
+
+    Returns
+    -------
+    dict of arrays of shape (n_clusters, n_features)
+        inside, outside : mean of a number, or share of the category `level`; NaN where there are no rows.
+        difference : standardised mean difference; for a category Cohen's h of the most over-represented one.
+        level : code of that category, -1 for a number.
+    and weight : array (n_clusters,), share of all rows.
+    """
+    shape = n_clusters, matrix.shape[1]
+    inside, outside, difference = (np.full(shape, np.nan) for _ in range(3))
+    level = np.full(shape, -1)
+    for j, category in enumerate(is_category):
+        column = np.asarray(matrix[:, j], float)
+        known = np.isfinite(column)
+        if not known.any():
+            continue
+        own = column[known], weight[known], cluster[known], n_clusters
+        if category:
+            level[:, j], inside[:, j], outside[:, j], difference[:, j] = _category(*own)
+        else:
+            inside[:, j], outside[:, j], difference[:, j] = _number(*own)
+    share = np.bincount(cluster, weights=weight, minlength=n_clusters) / max(weight.sum(), 1e-300)
+    return {"inside": inside, "outside": outside, "difference": difference, "level": level, "weight": share}
+
+
+def describe_clusters(profiles: dict[str, NDArray], encoder: Any, most: int = 3) -> dict[str, NDArray]:
+    """The strongest differences of each cluster as a table, with a phrase for each.
+
+    Returns
+    -------
+    dict of arrays : cluster, feature, category, inside, outside, difference, phrase
+    """
+    lines = []
+    for k, row in enumerate(np.nan_to_num(profiles["difference"])):
+        for j in np.argsort(-np.abs(row), kind="stable")[:most]:
+            if abs(row[j]) >= WORTH_TELLING:
+                lines.append((k, j))
+    k, j = (np.array(column, int) for column in (zip(*lines, strict=True) if lines else ((), ())))
+    inside, outside = profiles["inside"][k, j], profiles["outside"][k, j]
+    level = [_level_name(encoder, b, profiles["level"][a, b]) for a, b in zip(k, j, strict=True)]
+    phrases = [
+        _phrase(encoder.names_[b], encoder.kinds_[b], c, low, high)
+        for b, c, low, high in zip(j, level, inside, outside, strict=True)
+    ]
+    return {
+        "cluster": k,
+        "feature": np.array([encoder.names_[b] for b in j], dtype=object),
+        "category": np.array(level, dtype=object),
+        "inside": inside,
+        "outside": outside,
+        "difference": profiles["difference"][k, j],
+        "phrase": np.array(phrases, dtype=object),
+    }
+
+
+def _number(column, weight, cluster, n_clusters):
+    total = np.bincount(cluster, weights=weight, minlength=n_clusters)
+    value = np.bincount(cluster, weights=weight * column, minlength=n_clusters)
+    mean = value.sum() / max(total.sum(), 1e-300)
+    spread = np.sqrt(np.average((column - mean) ** 2, weights=weight)) if total.sum() > 0 else 0.0
+    inside, outside = _ratio(value, total), _ratio(value.sum() - value, total.sum() - total)
+    # Rounding leaves a constant column a spread of about 1e-16 of its size.
+    constant = spread <= 1e-9 * max(abs(mean), 1e-300)
+    return inside, outside, np.zeros(n_clusters) if constant else (inside - outside) / spread
+
+
+def _category(column, weight, cluster, n_clusters):
+    code = column.astype(np.int64)
+    n_levels = int(code.max()) + 1
+    table = np.bincount(cluster * n_levels + code, weights=weight, minlength=n_clusters * n_levels)
+    table = table.reshape(n_clusters, n_levels)
+    inside = _ratio(table, table.sum(1, keepdims=True))
+    rest = table.sum(0) - table
+    outside = _ratio(rest, rest.sum(1, keepdims=True))
+    h = 2 * (np.arcsin(np.sqrt(np.clip(inside, 0, 1))) - np.arcsin(np.sqrt(np.clip(outside, 0, 1))))
+    level = np.nan_to_num(h, nan=-np.inf).argmax(1)
+    at = np.arange(n_clusters), level
+    return level, inside[at], outside[at], h[at]
+
+
+def _ratio(numerator, denominator):
+    numerator, denominator = np.broadcast_arrays(np.asarray(numerator, float), denominator)
+    return np.divide(numerator, denominator, out=np.full(numerator.shape, np.nan), where=denominator > 0)
+
+
+def _level_name(encoder, feature: int, level: int) -> str:
+    if level < 0:
+        return ""
+    names = encoder.categories_[feature]
+    return str(names[level]) if level < len(names) else "any other"
+
+
+def _phrase(name: str, kind: str, category: str, inside: float, outside: float) -> str:
+    if category:
+        return f"{name} is {category!r} in {inside:.0%} of rows (elsewhere {outside:.0%})"
+    if kind == "boolean":
+        return f"{name} in {inside:.0%} of rows (elsewhere {outside:.0%})"
+    if kind == "date":
+        inside, outside = (str(np.datetime64(round(day), "D")) for day in (inside, outside))
+        return f"{name} is {'later' if inside > outside else 'earlier'} (mean {inside}, elsewhere {outside})"
+    return f"{name} is {'higher' if inside > outside else 'lower'} (mean {inside:.3g}, elsewhere {outside:.3g})"
