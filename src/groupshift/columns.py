@@ -1,0 +1,286 @@
+"""Columns of files as features: what kind each is, and the same treatment again at predict (pyarrow)."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from groupshift.tables import FeatureEncoder
+
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", ".", "?", "-")
+# Of the values that are there, so many must parse for a text column to count as numbers or dates.
+NEARLY_ALL = 0.99
+# Fewer rows than this can be all distinct by chance.
+FEW_ROWS = 50
+ID_SHARE = 0.95
+THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d*)?$"
+DATE_FORMATS = (
+    "%Y-%m-%d",
+    "%Y-%m-%d %H:%M:%S",
+    "%Y-%m-%d %H:%M",
+    "%Y/%m/%d",
+    "%Y/%m/%d %H:%M:%S",
+    "%d.%m.%Y",
+    "%d.%m.%Y %H:%M",
+    "%d.%m.%Y %H:%M:%S",
+    "%m/%d/%Y",
+    "%m/%d/%Y %H:%M",
+    "%m/%d/%Y %H:%M:%S",
+    "%d/%m/%Y",
+    "%d/%m/%Y %H:%M",
+    "%d/%m/%Y %H:%M:%S",
+)
+LOOKS_LIKE_DATE = r"^(\d{4}[-/]\d{1,2}[-/]\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{4})"
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """How a column becomes a feature.
+
+    kind is "number", "boolean", "date" or "category", or why the column is left out: "id", "empty" or
+    "nested". `decimal` is the decimal mark of numbers in text, `format` the one of dates.
+    """
+
+    name: str
+    kind: str
+    decimal: str = "."
+    format: str | None = None
+
+    @property
+    def used(self) -> bool:
+        return self.kind in ("number", "boolean", "date", "category")
+
+    def to_json(self) -> dict[str, Any]:
+        return {key: value for key, value in asdict(self).items() if value not in (None, ".")}
+
+
+class ColumnsAsNumbers(TransformerMixin, BaseEstimator):
+    """Frame columns as a float matrix, for classifiers that take nothing else; missing values stay NaN."""
+
+    def fit(self, X, y=None):
+        self.encoder_ = FeatureEncoder().fit(X)
+        return self
+
+    def transform(self, X):
+        return self.encoder_.transform(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def as_text(column: Any, *, missing: tuple[str, ...] = MISSING) -> Any:
+    """Values of an Arrow column as text that does not depend on the file they came from; null where missing.
+
+    >>> import pyarrow as pa
+    >>> as_text(pa.chunked_array([[1.0, 2.5, None]])).to_pylist()
+    ['1', '2.5', None]
+    >>> as_text(pa.chunked_array([[" a", "NA", "01"]])).to_pylist()
+    ['a', None, '01']
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = _decoded(column)
+    kind = column.type
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        column = pc.cast(column, pa.float64())
+        whole = pc.and_(pc.equal(column, pc.floor(column)), pc.less(pc.abs(column), 2.0**53))
+        as_integer = pc.cast(pc.cast(pc.if_else(whole, column, 0.0), pa.int64()), pa.string())
+        text = pc.if_else(pc.fill_null(whole, False), as_integer, pc.cast(column, pa.string()))
+        return pc.if_else(pc.is_null(column, nan_is_null=True), None, text)
+    text = pc.cast(column, pa.string())
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return text
+    text = pc.utf8_trim_whitespace(text)
+    return pc.if_else(pc.is_in(text, value_set=pa.array(missing)), None, text)
+
+
+def plan_column(name: str, column: Any) -> ColumnPlan:
+    """The kind of a column, from all its values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return ColumnPlan(name, "nested")
+    column = _decoded(column)
+    kind = column.type
+    if column.null_count == len(column):
+        return ColumnPlan(name, "empty")
+    if pa.types.is_boolean(kind):
+        return ColumnPlan(name, "boolean")
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return ColumnPlan(name, "date")
+    if (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_temporal(kind)
+    ):
+        return ColumnPlan(name, "id" if pa.types.is_integer(kind) and is_counter(column) else "number")
+    text = as_text(column)
+    n_values = len(text) - text.null_count
+    if n_values == 0:
+        return ColumnPlan(name, "empty")
+    return _plan_text(name, text, n_values, pc)
+
+
+def _plan_text(name: str, text: Any, n_values: int, pc: Any) -> ColumnPlan:
+    enough = NEARLY_ALL * n_values
+    if _all_numbers(text, pc) or (_parsed(text, ".", pc) >= enough):
+        plan = ColumnPlan(name, "number")
+        whole = pc.all(pc.match_substring_regex(text, r"^\d+$")).as_py()
+        return replace(plan, kind="id") if whole and is_counter(convert(text, plan)[0]) else plan
+    if _parsed(text, ",", pc) >= enough:
+        return ColumnPlan(name, "number", decimal=",")
+    if (
+        pc.all(pc.is_in(pc.utf8_lower(text), value_set=_array(["true", "false"]), skip_nulls=True)).as_py()
+        and not text.null_count
+    ):
+        return ColumnPlan(name, "boolean")
+    if pc.sum(pc.match_substring_regex(text, LOOKS_LIKE_DATE)).as_py() >= enough:
+        for form in DATE_FORMATS:
+            if n_values - _lost(text, _dates(text, form)) >= enough:
+                return ColumnPlan(name, "date", format=form)
+    n_distinct = pc.count_distinct(text).as_py()
+    return ColumnPlan(name, "id" if n_values >= FEW_ROWS and n_distinct > ID_SHARE * n_values else "category")
+
+
+def is_counter(column: Any) -> bool:
+    """Whether whole numbers are all distinct and without gaps, as row numbers are."""
+    import pyarrow.compute as pc
+
+    n = len(column) - column.null_count
+    if n < FEW_ROWS or column.null_count:
+        return False
+    ends = pc.min_max(column).as_py()
+    return int(ends["max"] - ends["min"]) + 1 == n and pc.count_distinct(column).as_py() == n
+
+
+def convert(column: Any, plan: ColumnPlan) -> tuple[Any, int]:
+    """A column as its plan has it, and how many values did not fit and became missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = _decoded(column)
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    if plan.kind == "category":
+        return as_text(column), 0
+    if plan.kind == "date":
+        return _dates_lossy(as_text(column), plan.format) if is_text else (_as_seconds(column, pa, pc), 0)
+    if plan.kind == "boolean":
+        text = pc.utf8_lower(as_text(column))
+        truth = pc.if_else(
+            pc.is_in(text, value_set=_array(["true", "1"])),
+            True,
+            pc.if_else(pc.is_in(text, value_set=_array(["false", "0"])), False, None),
+        )
+        return truth, _lost(text, truth)
+    if is_text:
+        text = as_text(column)
+        numbers = _numbers(text, plan.decimal, pc)
+        return numbers, _lost(text, numbers)
+    return _finite(_plain_numbers(column, pa, pc), pc), 0
+
+
+def _plain_numbers(column: Any, pa: Any, pc: Any) -> Any:
+    kind = column.type
+    if pa.types.is_time(kind):
+        column = pc.cast(pc.cast(column, pa.time64("us")), pa.int64())
+        return pc.divide(pc.cast(column, pa.float64()), 1e6)
+    if pa.types.is_duration(kind):
+        return pc.divide(pc.cast(pc.cast(pc.cast(column, pa.duration("us")), pa.int64()), pa.float64()), 1e6)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        # A column of numbers at fit that now holds dates has nothing to say.
+        return _array([None] * len(column), pa.float64())
+    return pc.cast(column, pa.float64(), safe=False)
+
+
+def _as_seconds(column: Any, pa: Any, pc: Any) -> Any:
+    if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
+        return _array([None] * len(column), pa.timestamp("s"))
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        column = pc.cast(column, pa.timestamp(column.type.unit, tz="UTC"))
+        column = pc.cast(column, pa.timestamp(column.type.unit))
+    return pc.cast(column, pa.timestamp("s"), safe=False)
+
+
+def _dates_lossy(text: Any, form: str | None) -> tuple[Any, int]:
+    dates = _dates(text, form or DATE_FORMATS[0])
+    return dates, _lost(text, dates)
+
+
+def _dates(text: Any, form: str) -> Any:
+    import pyarrow.compute as pc
+
+    # ISO's T, fractions of a second and zone are more than a model of days needs.
+    text = pc.replace_substring_regex(text, r"^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})", r"\1 \2")
+    text = pc.replace_substring_regex(text, r"(:\d{2})(\.\d+)?(Z|[+-]\d{2}:?\d{2})?$", r"\1")
+    return pc.strptime(text, format=form, unit="s", error_is_null=True)
+
+
+def _all_numbers(text: Any, pc: Any) -> bool:
+    import pyarrow as pa
+
+    try:
+        pc.cast(text, pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _parsed(text: Any, decimal: str, pc: Any) -> int:
+    numbers = _numbers(text, decimal, pc)
+    return len(numbers) - numbers.null_count
+
+
+def _numbers(text: Any, decimal: str, pc: Any) -> Any:
+    """Numbers in text, null where there is none; currency, percent and thousands marks are left aside."""
+    import pyarrow as pa
+
+    if decimal == "." and _all_numbers(text, pc):
+        return _finite(pc.cast(text, pa.float64()), pc)
+    text = pc.replace_substring_regex(text, r"^([+-]?)\s*[$€£]\s*", r"\1")
+    text = pc.replace_substring_regex(text, r"\s*[%€]$", "")
+    if decimal == ",":
+        text = pc.replace_substring(pc.replace_substring(text, ".", ""), ",", ".")
+    else:
+        text = pc.if_else(
+            pc.match_substring_regex(text, THOUSANDS), pc.replace_substring(text, ",", ""), text
+        )
+    good = pc.match_substring_regex(text, r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")
+    return _finite(pc.cast(pc.if_else(good, text, None), pa.float64()), pc)
+
+
+def _finite(numbers: Any, pc: Any) -> Any:
+    return pc.if_else(pc.is_finite(numbers), numbers, None)
+
+
+def _lost(before: Any, after: Any) -> int:
+    return after.null_count - before.null_count
+
+
+def _decoded(column: Any) -> Any:
+    """A column without dictionary encoding and views, in one array type."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    if str(column.type) == "string_view":
+        column = pc.cast(column, pa.string())
+    return pc.cast(column, pa.string()) if pa.types.is_null(column.type) else column
+
+
+def _array(values: list, kind: Any = None) -> Any:
+    import pyarrow as pa
+
+    return pa.array(values, kind)
+
+
+def group_values(column: Any) -> np.ndarray:
+    """Groups as text; None where missing. "NA" is a group (Namibia), only an empty cell is none."""
+    return np.array(as_text(column, missing=("",)).to_pylist(), dtype=object)

@@ -1,0 +1,253 @@
+"""Files written whole or not at all, and tables written in batches: CSV, TSV, Parquet, Arrow, gzip."""
+
+import errno
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+STANDARD_OUTPUT = "-"
+TEXT_SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+BINARY_FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+
+
+class OutputError(OSError):
+    """An output that cannot be written; the message says why and what to do."""
+
+
+def need_pyarrow(what: str) -> Any:
+    """pyarrow, or an error that names the extra."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ImportError(
+            f'{what} needs pyarrow. Install it with: pip install "groupshift[files]"'
+        ) from error
+    return pyarrow
+
+
+def check_output(path: str | os.PathLike, *, force: bool = False) -> None:
+    """Refuse an output that could not be written, before any work is done for it.
+
+    >>> check_output("-")
+    >>> try:
+    ...     check_output("/no/such/folder/out.csv")
+    ... except OutputError as error:
+    ...     str(error)
+    'Cannot write /no/such/folder/out.csv: the folder /no/such/folder does not exist. Create it, or name
+    another place.'
+    """
+    if str(path) == STANDARD_OUTPUT or _is_device(path):
+        return
+    target = Path(path)
+    folder = target.parent
+    if target.is_dir():
+        raise OutputError(f"Cannot write {target}: it is a folder. Name a file in it.")
+    if target.exists() and not force:
+        raise OutputError(
+            f"{target} exists already and is left as it is. Name another file, or pass --force to replace it."
+        )
+    if not folder.is_dir():
+        problem = "is no folder" if folder.exists() else "does not exist"
+        raise OutputError(
+            f"Cannot write {target}: the folder {folder} {problem}. Create it, or name another place."
+        )
+    if not os.access(folder, os.W_OK):
+        raise OutputError(
+            f"Cannot write {target}: the folder {folder} is not writable for you. Name another place."
+        )
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike, *, force: bool = False) -> Iterator[IO[bytes]]:
+    """A file to write bytes to, which appears under its name when the block ends well, and never otherwise.
+
+    Where the system allows it (Linux), the file has no name at all until it is complete, so that even a
+    killed process leaves nothing behind. "-" is standard output; a device or pipe is written to as it is.
+    """
+    check_output(path, force=force)
+    try:
+        if str(path) == STANDARD_OUTPUT:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        elif _is_device(path):
+            with open(path, "wb") as file:
+                yield file
+        else:
+            with (
+                _unnamed_file(Path(path), force)
+                if _has_unnamed_files()
+                else _hidden_file(Path(path), force) as file
+            ):
+                yield file
+    except OSError as error:
+        raise _explained(error, path) from error
+
+
+def table_format(path: str | os.PathLike) -> str:
+    """What a file name asks for: "csv", "tsv", "parquet" or "arrow"; standard output and devices are CSV.
+
+    >>> table_format("shares.csv.gz"), table_format("p.parquet"), table_format("-")
+    ('csv', 'parquet', 'csv')
+    """
+    name = Path(path).name.lower()
+    if str(path) == STANDARD_OUTPUT or _is_device(path):
+        return "csv"
+    suffix = Path(name.removesuffix(".gz")).suffix
+    if suffix in TEXT_SEPARATORS:
+        return "csv" if suffix == ".csv" else "tsv"
+    if suffix in BINARY_FORMATS and not name.endswith(".gz"):
+        return BINARY_FORMATS[suffix]
+    raise OutputError(
+        f"Cannot tell what kind of file {path} should be. End its name in .csv, .tsv, .csv.gz, .tsv.gz, "
+        ".parquet or .arrow."
+    )
+
+
+class TableWriter:
+    """Writes tables of one schema below each other; used through `write_batches` and `write_table`."""
+
+    def __init__(self, file: IO[bytes], path: str | os.PathLike):
+        self.file = file
+        self.format = table_format(path)
+        self.zip = str(path).lower().endswith(".gz")
+        self.writer: Any = None
+        self.n_rows = 0
+
+    def write(self, table: Any) -> None:
+        if self.writer is None:
+            self._open(table.schema)
+        self.writer.write_table(table)
+        self.n_rows += table.num_rows
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+        if self.zip:
+            self.file.close()
+
+    def _open(self, schema: Any) -> None:
+        import pyarrow as pa
+
+        if self.zip:
+            import gzip
+
+            # No name and no time inside: the same table gives the same bytes.
+            self.file = gzip.GzipFile("", "wb", fileobj=self.file, mtime=0)  # type: ignore[assignment]
+        if self.format == "parquet":
+            import pyarrow.parquet
+
+            self.writer = pa.parquet.ParquetWriter(self.file, schema)
+        elif self.format == "arrow":
+            self.writer = pa.ipc.new_file(self.file, schema)
+        else:
+            import pyarrow.csv
+
+            options = pa.csv.WriteOptions(
+                delimiter="," if self.format == "csv" else "\t", quoting_style="needed"
+            )
+            self.writer = pa.csv.CSVWriter(self.file, schema, write_options=options)
+
+
+@contextmanager
+def write_batches(path: str | os.PathLike, *, force: bool = False) -> Iterator[TableWriter]:
+    """A writer of tables to one file, which appears when the block ends well."""
+    need_pyarrow("Writing tables")
+    table_format(path)
+    with whole_file(path, force=force) as file:
+        writer = TableWriter(file, path)
+        yield writer
+        writer.close()
+
+
+def write_table(table: Any, path: str | os.PathLike, *, force: bool = False) -> None:
+    """Write one Arrow table."""
+    with write_batches(path, force=force) as writer:
+        writer.write(table)
+
+
+def _is_device(path: str | os.PathLike) -> bool:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _has_unnamed_files() -> bool:
+    return hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd")
+
+
+@contextmanager
+def _unnamed_file(target: Path, force: bool) -> Iterator[IO[bytes]]:
+    try:
+        descriptor = os.open(target.parent, os.O_TMPFILE | os.O_RDWR, 0o666)
+    except OSError as error:
+        # Some network file systems have no unnamed files.
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT):
+            raise
+        with _hidden_file(target, force) as file:
+            yield file
+        return
+    with os.fdopen(descriptor, "w+b") as file:
+        yield file
+        file.flush()
+        os.fsync(descriptor)
+        _name(descriptor, target, force)
+
+
+def _name(descriptor: int, target: Path, force: bool) -> None:
+    """Give a complete file its name. A link never replaces a file, even one that came up in the meantime."""
+    name = f".{target.name}.{os.getpid()}.new" if force else target.name
+    folder = os.open(target.parent, os.O_DIRECTORY)
+    try:
+        # Only with a folder's descriptor does Python make the system call that follows the link in /proc.
+        os.link(
+            f"/proc/self/fd/{descriptor}", name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=True
+        )
+        if force:
+            os.replace(name, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def _hidden_file(target: Path, force: bool) -> Iterator[IO[bytes]]:
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".new", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "w+b") as file:
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        if not force:
+            check_output(target)
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _explained(error: OSError, path: str | os.PathLike) -> OSError:
+    if isinstance(error, (OutputError, BrokenPipeError)) or error.errno is None:
+        return error
+    shown = "standard output" if str(path) == STANDARD_OUTPUT else str(path)
+    if error.errno == errno.EEXIST:
+        reason = "it came into being while this ran, and is left as it is. Name another file, or pass --force"
+    elif error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        reason = f"no room is left for it ({os.strerror(error.errno)}). Free some space, or name another place"
+    else:
+        reason = f"{os.strerror(error.errno)}. Name another place"
+    return OutputError(f"Cannot write {shown}: {reason}. Nothing was written there.")
