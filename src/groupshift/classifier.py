@@ -11,7 +11,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from groupshift.evidence import record_evidence
+from groupshift.chunks import map_chunks
+from groupshift.evidence import known_groups, record_evidence
 from groupshift.fitting import Fitting
 from groupshift.inputs import (
     DegradedWarning,
@@ -209,7 +210,9 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         -------
         dict of arrays : probability, low, high, cluster, pooled
         """
-        log_odds, cluster, group = self._log_odds(X, groups)
+        return self._details(*self._log_odds(X, groups), coverage)
+
+    def _details(self, log_odds, cluster, group, coverage):
         known = group >= 0
         variance = np.where(known, self.shift_variance_[group, cluster], self.unseen_variance_[cluster])
         reach = ndtri(0.5 + coverage / 2) * np.sqrt(variance)
@@ -243,6 +246,36 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         columns = cell_shares(self, coverage) if by == "cell" else group_level_shares(self, coverage)
         return frame_like(columns, self.frame_library_)
 
+    def diagnose(self):
+        """Is it worth it, does the assumption hold, where not to trust it: a `Diagnosis` in sentences and tables."""
+        check_is_fitted(self)
+        from groupshift.diagnostics import diagnose
+
+        return diagnose(self)
+
+    def summary(self) -> str:
+        """What was learned and whether to trust it, as a text that fits a screen."""
+        check_is_fitted(self)
+        from groupshift.summary import summary_text
+
+        return summary_text(self)
+
+    def report(self, path):
+        """Write everything about the fitted model into one HTML file at `path`."""
+        check_is_fitted(self)
+        from groupshift.report import write_report
+
+        return write_report(self, path)
+
+    def _html_repr(self):
+        """scikit-learn's picture of the estimator; after `fit`, what it found above it."""
+        drawn = super()._html_repr()
+        if not hasattr(self, "evidence_"):
+            return drawn
+        from groupshift.summary import summary_html
+
+        return summary_html(self) + drawn
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
@@ -270,8 +303,8 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         if self.refine != "auto" and not (isinstance(self.refine, Integral) and self.refine >= 0):
             raise ValueError(f"refine={self.refine!r} is not known. Pass 'auto' or a number of rounds, 0 or more.")
 
-    def _read_fit(self, X, y, groups, sample_weight, example_ids) -> tuple[Rows, np.ndarray]:
-        rows, self._row_groups = self._read_rows(X, groups, sample_weight, example_ids, reset=True)
+    def _read_fit(self, X, y, groups, sample_weight, example_ids, encoder=None) -> tuple[Rows, np.ndarray]:
+        rows, self._row_groups = self._read_rows(X, groups, sample_weight, example_ids, reset=True, encoder=encoder)
         labels, self.classes_ = check_labels(y, self.unlabeled_value, len(rows))
         if self._row_groups is None:
             self._row_groups = np.zeros(len(rows), int)
@@ -280,15 +313,15 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             self.has_groups_ = True
         return rows, labels
 
-    def _read_rows(self, X, groups, sample_weight, example_ids, *, reset: bool):
-        """Checked rows, not yet numbered by group, and the groups as given."""
+    def _read_rows(self, X, groups, sample_weight, example_ids, *, reset: bool, encoder=None):
+        """Checked rows, not yet numbered by group, and the groups as given; `encoder`: one that has seen more than X."""
         allow_nan = accepts_missing(self.estimator)
         X = check_features(X, allow_nan=allow_nan)
         validate_data(self, X, skip_check_array=True, reset=reset)
         n_rows = X.shape[0]
         features, groups = split_groups(X, groups, self.group, n_rows)
         if reset:
-            self.encoder_ = FeatureEncoder().fit(features)
+            self.encoder_ = FeatureEncoder().fit(features) if encoder is None else encoder
             self.frame_library_ = library_of(X)
         matrix = self.encoder_.transform(features)
         if not allow_nan and np.isnan(matrix).any():
@@ -313,6 +346,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         fitting = Fitting(self, labeled, y, population, known_shares, seed)
         fitting.run()
         self.evidence_ = record_evidence(fitting)
+        self.known_groups_ = known_groups(self.groups_, known_shares)
         for note in fitting.warnings:
             warnings.warn(note, DegradedWarning, stacklevel=3)
         return self
@@ -321,6 +355,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         from groupshift.fitting import estimate_shifts
 
         estimate_shifts(self, population, known_shares)
+        self.known_groups_ = known_groups(self.groups_, known_shares)
         return self
 
     def _log_odds(self, X, groups):
@@ -328,11 +363,18 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         rows, values = self._read_rows(X, groups, None, None, reset=False)
         group = self._group_numbers(values, len(rows))
+        numbered = Rows(rows.features, rows.matrix, group, rows.weight, rows.key)
+        parts = zip(*map_chunks(self._shifted, numbered.chunks()), strict=True)
+        log_odds, cluster = (part[0] if len(part) == 1 else np.concatenate(part) for part in parts)
+        return log_odds, cluster, group
+
+    def _shifted(self, rows: Rows):
+        """Group-aware log-odds and cluster of rows whose groups are numbered as `groups_`."""
         log_odds, cluster = self.posterior_.score(rows)
         if not len(self.groups_):
-            return log_odds, cluster, group
-        shift = np.where(group >= 0, self.shift_[group, cluster], self.unseen_shift_[cluster])
-        return log_odds + shift, cluster, group
+            return log_odds, cluster
+        shift = np.where(rows.group >= 0, self.shift_[rows.group, cluster], self.unseen_shift_[cluster])
+        return log_odds + shift, cluster
 
     def _group_numbers(self, values, n_rows):
         if not self.has_groups_:

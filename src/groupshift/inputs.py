@@ -1,6 +1,7 @@
 """What users pass, checked and brought into one form; every error says what was found and what to do."""
 
 import warnings
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -163,5 +164,11 @@ def example_keys(example_ids: Any, n_rows: int) -> NDArray[np.uint64]:
         )
     if ids.dtype.kind in "iu":
         return ids.astype(np.int64).view(np.uint64)
-    lookup: dict = {}
-    return np.fromiter((lookup.setdefault(v, len(lookup)) for v in ids.tolist()), np.uint64, n_rows)
+    values = ids.tolist()
+    # Keys come from the ids themselves, so that a file read in batches has the same ones.
+    keys = {value: _digest(value) for value in set(values)}
+    return np.fromiter(map(keys.__getitem__, values), np.uint64, n_rows)
+
+
+def _digest(value: Any) -> int:
+    return int.from_bytes(blake2b(str(value).encode(), digest_size=8).digest(), "little")
