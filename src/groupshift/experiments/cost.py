@@ -1,0 +1,155 @@
+"""What an experiment will cost, said before it starts: rows, fits, seconds and memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from groupshift.experiments.grid import Draw, Task
+from groupshift.experiments.spec import AcsData, Experiment, SyntheticData
+
+# Rows and features of the tables at hand, for data sets that do not say how many rows to use.
+TABLE_ROWS = {"income": 1_400_000, "employment": 2_737_000, "ipr": 2_611_000, "reviews": 26_000}
+FEATURES = {"income": 10, "employment": 16, "ipr": 20, "reviews": 384}
+STATES = 50
+CATEGORIES = 14
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Estimates for a list of tasks."""
+
+    draws: int
+    tasks: int
+    rows: int
+    fits: int
+    seconds: float
+    memory_mb: float
+    n_jobs: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.draws:,} draws with {self.rows:,} rows in all, {self.tasks:,} runs of a method, "
+            f"{self.fits:,} classifiers to fit: about {duration(self.seconds)} on {self.n_jobs} "
+            f"process{'es' if self.n_jobs > 1 else ''}, {self.memory_mb / 1024:.1f} GB of memory."
+        )
+
+
+def estimate_cost(experiment: Experiment, tasks: Iterable[Task], *, n_jobs: int = 1) -> Cost:
+    """Estimate what tasks cost on this machine, after timing a small classifier on it.
+
+    Right within a factor of two or three; the progress of a run then says better.
+    """
+    tasks = list(tasks)
+    draws = {task.draw.key: task.draw for task in tasks}
+    work = sum(task_weight(experiment, task) for task in tasks)
+    largest = sorted((draw_memory_mb(experiment, draw) for draw in draws.values()), reverse=True)[:n_jobs]
+    return Cost(
+        draws=len(draws),
+        tasks=len(tasks),
+        rows=sum(draw_rows(draw) for draw in draws.values()),
+        fits=sum(n_fits(task) for task in tasks),
+        seconds=work * _seconds_per_unit(experiment) / n_jobs if tasks else 0.0,
+        memory_mb=sum(largest),
+        n_jobs=n_jobs,
+    )
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them.
+
+    >>> duration(90), duration(8000), duration(400_000)
+    ('2 minutes', '2.2 hours', '4.6 days')
+    """
+    for size, name in ((86_400, "days"), (3600, "hours")):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.1f} {name}"
+    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
+
+
+def draw_rows(draw: Draw) -> int:
+    data = draw.data
+    if isinstance(data, SyntheticData):
+        return int(data.groups * (data.labeled_per_group[0] + data.unlabeled_per_group[0]))
+    rows = TABLE_ROWS[data.task if isinstance(data, AcsData) else "reviews"]
+    return min(rows, *(n for n in (data.max_rows, getattr(data, "table_rows", None)) if n), rows)
+
+
+def n_labeled(draw: Draw) -> int:
+    if isinstance(draw.data, SyntheticData):
+        return int(draw.data.groups * draw.data.labeled_per_group[0])
+    return draw_rows(draw) // 2
+
+
+def n_features(draw: Draw) -> int:
+    if isinstance(draw.data, SyntheticData):
+        return draw.d or 1
+    if isinstance(draw.data, AcsData):
+        return FEATURES[draw.data.task]
+    return draw.data.components or FEATURES["reviews"]
+
+
+def n_groups(draw: Draw) -> int:
+    if isinstance(draw.data, SyntheticData):
+        return draw.data.groups
+    return STATES if isinstance(draw.data, AcsData) else CATEGORIES
+
+
+def n_fits(task: Task) -> int:
+    """Classifiers that a method trains on a draw: the judged method has folds, and rounds of them."""
+    name = task.method.name
+    per_group = n_groups(task.draw)
+    return {"bayes": 0, "coral": per_group + 1, "groupshift": 12, "published": 4, "cluster_global": 0}.get(
+        name, 1
+    )
+
+
+def task_weight(experiment: Experiment, task: Task) -> float:
+    """Effort of a task in units of training a classifier on one value (row x column), predictions included."""
+    draw, fits = task.draw, n_fits(task)
+    labeled, rows, columns = n_labeled(draw), draw_rows(draw), n_features(draw)
+    if task.method.name == "bayes":
+        return 0.01 * rows
+    if task.method.name in ("published", "cluster_global"):
+        fits = 1
+    if task.method.name == "group_aware_global":
+        columns += n_groups(draw) // 4
+    # Forests look at √d columns at a split; boosting at all of them.
+    looked = np.sqrt(columns) if experiment.classifier.name == "forest" else columns
+    training = fits * labeled * looked
+    # A prediction goes down each tree once: about an eighth of a training row's way, whatever the columns.
+    passes = {"groupshift": 3}.get(task.method.name, 1)
+    return training + passes * rows / 8 + 0.05 * rows * np.sqrt(columns)
+
+
+def draw_memory_mb(experiment: Experiment, draw: Draw) -> float:
+    """Data in float64 with its copies on the way, and the classifiers of CORAL, which all live at once."""
+    data = draw_rows(draw) * (n_features(draw) + 8) * 8 * 4 / 1e6
+    trees = experiment.classifier.params.get(
+        "n_estimators", 500 if experiment.classifier.name == "forest" else 0
+    )
+    kept = n_groups(draw) if any(m.name == "coral" for m in experiment.methods) else 24
+    leaves = min(2**10, n_labeled(draw) / 4)
+    return 200 + data + kept * trees * leaves * 2 * 90 / 1e6
+
+
+def _seconds_per_unit(experiment: Experiment) -> float:
+    """Time the experiment's classifier on a small sample of noise: as hard as any data."""
+    from groupshift.experiments.methods import make_classifier
+
+    n, columns = 4000, 4
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, columns)), rng.integers(0, 2, n)
+    classifier = make_classifier(experiment.classifier)
+    share = 1.0
+    if experiment.classifier.name == "forest":
+        trees = classifier.get_params()["n_estimators"]
+        share = min(1.0, 10 / trees)
+        classifier.set_params(n_estimators=max(1, round(trees * share)))
+    start = time.perf_counter()
+    classifier.fit(X, y)
+    looked = np.sqrt(columns) if experiment.classifier.name == "forest" else columns
+    return (time.perf_counter() - start) / share / (n * looked)

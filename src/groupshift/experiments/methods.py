@@ -1,0 +1,110 @@
+"""One method on one draw: build it, fit it, predict the test rows, measure."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from groupshift import METHODS
+from groupshift.datasets import GroupedSample
+from groupshift.experiments.grid import Task
+from groupshift.experiments.measure import Measured, measure, partition_facts, share_facts
+from groupshift.experiments.memory import peak_memory_mb, reset_peak_memory
+from groupshift.experiments.sharing import SharedClassifier, SharedWork, SilhouettePartition, recall
+from groupshift.experiments.spec import ClassifierSpec, Experiment, MethodSpec
+
+# A classifier for each group is of no use to any other method, and keeping them all would fill the memory.
+UNSHARED = ("coral",)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method did on a draw: metrics by name, values by group, calibration bins, notes."""
+
+    metrics: dict[str, float]
+    measured: Measured
+    notes: list[str] = field(default_factory=list)
+
+
+def make_classifier(spec: ClassifierSpec) -> Any:
+    """The classifier that all methods of an experiment are given.
+
+    >>> make_classifier(ClassifierSpec(name="forest"))
+    RandomForestClassifier(max_depth=10, n_estimators=500)
+    """
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+
+    kinds: dict[str, tuple[type, dict[str, Any]]] = {
+        "forest": (RandomForestClassifier, {"n_estimators": 500, "max_depth": 10}),
+        # Early stopping would hold out copies of training examples.
+        "boosting": (HistGradientBoostingClassifier, {"early_stopping": False}),
+    }
+    if spec.name not in kinds:
+        raise ValueError(f"There is no classifier {spec.name!r}: choose one of {', '.join(kinds)}.")
+    kind, defaults = kinds[spec.name]
+    return kind(**{**defaults, **spec.params})
+
+
+def run_method(experiment: Experiment, task: Task, sample: GroupedSample, work: SharedWork) -> Outcome:
+    """Fit and judge one method; what it shares with others of the draw comes from `work`."""
+    X, truth, groups = sample.testing()
+    reset_peak_memory()
+    start = time.perf_counter()
+    model, borrowed = None, 0.0
+    if task.method.name == "bayes":
+        assert sample.posterior is not None
+        probability = sample.posterior[sample.test]
+    else:
+        with work.sharing(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = _fitted(experiment, task, sample)
+            probability = model.predict_proba(X, groups)[:, 1]
+            borrowed = work.borrowed
+    spent = time.perf_counter() - start
+    measured = measure(truth, probability, groups)
+    # `seconds` is what the method costs alone; what other methods of the draw had already done is part of it.
+    effort = {"seconds": spent + borrowed, "seconds_borrowed": borrowed, "peak_memory_mb": peak_memory_mb()}
+    metrics = {**measured.metrics, **share_facts(model, sample), **partition_facts(model, sample), **effort}
+    notes = [] if model is None else [*getattr(model, "notes_", []), *_sentences(caught)]
+    return Outcome(metrics, measured, notes)
+
+
+def _fitted(experiment: Experiment, task: Task, sample: GroupedSample) -> Any:
+    X, y, groups, ids = sample.training()
+    classifier = clone(make_classifier(experiment.classifier))
+    if task.method.name not in UNSHARED:
+        classifier = SharedClassifier(classifier)
+    settings = {"calibration": experiment.calibration, **_settings(task, sample, X)}
+    model = METHODS[task.method.name](classifier, random_state=task.draw.method_seed, **settings)
+    return model.fit(X, y, groups=groups, example_ids=ids)
+
+
+def _settings(task: Task, sample: GroupedSample, X: np.ndarray) -> dict[str, Any]:
+    settings = dict(task.method.params)
+    if task.method.name == "true_clustering":
+        settings["partition"] = sample.partition
+    elif _by_silhouette(task.method):
+        settings["partition"] = _silhouette(settings.get("partition"), task.draw.method_seed, X)
+    return settings
+
+
+def _by_silhouette(method: MethodSpec) -> bool:
+    default = "silhouette" if method.name in ("published", "cluster_global") else None
+    partition = method.params.get("partition", default)
+    return partition == "silhouette" or isinstance(partition, Mapping)
+
+
+def _silhouette(options: Any, seed: int, X: np.ndarray) -> SilhouettePartition:
+    options = dict(options) if isinstance(options, Mapping) else {}
+    key = ("partition", seed, repr(sorted(options.items())))
+    return recall(key, lambda: SilhouettePartition(random_state=seed, **options).fit(X))
+
+
+def _sentences(caught: list[warnings.WarningMessage]) -> list[str]:
+    return sorted({f"{w.category.__name__}: {w.message}" for w in caught})[:5]

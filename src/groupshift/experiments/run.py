@@ -1,0 +1,219 @@
+"""Run the tasks of an experiment in parallel; what is finished stays finished, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from joblib import Parallel, delayed, parallel_config
+from threadpoolctl import threadpool_limits
+
+from groupshift.experiments.cost import task_weight
+from groupshift.experiments.grid import Task, list_tasks
+from groupshift.experiments.methods import run_method
+from groupshift.experiments.sharing import SharedWork
+from groupshift.experiments.sources import describe_table, missing_sources
+from groupshift.experiments.spec import Experiment
+from groupshift.experiments.store import Store
+
+PACKAGES = ("groupshift", "numpy", "scipy", "scikit-learn", "joblib")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: tasks and work (estimated effort, as a share of what was to do) behind and ahead."""
+
+    done: int
+    total: int
+    failed: int
+    share: float
+    seconds: float
+    last: str
+
+    @property
+    def remaining_seconds(self) -> float:
+        """By the effort that remains, not by the number of tasks: large draws take longer."""
+        return self.seconds * (1 - self.share) / self.share if self.share > 0 else float("nan")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a run ended."""
+
+    ran: int
+    failed: int
+    left: int
+    rows: int
+
+
+def run_experiment(
+    experiment: Experiment,
+    out: str | Path,
+    *,
+    n_jobs: int = 1,
+    backend: str = "loky",
+    stop_after: float | None = None,
+    retry_failed: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Summary:
+    """Run what is not finished yet of an experiment, and make its tables.
+
+    Parameters
+    ----------
+    out : path
+        Folder of the results. A run that was killed is resumed by running it again.
+    n_jobs : int
+        Draws that run at the same time, each in a process of one thread.
+    backend : {"loky", "dask", "threading", ...}
+        joblib's; "dask" uses the Dask client of this process.
+    stop_after : float, optional
+        Seconds after which no new draw or method is begun.
+    retry_failed : bool
+        Run again what failed before.
+    on_progress : callable, optional
+        Called after every finished draw.
+
+    Returns
+    -------
+    Summary
+    """
+    absent = missing_sources(experiment)
+    if absent:
+        raise FileNotFoundError(
+            f"The experiment needs {', '.join(absent)}. Pass the folder of the data with --data, or run "
+            "another experiment."
+        )
+    store, tasks = Store(out), list_tasks(experiment)
+    with store.lock():
+        pending = store.pending(tasks, retry_failed=retry_failed)
+        store.write_experiment(experiment, {"tables": {d.name: describe_table(d) for d in experiment.data}})
+        deadline = None if stop_after is None else time.time() + stop_after
+        ran, failed = 0, 0
+        try:
+            for progress in _run_all(experiment, store, pending, n_jobs, backend, deadline):
+                ran, failed = progress.done, progress.failed
+                if on_progress is not None:
+                    on_progress(progress)
+        finally:
+            counts = store.combine(tasks)
+    return Summary(ran, failed, len(pending) - ran, counts["rows"])
+
+
+def _run_all(
+    experiment: Experiment,
+    store: Store,
+    pending: list[Task],
+    n_jobs: int,
+    backend: str,
+    deadline: float | None,
+) -> Iterator[Progress]:
+    weights = {task.key: task_weight(experiment, task) for task in pending}
+    total = sum(weights.values())
+    draws = _by_draw(pending, weights)
+    jobs = (delayed(run_draw)(experiment, tasks, str(store.folder), deadline) for tasks in draws)
+    done, failed, effort, start = 0, 0, 0.0, time.perf_counter()
+    with _one_thread_each(), parallel_config(backend=backend):
+        for finished in Parallel(
+            n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="all"
+        )(jobs):
+            done += len(finished)
+            failed += sum(status == "failed" for _, status in finished)
+            effort += sum(weights[key] for key, _ in finished)
+            if finished:
+                last = finished[-1][0].split("/")[0]
+                yield Progress(done, len(pending), failed, effort / total, time.perf_counter() - start, last)
+
+
+def _by_draw(pending: list[Task], weights: dict[str, float]) -> list[list[Task]]:
+    draws = [list(tasks) for _, tasks in groupby(pending, key=lambda task: task.draw.key)]
+    # Of one repetition the largest draws come first, so that none of them is waited for at the end.
+    return sorted(draws, key=lambda ts: (ts[0].draw.repetition, -sum(weights[t.key] for t in ts)))
+
+
+def run_draw(
+    experiment: Experiment, tasks: list[Task], folder: str, deadline: float | None = None
+) -> list[tuple[str, str]]:
+    """Make a draw, run methods on it, store each as soon as it is finished; (key, status) of each."""
+    store, work, finished = Store(folder), SharedWork(), []
+    if deadline is not None and time.time() > deadline:
+        return []
+    with threadpool_limits(limits=1):
+        try:
+            sample, broken = tasks[0].draw.sample(), None
+        except Exception as error:
+            sample, broken = None, error
+        for task in tasks:
+            if deadline is not None and time.time() > deadline:
+                break
+            lines = _run_task(experiment, task, sample, work, broken)
+            store.write(task, lines)
+            finished.append((task.key, lines[0]["status"]))
+    return finished
+
+
+def _run_task(
+    experiment: Experiment, task: Task, sample: Any, work: SharedWork, broken: Exception | None
+) -> list[dict[str, Any]]:
+    try:
+        if broken is not None:
+            raise RuntimeError(f"The draw could not be made: {broken}") from broken
+        outcome = run_method(experiment, task, sample, work)
+    except Exception as error:
+        # One method on one draw is a hole in a table, not the end of a night's work.
+        place = traceback.format_exception(error)[-3:]
+        return [_run_line(task, "failed", error=f"{type(error).__name__}: {error}", traceback="".join(place))]
+    rows = [{"kind": "row", "metric": name, "value": value} for name, value in outcome.metrics.items()]
+    return [
+        _run_line(task, "ok", notes=outcome.notes),
+        *rows,
+        {"kind": "by_group", "columns": outcome.measured.by_group},
+        {"kind": "calibration", "columns": outcome.measured.calibration},
+    ]
+
+
+def _run_line(task: Task, status: str, **more: Any) -> dict[str, Any]:
+    return {
+        "kind": "run",
+        **task.labels,
+        "status": status,
+        "fingerprint": task.fingerprint,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "host": f"{platform.machine()} {os.cpu_count()} cores",
+        "versions": versions(),
+        **more,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that could move a number."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            # Run from a source tree that was not installed.
+            found[package] = "source"
+    return found
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Workers inherit the environment, and read it before any code of ours runs there."""
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)

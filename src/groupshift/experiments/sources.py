@@ -1,0 +1,94 @@
+"""Real tables of an experiment: loaded once per process, or prepared as npz for machines without pyarrow."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupshift.datasets import LabeledTable, acs_task, load_reviews
+from groupshift.experiments.spec import AcsData, DataSpec, Experiment, ReviewsData, SyntheticData
+
+_ARRAYS = ("X", "y", "groups", "example_ids")
+_NAMES = ("feature_names", "categorical", "missing")
+
+
+@lru_cache(maxsize=4)
+def load_table(data: AcsData | ReviewsData) -> LabeledTable:
+    """The table of a data set, from the file that `prepare_tables` wrote if there is one."""
+    prepared = prepared_path(data)
+    return _read_prepared(prepared) if prepared.is_file() else _read_source(data)
+
+
+def prepared_path(data: AcsData | ReviewsData) -> Path:
+    return Path(data.path).parent / f"{data.name}.table.npz"
+
+
+def missing_sources(experiment: Experiment) -> list[str]:
+    """Files that the experiment needs and that are not there."""
+    real = [d for d in experiment.data if not isinstance(d, SyntheticData)]
+    wanted = [p for d in real if not prepared_path(d).is_file() for p in (d.path, _embeddings(d)) if p]
+    return sorted({p for p in wanted if not Path(p).exists()})
+
+
+def prepare_tables(experiment: Experiment, folder: str | Path) -> list[Path]:
+    """Write the real tables of an experiment as npz files into `folder`, to be given as its `data_dir`."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for data in experiment.data:
+        if isinstance(data, SyntheticData):
+            continue
+        table = _read_source(data)
+        arrays: dict[str, Any] = {
+            name: getattr(table, name) for name in _ARRAYS if getattr(table, name) is not None
+        }
+        names: dict[str, Any] = {name: np.array(getattr(table, name), dtype=str) for name in _NAMES}
+        path = folder / prepared_path(data).name
+        np.savez_compressed(path, **arrays, **names)
+        written.append(path)
+    return written
+
+
+def describe_table(data: DataSpec) -> dict[str, object]:
+    """What was used of a real data set and what was not to be had, for the report."""
+    if isinstance(data, SyntheticData):
+        return {}
+    table = load_table(data)
+    return {
+        "rows": len(table),
+        "groups": len(np.unique(table.groups)),
+        "positive": float(table.y.mean()),
+        "features": list(table.feature_names),
+        "missing_features": list(table.missing),
+    }
+
+
+def _embeddings(data: AcsData | ReviewsData) -> str | None:
+    return data.embeddings if isinstance(data, ReviewsData) else None
+
+
+def _read_prepared(path: Path) -> LabeledTable:
+    with np.load(path) as arrays:
+        found: dict[str, Any] = {name: arrays[name] for name in _ARRAYS if name in arrays}
+        names: dict[str, Any] = {name: tuple(arrays[name].tolist()) for name in _NAMES}
+    return LabeledTable(**found, **names, name=path.name.removesuffix(".table.npz"))
+
+
+def _read_source(data: AcsData | ReviewsData) -> LabeledTable:
+    if isinstance(data, AcsData):
+        table = acs_task(data.task, data.path, max_rows=data.table_rows, random_state=0)
+        if data.missing is not None:
+            # In place: the matrix is ours, and tables of millions of rows are large.
+            table.X[np.isnan(table.X)] = data.missing
+        return table
+    return load_reviews(
+        data.path,
+        embeddings=data.embeddings,
+        rating=data.rating,
+        drop_three_stars=data.drop_three_stars,
+        n_components=data.components,
+        name=data.name,
+    )
