@@ -72,7 +72,10 @@ class Strata:
         """
         total = self.cell_weight.sum(1)
         own = np.divide(
-            self.cell_square, self.cell_weight, out=np.zeros_like(self.cell_weight), where=self.cell_weight > 0
+            self.cell_square,
+            self.cell_weight,
+            out=np.zeros_like(self.cell_weight),
+            where=self.cell_weight > 0,
         ).sum(1)
         overall = np.divide(self.cell_square.sum(1), total, out=np.zeros_like(total), where=total > 0)
         return own - overall, total - own
@@ -104,16 +107,25 @@ def group_effects(columns: FloatArray, strata: Strata) -> Effects:
     >>> group_effects(x[:, None], strata).effect.round(2).tolist()
     [0.99]
     """
-    between, total = (sum(parts) for parts in zip(*(_sums_of_squares(c, strata) for c in columns.T), strict=True))
+    between, total = (
+        sum(parts) for parts in zip(*(_sums_of_squares(c, strata) for c in columns.T), strict=True)
+    )
     by_chance, within_freedom = strata.freedom()
-    testable = (strata.groups >= 2) & (within_freedom > 0) & (strata.effective_rows >= strata.groups + 5) & (total > 1e-12)
+    testable = (
+        (strata.groups >= 2)
+        & (within_freedom > 0)
+        & (strata.effective_rows >= strata.groups + 5)
+        & (total > 1e-12)
+    )
     safe = np.where(testable, total, 1.0), np.where(testable, within_freedom, 1.0)
     variance = np.maximum(total - between, 0) / safe[1]
     effect = (between - by_chance * variance) / safe[0]
     df1, df2 = strata.groups - 1.0, strata.effective_rows - strata.groups
     ratio = between / np.maximum(by_chance * variance, 1e-300)
     p = fdtrc(np.maximum(df1, 1), np.maximum(df2, 1), ratio)
-    error = np.sqrt(2 * np.maximum(df1, 1) / np.maximum(df2, 1) ** 2 + 4 * np.clip(effect, 0, 1) / np.maximum(df2, 1))
+    error = np.sqrt(
+        2 * np.maximum(df1, 1) / np.maximum(df2, 1) ** 2 + 4 * np.clip(effect, 0, 1) / np.maximum(df2, 1)
+    )
     return Effects(*(np.where(testable, v, np.nan) for v in (effect, error, p)))
 
 
@@ -123,7 +135,9 @@ def comparable(column: FloatArray, is_category: bool) -> FloatArray:
     Missing values rank above all numbers: a group that lacks a value more often than others differs, too.
     """
     if is_category:
-        code = np.where(np.isnan(column), MAX_LEVELS, np.minimum(np.nan_to_num(column), MAX_LEVELS - 1)).astype(int)
+        code = np.where(
+            np.isnan(column), MAX_LEVELS, np.minimum(np.nan_to_num(column), MAX_LEVELS - 1)
+        ).astype(int)
         return (code[:, None] == np.unique(code)).astype(float)
     return (rankdata(np.where(np.isnan(column), np.inf, column)) / len(column))[:, None]
 
@@ -140,7 +154,9 @@ def combined_p_value(p_values: FloatArray) -> FloatArray:
     return np.where(n > 0, 0.5 - np.arctan(statistic / np.maximum(n, 1)) / np.pi, np.nan)
 
 
-def score_distributions(log_odds, y, weight, cluster, n_clusters: int, n_points: int = 200) -> dict[str, NDArray]:
+def score_distributions(
+    log_odds, y, weight, cluster, n_clusters: int, n_points: int = 200
+) -> dict[str, NDArray]:
     """Distribution functions of the scores of labelled positives and negatives of each cluster, on one grid."""
     grid = np.unique(np.quantile(log_odds, np.linspace(0, 1, n_points)))
     stratum = cluster * 2 + y
@@ -149,7 +165,11 @@ def score_distributions(log_odds, y, weight, cluster, n_clusters: int, n_points:
     mass = mass.reshape(n_clusters, 2, len(grid))
     total = mass.sum(-1, keepdims=True)
     below = np.divide(np.cumsum(mass, -1), total, out=np.full(mass.shape, np.nan), where=total > 0)
-    return {"grid": grid, "below": below, "rows": np.bincount(stratum, minlength=2 * n_clusters).reshape(-1, 2)}
+    return {
+        "grid": grid,
+        "below": below,
+        "rows": np.bincount(stratum, minlength=2 * n_clusters).reshape(-1, 2),
+    }
 
 
 def mixture_distance(points: Points, share: FloatArray, grid: FloatArray, below: FloatArray) -> FloatArray:
@@ -174,10 +194,14 @@ def mixture_distance(points: Points, share: FloatArray, grid: FloatArray, below:
         at = np.searchsorted(grid, points.score[own])
         cell = points.cell[own] - start
         # Scores above the grid have a place of their own, which the distribution functions never reach.
-        mass = np.bincount(cell * (n_points + 1) + at, weights=points.weight[own], minlength=(stop - start) * (n_points + 1))
+        mass = np.bincount(
+            cell * (n_points + 1) + at, weights=points.weight[own], minlength=(stop - start) * (n_points + 1)
+        )
         mass = mass.reshape(stop - start, n_points + 1)
         total = mass.sum(1, keepdims=True)
-        observed = np.divide(np.cumsum(mass, 1), total, out=np.full(mass.shape, np.nan), where=total > 0)[:, :-1]
+        observed = np.divide(np.cumsum(mass, 1), total, out=np.full(mass.shape, np.nan), where=total > 0)[
+            :, :-1
+        ]
         cluster = np.arange(start, stop) % n_clusters
         alpha = share[start:stop, None]
         expected = alpha * below[cluster, 1] + (1 - alpha) * below[cluster, 0]
@@ -195,10 +219,14 @@ def chance_distance(cell_rows: FloatArray, share: FloatArray, labeled_rows: IntA
 def _sums_of_squares(column: FloatArray, strata: Strata) -> tuple[FloatArray, FloatArray]:
     x = column - column.mean()
     weighted = strata.weight * x
-    by_cell = np.bincount(strata.cell, weights=weighted, minlength=strata.cell_weight.size).reshape(strata.cell_weight.shape)
+    by_cell = np.bincount(strata.cell, weights=weighted, minlength=strata.cell_weight.size).reshape(
+        strata.cell_weight.shape
+    )
     weight = strata.cell_weight.sum(1)
     mean_part = np.divide(by_cell.sum(1) ** 2, weight, out=np.zeros_like(weight), where=weight > 0)
-    own = np.divide(by_cell**2, strata.cell_weight, out=np.zeros_like(by_cell), where=strata.cell_weight > 0).sum(1)
+    own = np.divide(
+        by_cell**2, strata.cell_weight, out=np.zeros_like(by_cell), where=strata.cell_weight > 0
+    ).sum(1)
     square = np.bincount(strata.stratum, weights=weighted * x, minlength=strata.n_strata)
     return own - mean_part, square - mean_part
 

@@ -19,17 +19,47 @@ FEW_GROUP_ROWS, FEW_CELL_ROWS, FEW_LABELED_ROWS = 50, 20, 20
 ALIKE_AUC = 0.6
 EDGE_SHARE = 0.02
 POOR_FIT = 0.1
+# One cell in a thousand lies this many times farther from its mixture than chance puts it on average.
+SURE_MISFIT = 2.24
 
+# What is said of one, and of many.
 EXPLANATION = {
-    "few rows in group": "have fewer than 50 rows, so their shares lean on those of other groups",
-    "few rows in cell": "have fewer than 20 rows, so their shares lean on their group and on other groups",
-    "classes look alike": "cannot tell positives from negatives (AUC below 0.6), so shares there are hardly identified",
-    "few labelled rows in cluster": "have fewer than 20 labelled rows, so scores there are guesses",
-    "share at the edge": "have an estimated share below 2 % or above 98 %, where small errors of calibration weigh most",
-    "scores outside the labelled range": "have mean scores outside those of the labelled groups, so nothing like them was checked",
-    "shift outside the labelled range": "have larger shifts than any labelled group, so shifts of their size were never checked",
-    "mixture does not fit": "have scores that no mix of labelled positives and negatives explains",
-    "no unlabelled rows": "have labels but no unlabelled rows, and get the shift common to all groups",
+    "few rows in group": (
+        "has fewer than 50 rows, so its share leans on other groups",
+        "have fewer than 50 rows, so their shares lean on other groups",
+    ),
+    "few rows in cell": (
+        "has fewer than 20 rows, so its share leans on its group and on other groups",
+        "have fewer than 20 rows, so their shares lean on their group and on other groups",
+    ),
+    "classes look alike": (
+        "hardly tells positives from negatives (AUC below 0.6), so shares are hardly identified there",
+        "hardly tell positives from negatives (AUC below 0.6), so shares are hardly identified there",
+    ),
+    "few labelled rows in cluster": (
+        "has fewer than 20 labelled rows, so scores are guesses there",
+        "have fewer than 20 labelled rows, so scores are guesses there",
+    ),
+    "share at the edge": (
+        "has an estimated share below 2 % or above 98 %, where small errors of calibration weigh most",
+        "have estimated shares below 2 % or above 98 %, where small errors of calibration weigh most",
+    ),
+    "scores outside the labelled range": (
+        "has a mean score outside those of the labelled groups, so nothing like it was checked",
+        "have mean scores outside those of the labelled groups, so nothing like them was checked",
+    ),
+    "shift outside the labelled range": (
+        "has a larger shift than any labelled group, so a shift of this size was never checked",
+        "have larger shifts than any labelled group, so shifts of this size were never checked",
+    ),
+    "mixture does not fit": (
+        "has scores that no mix of labelled positives and negatives explains",
+        "have scores that no mix of labelled positives and negatives explains",
+    ),
+    "no unlabelled rows": (
+        "has labels but no unlabelled rows, and gets the shift common to all groups",
+        "have labels but no unlabelled rows, and get the shift common to all groups",
+    ),
 }
 LEVEL = {
     "few rows in cell": "cells",
@@ -67,7 +97,9 @@ def find_cautions(model: Any, evidence: dict, mixture: dict[str, NDArray]) -> di
 
 def caution_sentences(table: dict[str, NDArray], n_rows: int) -> Iterator[str]:
     """One sentence for each kind of caution, the most rows first."""
-    kinds = sorted(set(table["kind"].tolist()), key=lambda kind: -int(table["rows"][table["kind"] == kind].sum()))
+    kinds = sorted(
+        set(table["kind"].tolist()), key=lambda kind: -int(table["rows"][table["kind"] == kind].sum())
+    )
     for kind in kinds:
         own = table["kind"] == kind
         level = LEVEL.get(kind, "groups")
@@ -76,7 +108,7 @@ def caution_sentences(table: dict[str, NDArray], n_rows: int) -> Iterator[str]:
         among = f", {_percent(part)} of the population" if part > 0 else ""
         count = int(own.sum())
         noun = level if count != 1 else level[:-1]
-        explanation = EXPLANATION[kind] if count != 1 else _singular(EXPLANATION[kind])
+        explanation = EXPLANATION[kind][count != 1]
         yield f"{count} {noun} ({named}{among}) {explanation}."
 
 
@@ -140,8 +172,11 @@ def _cells(model, mixture):
     rows, share = model.rows_, model.group_prior_
     few = (rows > 0) & (rows < FEW_CELL_ROWS) & (rows.sum(1, keepdims=True) >= FEW_GROUP_ROWS)
     edge = (rows > 0) & ((share < EDGE_SHARE) | (share > 1 - EDGE_SHARE))
-    excess = mixture["excess"].reshape(rows.shape) if len(mixture.get("excess", ())) else np.zeros(rows.shape)
-    poor = (rows >= FEW_CELL_ROWS) & (np.nan_to_num(excess) > POOR_FIT)
+    excess, poor = np.zeros(rows.shape), np.zeros(rows.shape, bool)
+    if mixture:
+        excess = np.nan_to_num(mixture["excess"]).reshape(rows.shape)
+        sure = mixture["best_distance"] > SURE_MISFIT * mixture["by_chance"]
+        poor = sure.reshape(rows.shape) & (excess > POOR_FIT)
     for kind, found, value in (
         ("few rows in cell", few, rows),
         ("share at the edge", edge, share),
@@ -160,7 +195,10 @@ def _mean_scores(model) -> tuple[FloatArray, FloatArray]:
     group = points.cell // model.n_clusters_
     total = np.maximum(np.bincount(group, weights=points.weight, minlength=n_groups), 1e-300)
     mean = np.bincount(group, weights=points.weight * points.score, minlength=n_groups) / total
-    square = np.bincount(group, weights=points.weight * (points.score - mean[group]) ** 2, minlength=n_groups) / total
+    square = (
+        np.bincount(group, weights=points.weight * (points.score - mean[group]) ** 2, minlength=n_groups)
+        / total
+    )
     return mean, np.sqrt(square / np.maximum(model.rows_.sum(1), 1))
 
 
@@ -169,17 +207,17 @@ def _named(table, own, level, most: int = 3) -> str:
     if level == "clusters":
         names = [str(k) for k in table["cluster"][where]]
     elif level == "cells":
-        names = [f"{g} in cluster {k}" for g, k in zip(table["group"][where], table["cluster"][where], strict=True)]
-        names = [str(g) for g in table["group"][where]] if len(set(table["cluster"].tolist()) - {-1, 0}) == 0 else names
+        names = [
+            f"{g} in cluster {k}" for g, k in zip(table["group"][where], table["cluster"][where], strict=True)
+        ]
+        names = (
+            [str(g) for g in table["group"][where]]
+            if len(set(table["cluster"].tolist()) - {-1, 0}) == 0
+            else names
+        )
     else:
         names = [str(g) for g in table["group"][where]]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _singular(text: str) -> str:
-    for many, one in (("have ", "has "), ("their", "its"), (", and get ", ", and gets "), ("lean ", "leans ")):
-        text = text.replace(many, one)
-    return text.replace("cannot tell", "cannot tell").replace("like them", "like it").replace("its size", "this size")
 
 
 def _percent(part: float) -> str:

@@ -117,4 +117,6 @@ def _phrase(name: str, kind: str, category: str, inside: float, outside: float) 
     if kind == "date":
         inside, outside = (str(np.datetime64(round(day), "D")) for day in (inside, outside))
         return f"{name} is {'later' if inside > outside else 'earlier'} (mean {inside}, elsewhere {outside})"
-    return f"{name} is {'higher' if inside > outside else 'lower'} (mean {inside:.3g}, elsewhere {outside:.3g})"
+    return (
+        f"{name} is {'higher' if inside > outside else 'lower'} (mean {inside:.3g}, elsewhere {outside:.3g})"
+    )

@@ -52,6 +52,12 @@ def record_evidence(fitting: Any) -> Evidence:
     return evidence
 
 
+def known_groups(groups: NDArray, known_shares: Any) -> NDArray:
+    """The groups whose rate of positives the user knows."""
+    known = dict(known_shares or {})
+    return groups[np.array([group in known for group in groups.tolist()], bool)]
+
+
 def _labeled_groups(fitting) -> dict[str, NDArray]:
     rows, n = fitting.labeled, len(fitting.model.labeled_groups_)
     weight = np.bincount(rows.group, weights=rows.weight, minlength=n)
@@ -106,7 +112,9 @@ def _score_independence(fitting, log_odds, rows: LabeledRows, cluster) -> dict[s
 
 
 def _strata(cluster, y, group, weight, twin, n_clusters) -> Strata:
-    return Strata.of(cluster * 2 + y, group, weight, twin, n_strata=2 * n_clusters, n_groups=int(group.max()) + 1)
+    return Strata.of(
+        cluster * 2 + y, group, weight, twin, n_strata=2 * n_clusters, n_groups=int(group.max()) + 1
+    )
 
 
 def _judged_rows(fitting) -> tuple[LabeledRows, NDArray]:
@@ -150,7 +158,9 @@ def _unpooled_shifts(model, rows: LabeledRows, log_odds, cluster) -> FloatArray:
     prior = np.tile(labeled_prior(rows.y, rows.weight, cluster, n_clusters), rows.n_groups)
     if model.shares.startswith("bbse"):
         tpr, fpr = (np.tile(rate, rows.n_groups) for rate in model.prediction_rates_)
-        found = bbse(points, true_positive_rate=tpr, false_positive_rate=fpr, soft=model.shares == "bbse-soft").share
+        found = bbse(
+            points, true_positive_rate=tpr, false_positive_rate=fpr, soft=model.shares == "bbse-soft"
+        ).share
     else:
         found = mlls(points, labeled_prior=prior).share
     edge = 0.5 / (points.effective_rows + 1)
@@ -182,7 +192,11 @@ def _hidden_labels(fitting, rows: LabeledRows, plain, log_odds, shift) -> dict[s
 
     def auc(values):
         scored = evaluate(
-            rows.y, expit(values), groups=rows.group, sample_weight=np.maximum(rows.weight, 1e-300), metrics=["auc"]
+            rows.y,
+            expit(values),
+            groups=rows.group,
+            sample_weight=np.maximum(rows.weight, 1e-300),
+            metrics=["auc"],
         )
         return scored.by_group["auc"]  # type: ignore[index]
 
@@ -205,7 +219,9 @@ def _hidden_labels(fitting, rows: LabeledRows, plain, log_odds, shift) -> dict[s
 def _totals(rows: LabeledRows, plain, shifted) -> dict[str, NDArray]:
     before, after = log_loss_rows(plain, rows.y), log_loss_rows(shifted, rows.y)
     loss_gain, loss_error = gain(before, after, rows)
-    auc_before, auc_after, auc_error = grouped_auc_gain(plain, shifted, rows.y, rows.weight, rows.group, rows.n_groups)
+    auc_before, auc_after, auc_error = grouped_auc_gain(
+        plain, shifted, rows.y, rows.weight, rows.group, rows.n_groups
+    )
     values = {
         "groups": rows.n_groups,
         "rows": len(rows.y),
@@ -229,7 +245,9 @@ def _calibration(rows: LabeledRows, plain, shifted) -> dict[str, NDArray]:
         p = expit(log_odds)
         nobody = np.zeros(len(p), np.int64)
         tables[name] = _reliability(p, rows.y, rows.weight, nobody, 1, 2 * CALIBRATION_BINS)[0]
-        tables[f"{name}_by_group"] = _reliability(p, rows.y, rows.weight, rows.group, rows.n_groups, by_group_bins)
+        tables[f"{name}_by_group"] = _reliability(
+            p, rows.y, rows.weight, rows.group, rows.n_groups, by_group_bins
+        )
     return tables
 
 
@@ -238,7 +256,8 @@ def _reliability(p, y, weight, group, n_groups, n_bins) -> FloatArray:
     cut = np.quantile(p, np.linspace(0, 1, n_bins + 1)[1:-1])
     cell = group * n_bins + np.searchsorted(cut, p, side="right")
     total, predicted, positive = (
-        np.bincount(cell, weights=weight * value, minlength=n_groups * n_bins) for value in (np.ones(len(p)), p, y)
+        np.bincount(cell, weights=weight * value, minlength=n_groups * n_bins)
+        for value in (np.ones(len(p)), p, y)
     )
     safe = np.where(total > 0, total, np.nan)
     return np.stack([total, predicted / safe, positive / safe], -1).reshape(n_groups, n_bins, 3)
@@ -246,7 +265,11 @@ def _reliability(p, y, weight, group, n_groups, n_bins) -> FloatArray:
 
 def _few_mask(rows, seed) -> NDArray:
     limit = max(MAX_VALUES // max(rows.matrix.shape[1], 1), 2_000)
-    return np.flatnonzero(sampled(rows.key, limit / len(rows), seed)) if len(rows) > limit else np.arange(len(rows))
+    return (
+        np.flatnonzero(sampled(rows.key, limit / len(rows), seed))
+        if len(rows) > limit
+        else np.arange(len(rows))
+    )
 
 
 def _few(rows, seed):

@@ -33,13 +33,17 @@ def grouped_auc_gain(
     return first, second, float(np.sqrt(scale * (by_group**2).sum()))
 
 
-def observed_shift(log_odds: FloatArray, y: IntArray, weight: FloatArray, group: IntArray, n_groups: int) -> FloatArray:
+def observed_shift(
+    log_odds: FloatArray, y: IntArray, weight: FloatArray, group: IntArray, n_groups: int
+) -> FloatArray:
     """Shift of each group that its labels ask for, drawn towards none by half a row of each class."""
     shift = np.zeros(n_groups)
     for _ in range(30):
         p = expit(log_odds + shift[group])
         gradient = np.bincount(group, weights=weight * (y - p), minlength=n_groups) + 0.5 - expit(shift)
-        curvature = np.bincount(group, weights=weight * p * (1 - p), minlength=n_groups) + expit(shift) * expit(-shift)
+        curvature = np.bincount(group, weights=weight * p * (1 - p), minlength=n_groups) + expit(
+            shift
+        ) * expit(-shift)
         step = np.clip(gradient / curvature, -1, 1)
         shift += step
         if np.abs(step).max(initial=0) < 1e-6:
@@ -87,7 +91,9 @@ def coarser(points: Points, width: float = COARSE_BIN) -> Points:
     span = int(at.max(initial=0)) + 1
     key, place = np.unique(points.cell * span + at, return_inverse=True)
     weight = np.bincount(place, weights=points.weight, minlength=len(key))
-    mean = np.bincount(place, weights=points.weight * points.score, minlength=len(key)) / np.maximum(weight, 1e-300)
+    mean = np.bincount(place, weights=points.weight * points.score, minlength=len(key)) / np.maximum(
+        weight, 1e-300
+    )
     kept = weight > 0
     return Points(
         key[kept] // span, mean[kept], weight[kept], points.rows, points.weight_sum, points.weight_square_sum
@@ -141,4 +147,6 @@ def _auc_influence(score, y, weight):
 
 
 def _two_classes(log_odds, weight):
-    return len(log_odds) > 1 and (weight * expit(log_odds)).sum() > 0 and (weight * expit(-log_odds)).sum() > 0
+    return (
+        len(log_odds) > 1 and (weight * expit(log_odds)).sum() > 0 and (weight * expit(-log_odds)).sum() > 0
+    )

@@ -1,0 +1,235 @@
+"""A fitted model and its diagnosis as text for a screen and as HTML for a notebook."""
+
+from html import escape
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+
+from groupshift.shares import group_level_shares
+
+WIDTH = 88
+# Groups named at each end of the list of shares.
+ENDS = 3
+# Clusters described before the rest are only counted.
+MAX_CLUSTERS = 6
+
+STYLE = (
+    "border:1px solid rgba(128,128,128,.4);border-radius:6px;padding:.6em 1em;margin:.3em 0;max-width:46em;"
+    "line-height:1.4;font-family:system-ui,sans-serif;font-size:.95em"
+)
+# Shape and word carry the verdict; the colour only repeats it.
+MARK = {"yes": "✔", "little": "✔", "perhaps": "?", "no": "–", "harmful": "✘", "unknown": "?", "roughly": "≈"}
+
+
+def summary_text(model: Any) -> str:
+    """What was learned, is it worth it, what to beware of; a screenful."""
+    found = model.diagnose()
+    parts = [_paragraph(headline(model)), _paragraph(found.verdict)]
+    if model.shift_.size:
+        parts.append("Share of positives\n" + "\n".join(share_lines(model)))
+    described = cluster_lines(found, model)
+    if described:
+        parts.append("Clusters\n" + "\n".join(_bullet(line) for line in described))
+    beware = [*found.assumption[:1], *found.caution[:3]]
+    parts.append("Before you trust it\n" + "\n".join(_bullet(line) for line in beware))
+    parts.append(
+        _paragraph("model.diagnose() has all the findings and tables, model.report(path) the pictures.")
+    )
+    return "\n\n".join(parts)
+
+
+def diagnosis_text(found: Any) -> str:
+    """All sentences of a diagnosis under their three questions."""
+    parts = [_paragraph(found.verdict)]
+    parts += [
+        question + "\n" + "\n".join(_bullet(line) for line in sentences)
+        for question, sentences in _answers(found)
+    ]
+    return "\n\n".join(parts)
+
+
+def summary_html(model: Any) -> str:
+    """A box with the verdict, shares and cautions, to stand above scikit-learn's picture of the estimator."""
+    found = model.diagnose()
+    shares = "".join(f"<tr>{_cells(row)}</tr>" for row in share_rows(model)) if model.shift_.size else ""
+    table = (
+        "<table style='margin:.4em 0'><thead><tr><th style='text-align:left'>group</th><th>share</th><th>90 % interval</th>"
+        f"<th>labelled sample</th><th>rows</th></tr></thead><tbody>{shares}</tbody></table>"
+        if shares
+        else ""
+    )
+    described = _list(cluster_lines(found, model))
+    return (
+        f"<div style='{STYLE}'>{_verdict_html(found)}<div>{escape(headline(model))}</div>{table}"
+        + (f"<details><summary>Clusters</summary>{described}</details>" if described else "")
+        + _details(found)
+        + "</div>"
+    )
+
+
+def diagnosis_html(found: Any) -> str:
+    """The sentences of a diagnosis, with its tables by labelled group and cluster folded away."""
+    parts = "".join(f"<h4 style='margin:.6em 0 .2em'>{q}</h4>{_list(s)}" for q, s in _answers(found))
+    tables = "".join(
+        f"<details><summary>{escape(title)}</summary>{_table(getattr(found, name))}</details>"
+        for name, title in (
+            ("hidden_labels", "Hidden labels, by group"),
+            ("independence", "Independence of features and group, by cluster and class"),
+            ("features", "Effect of the group on each feature"),
+            ("cautions", "Cautions"),
+        )
+        if getattr(found, name) and len(next(iter(getattr(found, name).values())))
+    )
+    return f"<div style='{STYLE}'>{_verdict_html(found)}{parts}{tables}</div>"
+
+
+def headline(model: Any) -> str:
+    """Rows, groups, clusters and trust in one sentence."""
+    labeled = f"{int(model.labeled_rows_.sum()):,} labelled rows"
+    unlabeled = f"{int(model.rows_.sum()):,} unlabelled rows" if model.rows_.size else "no unlabelled rows"
+    if model.has_groups_:
+        labeled += f" of {_count(len(model.labeled_groups_), 'group')}"
+        unlabeled += f" of {_count(len(model.groups_), 'group')}" if len(model.groups_) else ""
+    used = (
+        f"; {model.trust_:.0%} of every estimated shift is used".replace("%", " %")
+        if np.any(model.shift_)
+        else "; no shifts"
+    )
+    return (
+        f"{type(model).__name__} on {labeled} and {unlabeled}: {_count(model.n_clusters_, 'cluster')}{used}."
+    )
+
+
+def share_rows(model: Any, ends: int = ENDS) -> list[tuple[str, str, str, str, str]]:
+    """Group, share, interval, labelled share and rows: all groups together, then the lowest and the highest."""
+    table = group_level_shares(model, 0.9)
+    labeled = _labeled_shares(model)
+    rows = model.row_weight_.sum(1)
+    overall = _percent(np.average(table["share"], weights=rows)) if rows.sum() > 0 else "–"
+    lines = [("all", overall, "", _percent(labeled.get(None)), f"{int(model.rows_.sum()):,}")]
+    order = np.argsort(table["share"], kind="stable")
+    if not model.has_groups_:
+        return lines
+    for place, g in enumerate(order):
+        if len(order) > 2 * ends and place == ends:
+            lines.append(("⋮", "", "", "", ""))
+        if ends <= place < len(order) - ends and len(order) > 2 * ends:
+            continue
+        name = model.groups_[g]
+        share, low, high = (_percent(table[column][g]) for column in ("share", "low", "high"))
+        lines.append(
+            (str(name), share, f"{low} to {high}", _percent(labeled.get(name)), f"{int(table['rows'][g]):,}")
+        )
+    return lines
+
+
+def share_lines(model: Any) -> list[str]:
+    """`share_rows` as aligned text."""
+    rows = [("group", "share", "90 % interval", "labelled sample", "rows"), *share_rows(model)]
+    rows = [(_short(row[0]), *row[1:]) for row in rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    return [
+        (
+            "  "
+            + row[0].ljust(widths[0])
+            + "".join("  " + cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def cluster_lines(found: Any, model: Any, most: int = 2) -> list[str]:
+    """A line for each cluster: its part of the rows and what sets it apart."""
+    if model.n_clusters_ == 1:
+        return []
+    weight = model.evidence_.get("clusters", {}).get("weight", np.full(model.n_clusters_, np.nan))
+    table = found.clusters
+    lines = []
+    for k in range(min(model.n_clusters_, MAX_CLUSTERS)):
+        phrases = table["phrase"][table["cluster"] == k] if table else []
+        apart = "; ".join(phrases[:most]) if len(phrases) else "nothing sets it apart in single features"
+        lines.append(f"{k} ({_percent(weight[k], 0)} of rows): {apart}")
+    if model.n_clusters_ > MAX_CLUSTERS:
+        lines.append(f"and {model.n_clusters_ - MAX_CLUSTERS} more")
+    return lines
+
+
+def _labeled_shares(model: Any) -> dict:
+    """Share of positives among the labelled rows of each group; of all under None."""
+    groups = model.evidence_.get("groups") if hasattr(model, "evidence_") else None
+    if groups is None:
+        return {}
+    shares = dict(zip(model.labeled_groups_.tolist(), groups["share"].tolist(), strict=True))
+    shares[None] = float(np.average(groups["share"], weights=np.maximum(groups["rows"], 1e-300)))
+    return shares
+
+
+def _answers(found: Any) -> list[tuple[str, tuple[str, ...]]]:
+    answers = [
+        ("What will it gain?", found.gain),
+        ("Does the assumption hold?", found.assumption),
+        ("Where not to trust it", found.caution),
+    ]
+    return [(question, sentences) for question, sentences in answers if sentences]
+
+
+def _verdict_html(found: Any) -> str:
+    return (
+        f"<div style='margin-bottom:.4em'><strong>{MARK[found.worth]} {escape(found.verdict)}</strong></div>"
+    )
+
+
+def _details(found: Any) -> str:
+    return "".join(f"<details><summary>{q}</summary>{_list(s)}</details>" for q, s in _answers(found))
+
+
+def _list(sentences) -> str:
+    if not sentences:
+        return ""
+    return (
+        "<ul style='margin:.2em 0 .4em 1.2em;padding:0'>"
+        + "".join(f"<li>{escape(s)}</li>" for s in sentences)
+        + "</ul>"
+    )
+
+
+def _table(columns: dict, most: int = 100) -> str:
+    """The first lines of a table; a notebook is no place for thousands."""
+    n_lines = len(next(iter(columns.values())))
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(_value(column[i]))}</td>" for column in columns.values()) + "</tr>"
+        for i in range(min(n_lines, most))
+    )
+    rest = f"<div>… and {n_lines - most} more lines</div>" if n_lines > most else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+
+
+def _cells(row) -> str:
+    first, *rest = (escape(cell) for cell in row)
+    return f"<td style='text-align:left'>{first}</td>" + "".join(f"<td>{cell}</td>" for cell in rest)
+
+
+def _value(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+
+
+def _paragraph(text: str) -> str:
+    return fill(text, WIDTH)
+
+
+def _bullet(text: str) -> str:
+    return fill(text, WIDTH, initial_indent="  - ", subsequent_indent="    ")
+
+
+def _short(name: str, most: int = 24) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def _percent(value: float | None, digits: int = 1) -> str:
+    return "–" if value is None or not np.isfinite(value) else f"{value:.{digits}%}".replace("%", " %")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,249 @@
+"""From numbers to plain sentences: is it worth it, and does the assumption hold?"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from groupshift.assumption import LARGE, MEDIUM, SMALL
+from groupshift.selection import noise_margin
+
+FloatArray = NDArray[np.float64]
+Overview = dict[str, float]
+
+# Below this part of the plain classifier's loss a gain is real but hardly felt.
+LITTLE = 0.005
+# Gaps between distribution functions that go with Cohen's small and medium shares of variance, for bell-shaped scores.
+SMALL_GAP, MEDIUM_GAP = 0.04, 0.10
+# Second moment of Kolmogorov's distribution over the square of its mean.
+GAP_MOMENT = (np.pi**2 / 12) / 0.87**2
+
+
+def is_worth_it(model: Any, overview: Overview) -> tuple[str, str]:
+    """A word and a sentence for the whole model."""
+    shifted = bool(np.any(model.shift_))
+    if "loss_gain" not in overview or overview["groups"] < 2:
+        return "unknown", _unknown(model, shifted)
+    gain, error = overview["loss_gain"], overview["loss_gain_error"]
+    margin = noise_margin(int(overview["groups"]))
+    before, after = overview["loss_global"], overview["loss_model"]
+    compared = (
+        f"with the labels of each of {overview['groups']:.0f} labelled groups hidden in turn, its log loss is {after:.4f} "
+        f"against {before:.4f} of a plain classifier"
+    )
+    relative, relative_error = gain / before, error / before
+    amount = f"{abs(relative):.1%} ± {relative_error:.1%}".replace("%", " %")
+    if not len(model.groups_):
+        return (
+            "unknown",
+            f"Nothing is shifted yet, for lack of unlabelled rows. {_potential(gain, error, margin, amount)}",
+        )
+    if not shifted:
+        return "no", (
+            "Not worth it, and nothing lost: hidden labels confirm no shift between groups, so the probabilities are those "
+            "of a plain calibrated classifier."
+        )
+    if gain > margin * error and gain > 0:
+        if relative < LITTLE:
+            return "little", f"Worth a little: {compared}, {amount} lower."
+        return "yes", f"Worth it: {compared}, {amount} lower."
+    if gain < -margin * error:
+        return "harmful", f"Do not use it like this: {compared}, {amount} higher. {_remedy(model)}"
+    way = "lower" if gain > 0 else "higher"
+    return "perhaps", f"Perhaps worth it, not shown: {compared}, {amount} {way}, which is within noise."
+
+
+def gain_sentences(model: Any, overview: Overview) -> Iterator[str]:
+    """What it gains on hidden labels and, by Theorem 1, in the population."""
+    if "auc_gain" in overview and overview["groups"] >= 2:
+        gain, error = overview["auc_gain"], overview["auc_gain_error"]
+        yield (
+            f"On the same hidden labels the AUC goes from {overview['auc_global']:.4f} to {overview['auc_model']:.4f} "
+            f"({gain:+.4f} ± {error:.4f}; ± is one standard error over groups)."
+        )
+    elif "auc_global" in overview:
+        yield f"The plain classifier has a cross-fitted AUC of {overview['auc_global']:.4f} on labelled rows."
+    if "expected_auc_gain" in overview and np.any(model.shift_):
+        yield (
+            f"In the population, knowing the group is expected to add {overview['expected_auc_gain']:.4f} to an AUC of "
+            f"{overview['expected_auc_without_group']:.4f} (Theorem 1, if scores and shares are right; "
+            f"{overview['expected_auc_gain_low']:.4f} to {overview['expected_auc_gain_high']:.4f} given how well shares are known)."
+        )
+    if "trust_estimate" in overview and np.isfinite(overview.get("trust_error", np.inf)):
+        yield (
+            f"Labels confirm {_part(overview['trust_estimate'])} ± {_part(overview['trust_error'])} of the size of the shifts "
+            f"that were estimated without them; {_part(overview['trust'])} of every shift is used."
+        )
+
+
+def assumption_numbers(evidence: dict, tables: dict) -> Overview:
+    """Effects of the group on the score and on features, over all clusters and classes, and the gap of the mixtures."""
+    numbers: Overview = {}
+    score = evidence.get("score_independence")
+    if score is not None:
+        flat = (score[name].reshape(-1, 1) for name in ("effect", "std_error", "rows"))
+        effect, error = pooled_effect(*flat)
+        numbers["score_effect"], numbers["score_effect_error"] = float(effect[0]), float(error[0])
+    features = tables["features"]
+    if features:
+        numbers["feature_effect"] = float(mean(features["effect"]))
+        numbers["feature_effect_error"] = float(mean(features["std_error"]))
+    mixture = tables["mixture"]
+    if mixture:
+        known = np.isfinite(mixture["best_distance"]) & (mixture["rows"] > 0)
+        if known.any():
+            rows = mixture["rows"][known]
+            square = np.average(mixture["best_distance"][known] ** 2, weights=rows)
+            chance = np.average(mixture["by_chance"][known] ** 2, weights=rows) * GAP_MOMENT
+            numbers["mixture_gap"] = float(np.sqrt(square))
+            numbers["mixture_gap_by_chance"] = float(np.sqrt(chance))
+    return numbers
+
+
+def assumption_holds(model: Any, overview: Overview, tables: dict) -> tuple[str, list[str]]:
+    """A word, and the sentences behind it."""
+    levels, sentences = [], []
+    if model.has_groups_ and len(model.labeled_groups_) > 1 and "score_effect" in overview:
+        level = _effect_level(overview["score_effect"], overview["score_effect_error"])
+        features = _effect_level(
+            overview.get("feature_effect", 0.0), overview.get("feature_effect_error", 0.0)
+        )
+        levels += [level, features]
+        sentences.append(_independence_sentence(max(level, features), overview))
+        sentences += list(_worst(tables))
+    if "mixture_gap" in overview:
+        gap, chance = overview["mixture_gap"], overview["mixture_gap_by_chance"]
+        excess = float(np.sqrt(max(gap**2 - chance**2, 0)))
+        levels.append(2 if excess > MEDIUM_GAP else 1 if excess > SMALL_GAP else 0)
+        sentences.append(_mixture_sentence(levels[-1], gap, chance))
+    if not levels or (len(levels) == 1 and levels[0] == 0):
+        # A mixture can always be fitted to too few rows: alone, a good fit proves nothing about groups.
+        return "unknown", [
+            "Whether the assumption holds could not be tested: it takes labelled rows of two groups or more.",
+            *sentences,
+        ]
+    return ("yes", "roughly", "no")[max(levels)], sentences
+
+
+def always_true(model: Any) -> Iterator[str]:
+    """What no diagnosis can check."""
+    if not len(model.groups_) or not np.any(model.shift_):
+        return
+    prior = np.clip(model.labeled_prior_, 1e-9, 1 - 1e-9)
+    weight = model.row_weight_.sum(0) / max(model.row_weight_.sum(), 1e-300)
+    before, after = weight @ prior, weight @ expit(logit(prior) + model.unseen_shift_)
+    known = len(getattr(model, "known_groups_", ()))
+    settled = f" Known shares settle it for {known} of {len(model.groups_)} groups." if known else ""
+    yield (
+        (
+            f"What all groups have in common (a share of {before:.1%} by the labelled sample, {after:.1%} by the common shift) "
+            "cannot be checked on labelled groups: their own common shift is zero by construction. "
+            f"{settled or 'If you know the rate of some groups, pass it as known_shares.'}"
+        )
+        .replace("%", " %")
+        .replace("  ", " ")
+    )
+    if model.has_groups_:
+        yield "Groups that had no unlabelled rows at fit get the common shift alone; update() with their rows gives them their own."
+
+
+def pooled_effect(effect: FloatArray, error: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Effects of strata (first axis) averaged by rows, and the standard error of the average; NaN where none is known."""
+    known = np.isfinite(effect)
+    weight = np.where(known, rows, 0.0)
+    total = weight.sum(0)
+    safe = np.where(total > 0, total, np.nan)
+    value = (weight * np.where(known, effect, 0.0)).sum(0) / safe
+    return value, np.sqrt((weight**2 * np.where(known, error, 0.0) ** 2).sum(0)) / safe
+
+
+def mean(values: FloatArray, axis: int | None = None) -> FloatArray:
+    """Mean of the known values; NaN, without a warning, where there are none."""
+    known = np.isfinite(values)
+    count = known.sum(axis)
+    return np.where(count > 0, np.where(known, values, 0.0).sum(axis) / np.maximum(count, 1), np.nan)
+
+
+def _effect_level(effect: float, error: float) -> int:
+    """0: negligible as far as can be told; 1: small to medium, surely; 2: more than medium, surely."""
+    low = effect - 2 * error
+    return 2 if low > MEDIUM else 1 if low > SMALL else 0
+
+
+def _independence_sentence(level: int, overview: Overview) -> str:
+    start = (
+        "The assumption holds as far as labelled rows can tell",
+        "The assumption holds only roughly",
+        "The assumption does not hold",
+    )[level]
+    score, error = overview["score_effect"], overview["score_effect_error"]
+    features = (
+        f", and {_share(overview['feature_effect'])} of a feature's on average"
+        if "feature_effect" in overview
+        else ""
+    )
+    return (
+        f"{start}: among labelled rows of one cluster and class, the group explains {_share(score)} ± {_share(error)} of the "
+        f"variance of the score{features} (below 1 % is negligible, above 6 % serious)."
+    )
+
+
+def _worst(tables: dict) -> Iterator[str]:
+    features, strata = tables["features"], tables["independence"]
+    sure = np.nan_to_num(features["effect"] - 3 * features["std_error"], nan=-1.0) > SMALL
+    if sure.any():
+        named = ", ".join(
+            f"{name} ({_share(effect)})"
+            for name, effect in zip(features["feature"][sure][:3], features["effect"][sure][:3], strict=True)
+        )
+        more = f", {int(sure.sum())} of {len(sure)} features in all" if sure.sum() > 3 else ""
+        large = features["effect"][0] > LARGE
+        yield f"Features that differ {'much ' if large else ''}between groups within a class: {named}{more}."
+    low = np.nan_to_num(strata["score_effect"] - 2 * strata["score_error"], nan=-1.0)
+    if len(low) > 2 and low.max() > MEDIUM:
+        at = int(low.argmax())
+        yield (
+            f"It fails most in cluster {strata['cluster'][at]} for class {strata['label'][at]}, where the group explains "
+            f"{_share(strata['score_effect'][at])} of the variance of the score."
+        )
+
+
+def _mixture_sentence(level: int, gap: float, chance: float) -> str:
+    start = ("explain", "roughly explain", "do not explain")[level]
+    return (
+        f"Mixtures of labelled positives and negatives {start} the scores of population cells: observed and fitted "
+        f"distributions are {gap:.2f} apart on a scale of 0 to 1, and chance alone would make it {chance:.2f}."
+    )
+
+
+def _unknown(model: Any, shifted: bool) -> str:
+    if not len(model.groups_):
+        return "Nothing to judge: without unlabelled rows no shares can be learned, and this is a plain calibrated classifier."
+    if not shifted:
+        return "No shift is made: the probabilities are those of a plain calibrated classifier."
+    return (
+        "Not known: it takes labelled rows of two groups or more to check the shifts on hidden labels, and here they could "
+        "not be checked. Use the shifts only if you have other reasons to believe the assumption."
+    )
+
+
+def _potential(gain: float, error: float, margin: float, amount: str) -> str:
+    if gain > margin * error and gain > 0:
+        return f"On labelled groups whose labels were hidden, shifts lower the log loss by {amount}: add unlabelled rows."
+    return "On labelled groups whose labels were hidden, shifts did not lower the log loss."
+
+
+def _remedy(model: Any) -> str:
+    if model.shrinkage == "none" or model.trust != "learned":
+        return "The default settings (shrinkage='hierarchical', trust='learned', partition='validated') guard against this."
+    return "Pass shares=None for the plain classifier."
+
+
+def _share(value: float) -> str:
+    return f"{max(value, 0):.1%}".replace("%", " %")
+
+
+def _part(value: float) -> str:
+    return f"{value:.0%}".replace("%", " %")
