@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import date
+from decimal import Decimal
 from itertools import repeat
 from typing import Any
 
@@ -13,6 +15,13 @@ from sklearn.base import BaseEstimator
 
 # Histogram gradient boosting takes at most 255 categories a column; the rarest of more become "other".
 MAX_CATEGORIES = 254
+# What a pandas column of Python objects holds if all its values are of these types; the narrowest kind first.
+OBJECT_KINDS = {
+    "boolean": (bool, np.bool_),
+    "number": (int, float, Decimal, np.number),
+    "date": (date, np.datetime64),
+}
+PLURAL = {"number": "numbers", "boolean": "booleans", "category": "text", "date": "dates"}
 
 
 def as_frame(X) -> nw.DataFrame | None:
@@ -186,12 +195,21 @@ def _kind(series: nw.Series) -> str:
         return "boolean"
     if dtype.is_temporal():
         return "date"
+    return _kind_of_objects(series) if dtype == nw.Object else "category"
+
+
+def _kind_of_objects(series: nw.Series) -> str:
+    """Kind of a pandas column of Python objects, which is how columns with missing values often arrive."""
+    types = {type(value) for value in series.to_numpy().tolist() if not _is_gone(value)}
+    for kind, members in OBJECT_KINDS.items():
+        if types and all(issubclass(t, members) for t in types):
+            return kind
     return "category"
 
 
 def category_counts(series: nw.Series) -> Counter:
     """How often each category of a column occurs, as text; missing values are not counted."""
-    counts = Counter(_hashable(series.to_numpy().tolist()))
+    counts = Counter(_hashable(_values(series)))
     texts: Counter = Counter()
     for value, count in counts.items():
         if not _is_gone(value):
@@ -211,6 +229,17 @@ def ranked_categories(counts: Counter) -> NDArray:
     return values
 
 
+def _values(series: nw.Series) -> list:
+    values = series.to_numpy()
+    if values.dtype.kind != "f" or not series.is_null().any():
+        return values.tolist()
+    # Whole-number categories come back as floats where some are missing; category 1 must not become "1.0".
+    present = ~series.is_null().to_numpy()
+    found = np.empty(len(values), object)
+    found[present] = series.filter(present.tolist()).to_numpy().tolist()
+    return found.tolist()
+
+
 def _hashable(values: list) -> list:
     try:
         set(values)
@@ -226,18 +255,33 @@ def _is_gone(value: Any) -> bool:
 def _numbers(series: nw.Series, kind: str, categories: NDArray) -> NDArray[np.float64]:
     if kind == "category":
         lookup = {text: float(code) for code, text in enumerate(categories.tolist())}
-        values = _hashable(series.to_numpy().tolist())
+        values = _hashable(_values(series))
         # Text is made of each distinct value once, not of each row.
         codes = {
             v: np.nan if _is_gone(v) else lookup.get(str(v), float(len(categories))) for v in set(values)
         }
         return np.fromiter(map(codes.__getitem__, values), float, len(values))
-    if kind == "date":
-        values = series.to_numpy().astype("datetime64[s]")
-        return np.where(np.isnat(values), np.nan, values.astype(float) / 86400)
-    if _kind(series) == "category":
+    if series.is_null().all():
+        return np.full(len(series), np.nan)
+    found = _kind(series)
+    if found != kind and {found, kind} != {"number", "boolean"}:
         raise ValueError(
-            f"Column {series.name!r} holds text here but held a {kind} when the model was fitted. "
-            "Convert it to the same type as at fit."
+            f"Column {series.name!r} holds {PLURAL[found]} here but held {PLURAL[kind]} when the model was "
+            "fitted. Convert it to the same type as at fit."
         )
+    if kind == "date":
+        return _days(series)
+    if series.dtype == nw.Object:
+        return np.array([np.nan if _is_gone(v) else float(v) for v in series.to_numpy().tolist()])
     return series.cast(nw.Float64).to_numpy().astype(float)
+
+
+def _days(series: nw.Series) -> NDArray[np.float64]:
+    """Dates as days since 1970, durations as days, times as a part of the day."""
+    if series.dtype == nw.Time:
+        times = series.to_list()
+        seconds = [None if t is None else 3600 * t.hour + 60 * t.minute + t.second for t in times]
+        return np.array(seconds, float) / 86400
+    values = series.to_numpy()
+    values = values.astype("timedelta64[s]" if values.dtype.kind == "m" else "datetime64[s]")
+    return np.where(np.isnat(values), np.nan, values.astype(float) / 86400)
