@@ -108,7 +108,7 @@ def n_fits(task: Task) -> int:
 
 
 def task_weight(experiment: Experiment, task: Task) -> float:
-    """Effort of a task in units of training a classifier on one value (row x column), predictions included."""
+    """Effort of a task: training on one value (row x column) is the unit, predictions are included."""
     draw, fits = task.draw, n_fits(task)
     labeled, rows, columns = n_labeled(draw), draw_rows(draw), n_features(draw)
     if task.method.name == "bayes":

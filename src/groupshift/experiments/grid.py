@@ -55,9 +55,11 @@ class Draw:
         """Make the data; the same on every call."""
         seed = int(self.random_state.generate_state(1)[0])
         if isinstance(self.data, SyntheticData):
+            assert self.d is not None
+            assert self.K is not None
             return make_grouped_mixture(
-                n_features=self.d or 1,
-                n_clusters=self.K or 1,
+                n_features=self.d,
+                n_clusters=self.K,
                 n_groups=self.data.groups,
                 labeled_per_group=self.data.labeled_per_group,
                 unlabeled_per_group=self.data.unlabeled_per_group,

@@ -1,0 +1,258 @@
+"""Running: the same rows however often it is killed, shared or not; failures are holes, not ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from groupshift.experiments import list_tasks, load_experiment, run_experiment
+from groupshift.experiments.methods import run_method
+from groupshift.experiments.sharing import SharedWork
+from groupshift.experiments.store import Store, read_csv, read_part
+
+# Wall times and memory differ between runs; everything else must not.
+EFFORT = ("seconds", "seconds_borrowed", "peak_memory_mb")
+
+
+def tiny(**changes):
+    table = {
+        "name": "tiny",
+        "title": "tiny",
+        "seed": 3,
+        "repetitions": 1,
+        "classifier": {"name": "forest", "n_estimators": 5, "max_depth": 4},
+        "data": [
+            {
+                "kind": "synthetic",
+                "dimensions": [2],
+                "clusters": [2],
+                "settings": [2],
+                "groups": 6,
+                "labeled_per_group": [40, 4],
+                "unlabeled_per_group": [100, 10],
+            }
+        ],
+        "methods": ["global", "label_shift", "cluster_global", "published", "bayes"],
+    }
+    return load_experiment({**table, **changes})
+
+
+def measured(folder):
+    rows = read_csv(Path(folder) / "results.csv")
+    return {tuple(r.values())[:-1]: r["value"] for r in rows if r["metric"] not in EFFORT}
+
+
+def test_one_tidy_row_per_metric_of_each_method_and_draw(tmp_path):
+    summary = run_experiment(tiny(repetitions=2), tmp_path)
+    rows = read_csv(tmp_path / "results.csv")
+    assert (summary.ran, summary.failed, summary.left, summary.rows) == (10, 0, 0, len(rows))
+    keys = [tuple(r.values())[:-1] for r in rows]
+    assert len(set(keys)) == len(keys)
+    assert {r["repetition"] for r in rows} == {"0", "1"}
+    wanted = {
+        "auc",
+        "log_loss",
+        "brier",
+        "ece",
+        "auc_macro",
+        "auc_worst_group",
+        "share_error_group",
+        "seconds",
+    }
+    assert all(wanted <= {r["metric"] for r in rows if r["method"] == m} for m in ("global", "bayes"))
+    assert all(float(r["value"]) > 1 for r in rows if r["metric"] == "peak_memory_mb")
+
+
+def test_rows_by_group_agree_with_the_macro_average(tmp_path):
+    run_experiment(tiny(methods=["global"]), tmp_path)
+    by_group = [float(r["auc"]) for r in read_csv(tmp_path / "by_group.csv.gz") if r["auc"]]
+    (macro,) = (float(r["value"]) for r in read_csv(tmp_path / "results.csv") if r["metric"] == "auc_macro")
+    # Tables keep six digits.
+    assert np.mean(by_group) == pytest.approx(macro, abs=1e-5)
+
+
+def test_the_bayes_limit_is_the_best_in_log_loss(tmp_path):
+    run_experiment(tiny(repetitions=2), tmp_path)
+    loss = {}
+    for row in read_csv(tmp_path / "results.csv"):
+        if row["metric"] == "log_loss":
+            loss.setdefault(row["method"], []).append(float(row["value"]))
+    assert min(loss, key=lambda m: np.mean(loss[m])) == "bayes"
+
+
+def test_a_second_run_does_nothing_and_changes_nothing(tmp_path):
+    experiment = tiny()
+    run_experiment(experiment, tmp_path)
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "parts").rglob("*.jsonl")}
+    tables = (tmp_path / "results.csv").read_bytes()
+    assert run_experiment(experiment, tmp_path).ran == 0
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "parts").rglob("*.jsonl")} == before
+    assert (tmp_path / "results.csv").read_bytes() == tables
+
+
+def test_a_grid_that_grows_keeps_what_is_finished(tmp_path):
+    run_experiment(tiny(methods=["global"]), tmp_path)
+    summary = run_experiment(tiny(methods=["global", "label_shift"], repetitions=2), tmp_path)
+    assert summary.ran == 3
+
+
+def test_other_settings_of_a_method_are_another_task(tmp_path):
+    one, other = (
+        list_tasks(tiny(methods=[{"name": "label_shift", "params": {"labeled_prior": p}}]))[0]
+        for p in ("share", "posterior")
+    )
+    assert one.draw == other.draw
+    assert Store(tmp_path).part(one) != Store(tmp_path).part(other)
+
+
+def test_draws_do_not_depend_on_methods_classifier_or_grid():
+    one = list_tasks(tiny())[0].draw.sample()
+    other = tiny(methods=["bayes"], classifier={"name": "boosting"}, repetitions=3)
+    assert np.array_equal(one.X, list_tasks(other)[0].draw.sample().X)
+    assert not np.array_equal(one.X, list_tasks(other)[1].draw.sample().X)
+
+
+def test_sharing_work_changes_no_number():
+    experiment = tiny()
+    tasks = list_tasks(experiment)
+    sample, work = tasks[0].draw.sample(), SharedWork()
+    for task in tasks:
+        shared = run_method(experiment, task, sample, work).metrics
+        alone = run_method(experiment, task, sample, SharedWork()).metrics
+        for name in set(shared) - set(EFFORT):
+            assert shared[name] == pytest.approx(alone[name], nan_ok=True), (task.key, name)
+    assert work.hits > 0
+
+
+def test_borrowed_seconds_are_charged_to_the_method_that_borrows():
+    experiment = tiny(classifier={"name": "forest", "n_estimators": 200}, methods=["global", "label_shift"])
+    first, second = list_tasks(experiment)
+    sample, work = first.draw.sample(), SharedWork()
+    paid = run_method(experiment, first, sample, work).metrics
+    borrowed = run_method(experiment, second, sample, work).metrics
+    assert paid["seconds_borrowed"] == 0
+    # The forest is most of either method.
+    assert borrowed["seconds_borrowed"] > 0.4 * paid["seconds"]
+    assert borrowed["seconds"] > borrowed["seconds_borrowed"]
+
+
+def test_a_method_that_fails_is_recorded_and_the_rest_goes_on(tmp_path):
+    broken = {"name": "label_shift", "label": "broken", "params": {"shares": "tea leaves"}}
+    experiment = tiny(methods=["global", broken, "bayes"])
+    summary = run_experiment(experiment, tmp_path)
+    assert (summary.ran, summary.failed) == (3, 1)
+    (run,) = (r for r in read_csv(tmp_path / "runs.csv") if r["status"] == "failed")
+    assert run["method"] == "broken"
+    assert "tea leaves" in run["error"]
+    assert {r["method"] for r in read_csv(tmp_path / "results.csv")} == {"global", "bayes"}
+    assert run_experiment(experiment, tmp_path).ran == 0
+    assert run_experiment(experiment, tmp_path, retry_failed=True).ran == 1
+
+
+def test_a_draw_that_cannot_be_made_is_a_hole_for_each_of_its_methods(tmp_path):
+    data = [{"kind": "synthetic", "dimensions": [0], "clusters": [1], "settings": [1]}]
+    experiment = tiny(data=data, methods=["global", "bayes"])
+    assert run_experiment(experiment, tmp_path).failed == 2
+    assert all("n_features is 0" in run["error"] for run in read_csv(tmp_path / "runs.csv"))
+
+
+def test_a_cut_part_does_not_count(tmp_path):
+    experiment = tiny(methods=["global"])
+    run_experiment(experiment, tmp_path)
+    (part,) = (tmp_path / "parts").rglob("*.jsonl")
+    whole = part.read_bytes()
+    part.write_bytes(whole[: len(whole) // 2])
+    assert read_part(part) is None
+    assert run_experiment(experiment, tmp_path).ran == 1
+    assert read_part(part) is not None
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path):
+    with Store(tmp_path).lock(), pytest.raises(BlockingIOError, match="Another run"):
+        run_experiment(tiny(), tmp_path)
+
+
+def test_nothing_begins_after_the_time_is_up(tmp_path):
+    summary = run_experiment(tiny(), tmp_path, stop_after=0)
+    assert (summary.ran, summary.left) == (0, 5)
+
+
+def test_missing_files_are_named_before_anything_runs(tmp_path):
+    data = [{"kind": "acs", "name": "income", "task": "income", "path": "nowhere.parquet"}]
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.parquet"):
+        run_experiment(tiny(data=data), tmp_path)
+
+
+def test_progress_ends_at_all_runs(tmp_path):
+    seen = []
+    run_experiment(tiny(repetitions=2), tmp_path, on_progress=seen.append)
+    assert [p.done for p in seen] == [5, 10]
+    assert seen[-1].share == pytest.approx(1)
+    assert seen[-1].remaining_seconds == pytest.approx(0)
+
+
+def test_killed_for_real_it_resumes_and_ends_with_the_same_rows(tmp_path):
+    """SIGKILL to the run and its workers, several times, at moments nobody chose."""
+    spec = tmp_path / "killed.toml"
+    spec.write_text(
+        'name = "killed"\ntitle = "killed"\nrepetitions = 4\nseed = 5\n'
+        'methods = ["global", "label_shift", "published", "bayes"]\n'
+        '[classifier]\nname = "forest"\nn_estimators = 40\n'
+        '[[data]]\nkind = "synthetic"\ndimensions = [2]\nclusters = [2]\nsettings = [1, 2]\ngroups = 6\n'
+        "labeled_per_group = [60, 4]\nunlabeled_per_group = [150, 10]\n"
+    )
+    out, parts = tmp_path / "out", tmp_path / "out" / "parts"
+    command = [
+        sys.executable,
+        "-m",
+        "groupshift.experiments",
+        "run",
+        str(spec),
+        "--out",
+        str(out),
+        "--jobs",
+        "2",
+    ]
+    written: dict[Path, int] = {}
+    for wanted in (1, 7):
+        process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+        deadline = time.time() + 60
+        while (
+            len(list(parts.rglob("*.jsonl"))) < wanted and process.poll() is None and time.time() < deadline
+        ):
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        # What was finished before this run is as it was: neither lost nor run again.
+        assert all(path.stat().st_mtime_ns == stamp for path, stamp in written.items())
+        written = {path: path.stat().st_mtime_ns for path in parts.rglob("*.jsonl")}
+        assert all(read_part(path) is not None for path in written)
+    assert 7 <= len(written) < 32
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in written.items())
+    runs = read_csv(out / "runs.csv")
+    assert len(runs) == 32
+    assert {r["status"] for r in runs} == {"ok"}
+    run_experiment(load_experiment(spec), tmp_path / "undisturbed", n_jobs=1)
+    assert measured(out) == measured(tmp_path / "undisturbed")
+
+
+def test_the_grid_runs_on_dask(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None):
+        summary = run_experiment(tiny(methods=["global", "bayes"]), tmp_path, n_jobs=-1, backend="dask")
+    assert (summary.ran, summary.failed) == (2, 0)
+
+
+def test_versions_and_fingerprint_stand_in_every_part(tmp_path):
+    run_experiment(tiny(methods=["bayes"]), tmp_path)
+    (part,) = (tmp_path / "parts").rglob("*.jsonl")
+    line = json.loads(part.read_text().splitlines()[0])
+    assert line["versions"]["numpy"] == np.__version__
+    assert line["fingerprint"] in part.name

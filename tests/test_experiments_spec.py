@@ -1,0 +1,151 @@
+"""Experiments as data: what a file says is what is run, and what it cannot mean is refused."""
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from groupshift.datasets import acs_task
+from groupshift.experiments import estimate_cost, list_tasks, load_experiment
+from groupshift.experiments.cost import task_weight
+from groupshift.experiments.sources import load_table, missing_sources, prepare_tables
+
+
+@pytest.mark.parametrize("name", ["paper", "authors_code", "beyond"])
+@pytest.mark.parametrize("scale", ["small", "results", "paper"])
+def test_packaged_experiments_load_at_every_scale(name, scale):
+    experiment = load_experiment(name, scale=scale)
+    assert (experiment.name, experiment.scale) == (name, scale)
+    assert {d.name for d in experiment.data} == {"synthetic", "income", "employment", "ipr", "amazon"}
+    assert len(list_tasks(experiment)) > 300
+
+
+def test_the_paper_is_as_written():
+    paper = load_experiment("paper", scale="paper")
+    synthetic = paper.data[0]
+    assert (synthetic.groups, synthetic.labeled_per_group) == (100, (1000, 100))
+    assert (synthetic.dimensions, synthetic.clusters) == ((1, 4, 16, 64), (1, 2, 4, 8))
+    assert paper.classifier.params == {"n_estimators": 500, "max_depth": 10}
+    assert (paper.resampling.replace, paper.resampling.batch_size) == (True, 4096)
+    assert paper.repetitions == 10
+    assert {m.name for m in paper.methods} == {
+        *("global", "group_aware_global", "cluster_global", "label_shift", "coral"),
+        *("published", "true_clustering", "bayes"),
+    }
+
+
+def test_the_authors_code_is_as_run():
+    code = load_experiment("authors_code", scale="paper")
+    assert (code.resampling.replace, code.resampling.batch_size) == (False, 14)
+    assert code.resampling.setting_1_clusters == 1
+    published = {m.label: m.params for m in code.methods}["published"]
+    assert published == {"labeled_prior": "posterior", "partition": {"batch_size": 14}}
+
+
+def test_scales_change_sizes_and_no_method():
+    small, full = (load_experiment("paper", scale=s) for s in ("small", "paper"))
+    assert [(m.name, m.params) for m in small.methods] == [(m.name, m.params) for m in full.methods]
+    assert small.seed == full.seed
+    assert small.resampling == full.resampling
+    assert small.data[0].dimensions == full.data[0].dimensions
+
+
+def test_paper_and_beyond_see_the_same_draws():
+    paper, beyond = (list_tasks(load_experiment(n, scale="results")) for n in ("paper", "beyond"))
+    assert {t.draw.key: t.draw.random_state.entropy for t in paper}.items() <= {
+        t.draw.key: t.draw.random_state.entropy for t in beyond
+    }.items()
+
+
+def test_an_experiment_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        load_experiment("paper").seed = 1
+
+
+MINIMAL = {"name": "m", "title": "m", "data": [{"kind": "synthetic"}], "methods": ["global"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sead": 3}, r"Unknown keys \['sead'\]"),
+        ({"methods": ["globl"]}, "Unknown methods"),
+        ({"methods": ["global", "global"]}, "come twice"),
+        ({"methods": []}, "there are none"),
+        ({"data": [{"kind": "tarot"}]}, "kind 'tarot'"),
+        ({"data": [{"kind": "synthetic", "settings": ["natural"]}]}, "settings"),
+        ({"data": [{"kind": "acs", "name": "x"}]}, "not complete"),
+    ],
+)
+def test_what_a_file_cannot_mean_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        load_experiment({**MINIMAL, **change})
+
+
+def test_an_unknown_scale_names_the_known_ones():
+    with pytest.raises(ValueError, match="small, results"):
+        load_experiment("paper", scale="huge")
+
+
+def test_an_unknown_file_names_the_known_ones():
+    with pytest.raises(FileNotFoundError, match=r"authors_code\.toml"):
+        load_experiment("papers.toml")
+
+
+def test_dear_methods_may_have_fewer_draws_and_oracles_need_a_truth():
+    tasks = list_tasks(load_experiment("beyond", scale="results"))
+    coral = {t.draw.repetition for t in tasks if t.method.name == "coral"}
+    assert coral == {0}
+    natural = {t.method.name for t in tasks if t.draw.setting == "natural"}
+    assert natural.isdisjoint({"true_clustering", "bayes"})
+    assert "groupshift" in natural
+
+
+def test_the_paper_costs_far_more_than_a_small_scale():
+    cost = {}
+    for scale in ("small", "paper"):
+        experiment = load_experiment("paper", scale=scale)
+        cost[scale] = estimate_cost(experiment, list_tasks(experiment), n_jobs=2)
+    assert cost["paper"].rows > 100 * cost["small"].rows
+    assert cost["paper"].seconds > 100 * cost["small"].seconds
+    assert "classifiers to fit" in str(cost["paper"])
+
+
+def test_every_task_has_a_cost_and_coral_the_largest():
+    experiment = load_experiment("paper", scale="paper")
+    draw = list_tasks(experiment)[0].draw
+    weight = {t.method.name: task_weight(experiment, t) for t in list_tasks(experiment) if t.draw == draw}
+    assert min(weight.values()) > 0
+    assert max(weight, key=weight.get) == "coral"
+
+
+def people(n=200):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "ST": rng.integers(1, 3, n),
+            "SERIALNO": [f"h{i // 2}" for i in range(n)],
+            "AGEP": rng.integers(0, 90, n),
+            "SEX": rng.integers(1, 3, n),
+            "DIS": np.where(rng.random(n) < 0.2, np.nan, 1.0),
+            "ESR": rng.integers(1, 7, n),
+        }
+    )
+
+
+def test_a_prepared_table_is_the_source_without_missing_values(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = people()
+    frame.to_parquet(tmp_path / "people.parquet")
+    data = {"kind": "acs", "name": "jobs", "task": "employment", "path": "people.parquet"}
+    there = load_experiment({**MINIMAL, "data": [data]}, data_dir=tmp_path)
+    (written,) = prepare_tables(there, tmp_path / "prepared")
+    assert written.name == "jobs.table.npz"
+    elsewhere = load_experiment({**MINIMAL, "data": [data]}, data_dir=tmp_path / "prepared")
+    assert missing_sources(elsewhere) == []
+    table, source = load_table(elsewhere.data[0]), acs_task("employment", frame)
+    assert np.array_equal(table.X, np.nan_to_num(source.X))
+    assert np.array_equal(table.groups, source.groups)
+    assert np.array_equal(table.example_ids, source.example_ids)
+    assert (table.feature_names, table.missing) == (source.feature_names, source.missing)
