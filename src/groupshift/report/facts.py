@@ -1,0 +1,161 @@
+"""What the report shows of a fitted model, as arrays of one length: groups of the population, cells, hidden labels."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from groupshift.diagnostics import Diagnosis
+from groupshift.shares import group_level_shares
+from groupshift.tables import Codes
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# Keep the page under 5 MB: a few hundred bytes for each group, some thirty for each cell.
+MAX_GROUPS = 6_000
+MAX_CELLS = 48_000
+LONGEST_NAME = 120
+# A cell leans on pooling where more than half of its shift is borrowed, as in `predict_details`.
+BORROWED = 0.5
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A fitted model as the report reads it.
+
+    Attributes
+    ----------
+    groups : dict of name, rows, share, low, high, sample_share, sample_rows
+        The groups of the population, the largest ones where there are too many for a page.
+    cells : dict of name, shift, reach, rows, borrowed
+        One line for each group of the map; arrays of shape (n_groups, n_clusters).
+    hidden : dict of name, rows, gain, share, mean_global, mean_model, auc_global, auc_model
+        Labelled groups whose labels were hidden; empty where nothing could be hidden.
+    """
+
+    model: Any
+    diagnosis: Diagnosis
+    evidence: dict[str, dict[str, NDArray]]
+    coverage: float
+    groups: dict[str, Any]
+    cells: dict[str, Any]
+    hidden: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, model: Any, diagnosis: Diagnosis, *, coverage: float = 0.9) -> "Facts":
+        evidence = getattr(model, "evidence_", None) or {}
+        return cls(
+            model,
+            diagnosis,
+            evidence,
+            coverage,
+            _groups(model, evidence, coverage),
+            _cells(model, coverage),
+            _hidden(diagnosis),
+        )
+
+    @property
+    def n_groups(self) -> int:
+        return len(self.model.groups_)
+
+    @property
+    def n_clusters(self) -> int:
+        return int(self.model.n_clusters_)
+
+    @property
+    def has_population(self) -> bool:
+        return self.n_groups > 0
+
+    @property
+    def shifted(self) -> bool:
+        """Whether any probability differs from the plain classifier's."""
+        return bool(np.any(self.model.shift_))
+
+    @property
+    def overall(self) -> float:
+        """Share of positives of the whole population, over all groups and clusters."""
+        weight = self.model.row_weight_
+        return float((weight * self.model.group_prior_).sum() / max(weight.sum(), 1e-300))
+
+    @property
+    def labeled_overall(self) -> float:
+        """Share of positives of the labelled sample."""
+        return float(np.average(self.model.labeled_prior_, weights=self.model.labeled_rows_ + 1e-300))
+
+
+def shown_names(values: Any) -> list[str]:
+    """Names of groups as text of readable length; what UTF-8 cannot write is replaced.
+
+    >>> shown_names(np.array(["Oslo", None, 7], dtype=object))
+    ['Oslo', '(missing)', '7']
+    """
+    names = []
+    for value in np.asarray(values).tolist():
+        missing = value is None or value != value
+        name = "(missing)" if missing else str(value).encode("utf-8", "replace").decode("utf-8")
+        name = " ".join(name.split()) or "(empty)"
+        names.append(name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…")
+    return names
+
+
+def largest(rows: IntArray, most: int) -> IntArray:
+    """Numbers of the `most` groups with most rows, in their order.
+
+    >>> largest(np.array([5, 1, 9]), 2).tolist()
+    [0, 2]
+    """
+    if len(rows) <= most:
+        return np.arange(len(rows))
+    return np.sort(np.argsort(-rows, kind="stable")[:most])
+
+
+def _groups(model: Any, evidence: dict, coverage: float) -> dict[str, Any]:
+    table = group_level_shares(model, coverage)
+    shown = largest(table["rows"], MAX_GROUPS)
+    groups: dict[str, Any] = {
+        name: np.asarray(table[name])[shown] for name in ("rows", "share", "low", "high")
+    }
+    groups["name"] = shown_names(model.groups_[shown])
+    share, rows = _labeled_sample(model, evidence)
+    groups["sample_share"], groups["sample_rows"] = share[shown], rows[shown]
+    return groups
+
+
+def _labeled_sample(model: Any, evidence: dict) -> tuple[FloatArray, IntArray]:
+    """Share of positives and number of the labelled rows of each group of the population."""
+    share, rows = np.full(len(model.groups_), np.nan), np.zeros(len(model.groups_), np.int64)
+    if "groups" not in evidence:
+        return share, rows
+    if not model.has_groups_:
+        at = np.zeros(len(model.groups_), np.int64)
+    else:
+        at = Codes.of(model.labeled_groups_).transform(model.groups_)
+    found = at >= 0
+    rows[found] = evidence["groups"]["rows"][at[found]]
+    share[found] = evidence["groups"]["share"][at[found]]
+    return np.where(rows > 0, share, np.nan), rows
+
+
+def _cells(model: Any, coverage: float) -> dict[str, Any]:
+    shown = largest(model.rows_.sum(1), max(MAX_CELLS // max(model.n_clusters_, 1), 1))
+    return {
+        "name": shown_names(model.groups_[shown]),
+        "shift": model.shift_[shown],
+        "reach": ndtri(0.5 + coverage / 2) * np.sqrt(model.shift_variance_[shown]),
+        "rows": model.rows_[shown],
+        "borrowed": (model.pooling_[shown] > BORROWED) & (model.shift_variance_[shown] > 0),
+    }
+
+
+def _hidden(diagnosis: Diagnosis) -> dict[str, Any]:
+    table = diagnosis.hidden_labels
+    if len(table["group"]) < 2:
+        return {}
+    shown = largest(table["rows"], MAX_GROUPS)
+    hidden: dict[str, Any] = {name: np.asarray(values)[shown] for name, values in table.items()}
+    hidden["name"] = shown_names(hidden["group"])
+    hidden["gain"] = hidden["loss_global"] - hidden["loss_model"]
+    return hidden
