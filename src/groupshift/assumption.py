@@ -1,8 +1,9 @@
-"""Does the assumption hold? Features against group given the class, and observed scores against the fitted mixture.
+"""Does the assumption hold? Features against group given the class, and observed scores against the mixture.
 
-The method assumes that inside a cluster positives look alike in every group, and so do negatives. Among labelled rows this
-can be tested. With enough rows every test is "significant", so it is the effect size that counts: the share of a feature's
-variance inside (cluster, class) that the group explains, free of what chance alone would explain.
+The method assumes that inside a cluster positives look alike in every group, and so do negatives. Among
+labelled rows this can be tested. With enough rows every test is "significant", so it is the effect size that
+counts: the share of a feature's variance inside (cluster, class) that the group explains, free of what chance
+alone would explain.
 """
 
 from dataclasses import dataclass
@@ -27,7 +28,8 @@ CELLS_AT_ONCE = 50_000
 
 @dataclass(frozen=True)
 class Strata:
-    """Rows cut into strata, (cluster, class) pairs, and groups within them, with the sums that every test needs.
+    """Rows cut into strata, (cluster, class) pairs, and groups within them, with the sums that every test
+    needs.
 
     `rows` are numbered by stratum and group; `twin` is equal for rows that are copies of one example.
     """
@@ -50,7 +52,7 @@ class Strata:
             n_strata,
             n_groups,
             weight,
-            np.bincount(cell, weights=weight, minlength=n_cells).reshape(n_strata, n_groups),
+            np.bincount(cell, weights=weight, minlength=n_cells).reshape(n_strata, n_groups).astype(float),
             _square_sums(cell, weight, twin, n_cells).reshape(n_strata, n_groups),
         )
 
@@ -87,7 +89,8 @@ class Effects:
 
     Attributes
     ----------
-    effect : share of the feature's variance that the group explains, less what chance explains (ε², may be negative).
+    effect : share of the feature's variance that the group explains, less what chance explains (ε², may be
+    negative).
     std_error : its standard error.
     p_value : of no effect at all.
     """
@@ -130,7 +133,8 @@ def group_effects(columns: FloatArray, strata: Strata) -> Effects:
 
 
 def comparable(column: FloatArray, is_category: bool) -> FloatArray:
-    """A feature as columns to compare means of: ranks of numbers (one outlier must not decide), levels of categories.
+    """A feature as columns to compare means of: ranks of numbers (one outlier must not decide), levels of
+    categories.
 
     Missing values rank above all numbers: a group that lacks a value more often than others differs, too.
     """
@@ -143,7 +147,8 @@ def comparable(column: FloatArray, is_category: bool) -> FloatArray:
 
 
 def combined_p_value(p_values: FloatArray) -> FloatArray:
-    """One p-value per stratum from those of many dependent tests (the Cauchy combination of Liu and Xie, 2020).
+    """One p-value per stratum from those of many dependent tests (the Cauchy combination of Liu and Xie,
+    2020).
 
     >>> combined_p_value(np.array([[0.5, 0.5, 0.5]])).round(2).tolist()
     [0.5]
@@ -157,7 +162,7 @@ def combined_p_value(p_values: FloatArray) -> FloatArray:
 def score_distributions(
     log_odds, y, weight, cluster, n_clusters: int, n_points: int = 200
 ) -> dict[str, NDArray]:
-    """Distribution functions of the scores of labelled positives and negatives of each cluster, on one grid."""
+    """Distribution functions of the scores of labelled rows, by cluster and class, on one grid."""
     grid = np.unique(np.quantile(log_odds, np.linspace(0, 1, n_points)))
     stratum = cluster * 2 + y
     at = np.searchsorted(grid, log_odds)
@@ -173,7 +178,8 @@ def score_distributions(
 
 
 def mixture_distance(points: Points, share: FloatArray, grid: FloatArray, below: FloatArray) -> FloatArray:
-    """Largest gap between a cell's observed distribution of scores and the mixture with the given share of positives.
+    """Largest gap between a cell's observed distribution of scores and the mixture with the given share of
+    positives.
 
     Parameters
     ----------
@@ -210,7 +216,7 @@ def mixture_distance(points: Points, share: FloatArray, grid: FloatArray, below:
 
 
 def chance_distance(cell_rows: FloatArray, share: FloatArray, labeled_rows: IntArray) -> FloatArray:
-    """Distance to expect by chance when the mixture is right: 0.87 is the mean of Kolmogorov's distribution."""
+    """Distance to expect by chance when the mixture is right; Kolmogorov's distribution has mean 0.87."""
     labeled = np.tile(np.maximum(labeled_rows, 1), (len(cell_rows) // len(labeled_rows), 1))
     variance = 1 / np.maximum(cell_rows, 1) + share**2 / labeled[:, 1] + (1 - share) ** 2 / labeled[:, 0]
     return 0.87 * np.sqrt(variance)

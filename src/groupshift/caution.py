@@ -15,7 +15,8 @@ IntArray = NDArray[np.int64]
 
 # An interval from fewer rows says little more than the other groups do.
 FEW_GROUP_ROWS, FEW_CELL_ROWS, FEW_LABELED_ROWS = 50, 20, 20
-# Below this AUC inside a cluster, its positives and negatives look so alike that their shares cannot be told apart.
+# Below this AUC inside a cluster, its positives and negatives look so alike that their shares cannot be told
+# apart.
 ALIKE_AUC = 0.6
 EDGE_SHARE = 0.02
 POOR_FIT = 0.1
@@ -75,7 +76,8 @@ def find_cautions(model: Any, evidence: dict, mixture: dict[str, NDArray]) -> di
 
     Returns
     -------
-    dict of arrays : kind, group (text, empty if all groups), cluster (-1 if all clusters), rows (of the population that it
+    dict of arrays : kind, group (text, empty if all groups), cluster (-1 if all clusters), rows (of the
+    population that it
         concerns), value (the number that is too small or too large)
     """
     kinds, groups, clusters, rows, values = [], [], [], [], []
@@ -109,11 +111,11 @@ def caution_sentences(table: dict[str, NDArray], n_rows: int) -> Iterator[str]:
         count = int(own.sum())
         noun = level if count != 1 else level[:-1]
         explanation = EXPLANATION[kind][count != 1]
-        yield f"{count} {noun} ({named}{among}) {explanation}."
+        yield f"{count:,} {noun} ({named}{among}) {explanation}."
 
 
 def row_value(points: Points, model: Any) -> FloatArray:
-    """What an unlabelled row tells of a cell's share, as a part of what its label would tell; NaN for empty cells."""
+    """What an unlabelled row tells of its cell's share, as a part of what its label would tell."""
     n_groups = len(points.rows) // model.n_clusters_
     base = np.tile(logit(np.clip(model.labeled_prior_, 1e-9, 1 - 1e-9)), n_groups)
     eta = base + model.shift_.ravel()
@@ -217,7 +219,7 @@ def _named(table, own, level, most: int = 3) -> str:
         )
     else:
         names = [str(g) for g in table["group"][where]]
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def _percent(part: float) -> str:

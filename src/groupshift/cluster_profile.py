@@ -50,11 +50,10 @@ def describe_clusters(profiles: dict[str, NDArray], encoder: Any, most: int = 3)
     dict of arrays : cluster, feature, category, inside, outside, difference, phrase
     """
     lines = []
-    for k, row in enumerate(np.nan_to_num(profiles["difference"])):
-        for j in np.argsort(-np.abs(row), kind="stable")[:most]:
-            if abs(row[j]) >= WORTH_TELLING:
-                lines.append((k, j))
-    k, j = (np.array(column, int) for column in (zip(*lines, strict=True) if lines else ((), ())))
+    for number, row in enumerate(np.nan_to_num(profiles["difference"])):
+        strongest = np.argsort(-np.abs(row), kind="stable")[:most]
+        lines += [(number, feature) for feature in strongest if abs(row[feature]) >= WORTH_TELLING]
+    k, j = np.array(lines, int).reshape(-1, 2).T
     inside, outside = profiles["inside"][k, j], profiles["outside"][k, j]
     level = [_level_name(encoder, b, profiles["level"][a, b]) for a, b in zip(k, j, strict=True)]
     phrases = [
@@ -115,8 +114,8 @@ def _phrase(name: str, kind: str, category: str, inside: float, outside: float) 
     if kind == "boolean":
         return f"{name} in {inside:.0%} of rows (elsewhere {outside:.0%})"
     if kind == "date":
-        inside, outside = (str(np.datetime64(round(day), "D")) for day in (inside, outside))
-        return f"{name} is {'later' if inside > outside else 'earlier'} (mean {inside}, elsewhere {outside})"
+        here, there = (str(np.datetime64(round(day), "D")) for day in (inside, outside))
+        return f"{name} is {'later' if inside > outside else 'earlier'} (mean {here}, elsewhere {there})"
     return (
         f"{name} is {'higher' if inside > outside else 'lower'} (mean {inside:.3g}, elsewhere {outside:.3g})"
     )

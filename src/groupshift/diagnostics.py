@@ -1,4 +1,4 @@
-"""Answers before anyone trusts a prediction: is it worth it, does the assumption hold, where not to trust it."""
+"""Answers before anyone trusts a prediction: is it worth it, does the assumption hold, what to beware of."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,23 +32,25 @@ class Diagnosis:
     gain, assumption, caution : tuples of str
         Sentences: what it will gain, whether the assumption holds, where not to trust it.
     overview : dict of str to float
-        Totals over the labelled groups (`groups`, `rows`, `loss_global`, `loss_model`, `loss_gain`, `loss_gain_error`,
-        `auc_global`, `auc_model`, `auc_gain`, `auc_gain_error`), Theorem 1 for the population (`expected_auc_without_group`,
-        `expected_auc_gain`, `expected_auc_gain_low`, `expected_auc_gain_high`), the assumption (`score_effect`,
-        `score_effect_error`, `feature_effect`, `feature_effect_error`, `mixture_gap`, `mixture_gap_by_chance`), and `trust`,
-        `trust_estimate`, `trust_error`. What is not known is left out.
+        Totals over the labelled groups (`groups`, `rows`, `loss_global`, `loss_model`, `loss_gain`,
+        `loss_gain_error`, `auc_global`, `auc_model`, `auc_gain`, `auc_gain_error`), Theorem 1 for the
+        population (`expected_auc_without_group`, `expected_auc_gain`, `expected_auc_gain_low`,
+        `expected_auc_gain_high`), the assumption (`score_effect`, `score_effect_error`, `feature_effect`,
+        `feature_effect_error`, `mixture_gap`, `mixture_gap_by_chance`), and `trust`, `trust_estimate`,
+        `trust_error`. What is not known is left out.
     hidden_labels : table by labelled group
-        group, rows, share, loss_global, loss_model, auc_global, auc_model, mean_global, mean_model (mean probabilities),
-        estimated_shift, observed_shift.
+        group, rows, share, loss_global, loss_model, auc_global, auc_model, mean_global, mean_model (mean
+        probabilities), estimated_shift, observed_shift.
     independence : table by cluster and class
-        cluster, label, rows, groups, score_effect, score_error, feature_effect (mean over features), strongest_feature,
-        strongest_effect, p_value. An effect is the share of variance that the group explains, less what chance explains.
+        cluster, label, rows, groups, score_effect, score_error, feature_effect (mean over features),
+        strongest_feature, strongest_effect, p_value. An effect is the share of variance that the group
+        explains, less what chance explains.
     features : table by feature
         feature, effect, std_error: the effect of the group given cluster and class, over all of them.
     mixture : table by cell
-        group, cluster, rows, share, distance (largest gap between observed and fitted distribution of scores), best_distance
-        (with the share that fits this cell best), by_chance, excess, row_value (what an unlabelled row tells of the share, as
-        a part of what its label would).
+        group, cluster, rows, share, distance (largest gap between observed and fitted distribution of
+        scores), best_distance (with the share that fits this cell best), by_chance, excess, row_value (what
+        an unlabelled row tells of the share, as a part of what its label would).
     cautions : table
         kind, group, cluster, rows, value.
     clusters : table
@@ -79,7 +81,7 @@ class Diagnosis:
         return (self.verdict, *self.gain, *self.assumption, *self.caution)
 
     def tables(self) -> dict[str, Any]:
-        """All tables by name, as frames of the library that the model was fitted on, or as dicts of arrays."""
+        """All tables by name: frames of the library that the model was fitted on, or dicts of arrays."""
         return {name: frame_like(getattr(self, name), self.frame_library) for name in TABLES}
 
     def __str__(self) -> str:
@@ -149,8 +151,9 @@ def _hidden_labels(model, evidence) -> Table:
         "auc_model",
         "mean_global",
         "mean_model",
+        "estimated_shift",
+        "observed_shift",
     )
-    columns = (*columns, "estimated_shift", "observed_shift")
     hidden = evidence.get("hidden")
     if hidden is None or not model.has_groups_:
         return {"group": model.labeled_groups_[:0], **{name: np.zeros(0) for name in columns}}
@@ -168,9 +171,8 @@ def _independence(model, evidence) -> Table:
     )
     strongest = np.nan_to_num(effect, nan=-np.inf).argmax(-1)
     names = np.array(model.encoder_.names_, dtype=object)
-    cluster, label = np.indices(shape)
     return {
-        "cluster": cluster.ravel(),
+        "cluster": np.repeat(np.arange(shape[0]), shape[1]),
         "label": np.tile(model.classes_, shape[0]),
         "rows": found["rows"].ravel(),
         "groups": found["groups"].ravel(),

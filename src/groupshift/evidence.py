@@ -1,7 +1,8 @@
 """What `fit` keeps for the diagnosis: small tables about the labelled rows, never the rows themselves.
 
-`model.evidence_` is a dict of dicts of plain numeric arrays. Groups are numbers into `labeled_groups_`, features numbers into
-`encoder_.names_`, categories numbers into `encoder_.categories_`. A part that the data do not allow is left out.
+`model.evidence_` is a dict of dicts of plain numeric arrays. Groups are numbers into `labeled_groups_`,
+features numbers into `encoder_.names_`, categories numbers into `encoder_.categories_`. A part that the data
+do not allow is left out.
 """
 
 from typing import Any
@@ -22,7 +23,8 @@ from groupshift.selection import LabeledRows, gain, labeled_prior, log_loss_rows
 FloatArray = NDArray[np.float64]
 Evidence = dict[str, dict[str, NDArray]]
 
-# Values (rows x features) that the tests look at: beyond this, rows are sampled, since effect sizes need no more of them.
+# Values (rows x features) that the tests look at: beyond this, rows are sampled, since effect sizes need no
+# more of them.
 MAX_VALUES = 20_000_000
 # Cells of the calibration tables of all groups together.
 MAX_CALIBRATION_CELLS = 40_000
@@ -133,7 +135,7 @@ def _plain_log_odds(fitting, rows: LabeledRows) -> FloatArray:
 
 
 def _model_log_odds(fitting, rows: LabeledRows, cluster) -> tuple[FloatArray, FloatArray]:
-    """Cross-fitted log-odds of the labelled rows, and the shift that each would get if its group had no labels."""
+    """Cross-fitted log-odds of labelled rows, and the shift of each if its group had no labels."""
     model, trial = fitting.model, fitting.trial
     if trial is not None:
         shift = trial.trust.without[rows.group] * trial.shift
@@ -183,7 +185,7 @@ def _scores(log_odds, rows: LabeledRows, cluster, n_clusters) -> dict[str, NDArr
 
 
 def _hidden_labels(fitting, rows: LabeledRows, plain, log_odds, shift) -> dict[str, NDArray]:
-    """Loss and AUC of each labelled group whose labels were hidden, and its shift: estimated, and as its labels ask for."""
+    """Loss and AUC of each labelled group, its labels hidden; its shift, estimated and by its labels."""
     n = rows.n_groups
     weight = np.maximum(np.bincount(rows.group, weights=rows.weight, minlength=n), 1e-300)
 
@@ -238,7 +240,7 @@ def _totals(rows: LabeledRows, plain, shifted) -> dict[str, NDArray]:
 
 
 def _calibration(rows: LabeledRows, plain, shifted) -> dict[str, NDArray]:
-    """Mean probability and share of positives by bins of probability: overall, and by group as finely as their number allows."""
+    """Reliability tables of both methods: overall, and by group as finely as their number allows."""
     tables = {}
     by_group_bins = int(np.clip(MAX_CALIBRATION_CELLS // rows.n_groups, 1, CALIBRATION_BINS))
     for name, log_odds in (("global", plain), ("model", shifted)):
@@ -252,7 +254,7 @@ def _calibration(rows: LabeledRows, plain, shifted) -> dict[str, NDArray]:
 
 
 def _reliability(p, y, weight, group, n_groups, n_bins) -> FloatArray:
-    """Array (n_groups, n_bins, 3): weight, mean probability, share of positives; bins cut at quantiles of all rows."""
+    """Array (n_groups, n_bins, 3): weight, mean probability, share of positives; bins are quantiles."""
     cut = np.quantile(p, np.linspace(0, 1, n_bins + 1)[1:-1])
     cell = group * n_bins + np.searchsorted(cut, p, side="right")
     total, predicted, positive = (

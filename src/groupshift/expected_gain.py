@@ -12,7 +12,8 @@ from groupshift.label_shift import Points
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-# Finer points than these change an AUC by less than 1e-4: two rows of one bin differ by under a twentieth in log-odds.
+# Finer points than these change an AUC by less than 1e-4: two rows of one bin differ by under a twentieth in
+# log-odds.
 COARSE_BIN = 1 / 20
 DRAWS = 40
 
@@ -20,7 +21,8 @@ DRAWS = 40
 def grouped_auc_gain(
     before: FloatArray, after: FloatArray, y: IntArray, weight: FloatArray, group: IntArray, n_groups: int
 ) -> tuple[float, float, float]:
-    """AUC of two scores on the same rows, and the standard error of their difference over groups (Obuchowski, 1997).
+    """AUC of two scores on the same rows, and the standard error of their difference over groups (Obuchowski,
+    1997).
 
     >>> y, group = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
     >>> grouped_auc_gain(np.zeros(4), y.astype(float), y, np.ones(4), group, 2)[:2]
@@ -54,8 +56,8 @@ def observed_shift(
 def expected_population_gain(model: Any, *, random_state: int = 0) -> dict[str, float]:
     """Theorem 1 on the population: what knowing the group adds to the AUC, if scores and shares are right.
 
-    The interval takes the shares as uncertain as the model says they are: true shifts are drawn around the estimated
-    ones, and rows ranked by the estimated ones are judged under each draw.
+    The interval takes the shares as uncertain as the model says they are: true shifts are drawn around the
+    estimated ones, and rows ranked by the estimated ones are judged under each draw.
 
     Returns
     -------
@@ -90,7 +92,7 @@ def coarser(points: Points, width: float = COARSE_BIN) -> Points:
     at -= at.min(initial=0)
     span = int(at.max(initial=0)) + 1
     key, place = np.unique(points.cell * span + at, return_inverse=True)
-    weight = np.bincount(place, weights=points.weight, minlength=len(key))
+    weight = np.bincount(place, weights=points.weight, minlength=len(key)).astype(float)
     mean = np.bincount(place, weights=points.weight * points.score, minlength=len(key)) / np.maximum(
         weight, 1e-300
     )

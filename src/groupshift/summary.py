@@ -19,14 +19,14 @@ STYLE = (
     "line-height:1.4;font-family:system-ui,sans-serif;font-size:.95em"
 )
 # Shape and word carry the verdict; the colour only repeats it.
-MARK = {"yes": "✔", "little": "✔", "perhaps": "?", "no": "–", "harmful": "✘", "unknown": "?", "roughly": "≈"}
+MARK = {"yes": "✔", "little": "✔", "perhaps": "?", "no": "-", "harmful": "✘", "unknown": "?", "roughly": "≈"}
 
 
 def summary_text(model: Any) -> str:
     """What was learned, is it worth it, what to beware of; a screenful."""
     found = model.diagnose()
     parts = [_paragraph(headline(model)), _paragraph(found.verdict)]
-    if model.shift_.size:
+    if np.any(model.shift_):
         parts.append("Share of positives\n" + "\n".join(share_lines(model)))
     described = cluster_lines(found, model)
     if described:
@@ -52,9 +52,10 @@ def diagnosis_text(found: Any) -> str:
 def summary_html(model: Any) -> str:
     """A box with the verdict, shares and cautions, to stand above scikit-learn's picture of the estimator."""
     found = model.diagnose()
-    shares = "".join(f"<tr>{_cells(row)}</tr>" for row in share_rows(model)) if model.shift_.size else ""
+    shares = "".join(f"<tr>{_cells(row)}</tr>" for row in share_rows(model)) if np.any(model.shift_) else ""
     table = (
-        "<table style='margin:.4em 0'><thead><tr><th style='text-align:left'>group</th><th>share</th><th>90 % interval</th>"
+        "<table style='margin:.4em 0'><thead><tr><th "
+        "style='text-align:left'>group</th><th>share</th><th>90 % interval</th>"
         f"<th>labelled sample</th><th>rows</th></tr></thead><tbody>{shares}</tbody></table>"
         if shares
         else ""
@@ -102,11 +103,11 @@ def headline(model: Any) -> str:
 
 
 def share_rows(model: Any, ends: int = ENDS) -> list[tuple[str, str, str, str, str]]:
-    """Group, share, interval, labelled share and rows: all groups together, then the lowest and the highest."""
+    """Group, share, interval, labelled share, rows: of all, then of the lowest and highest groups."""
     table = group_level_shares(model, 0.9)
     labeled = _labeled_shares(model)
     rows = model.row_weight_.sum(1)
-    overall = _percent(np.average(table["share"], weights=rows)) if rows.sum() > 0 else "–"
+    overall = _percent(np.average(table["share"], weights=rows)) if rows.sum() > 0 else "-"
     lines = [("all", overall, "", _percent(labeled.get(None)), f"{int(model.rows_.sum()):,}")]
     order = np.argsort(table["share"], kind="stable")
     if not model.has_groups_:
@@ -208,7 +209,9 @@ def _table(columns: dict, most: int = 100) -> str:
 
 def _cells(row) -> str:
     first, *rest = (escape(cell) for cell in row)
-    return f"<td style='text-align:left'>{first}</td>" + "".join(f"<td>{cell}</td>" for cell in rest)
+    return f"<td style='text-align:left'>{first}</td>" + "".join(
+        f"<td style='text-align:right'>{cell}</td>" for cell in rest
+    )
 
 
 def _value(value: Any) -> str:
@@ -216,11 +219,17 @@ def _value(value: Any) -> str:
 
 
 def _paragraph(text: str) -> str:
-    return fill(text, WIDTH)
+    return _filled(text)
 
 
 def _bullet(text: str) -> str:
-    return fill(text, WIDTH, initial_indent="  - ", subsequent_indent="    ")
+    return _filled(text, first="  - ", rest="    ")
+
+
+def _filled(text: str, first: str = "", rest: str = "") -> str:
+    # A number keeps its unit on its line.
+    whole = text.replace(" %", "\u00a0%")
+    return fill(whole, WIDTH, initial_indent=first, subsequent_indent=rest).replace("\u00a0", " ")
 
 
 def _short(name: str, most: int = 24) -> str:
@@ -228,7 +237,7 @@ def _short(name: str, most: int = 24) -> str:
 
 
 def _percent(value: float | None, digits: int = 1) -> str:
-    return "–" if value is None or not np.isfinite(value) else f"{value:.{digits}%}".replace("%", " %")
+    return "-" if value is None or not np.isfinite(value) else f"{value:.{digits}%}".replace("%", " %")
 
 
 def _count(number: int, noun: str) -> str:

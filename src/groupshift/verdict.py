@@ -15,7 +15,8 @@ Overview = dict[str, float]
 
 # Below this part of the plain classifier's loss a gain is real but hardly felt.
 LITTLE = 0.005
-# Gaps between distribution functions that go with Cohen's small and medium shares of variance, for bell-shaped scores.
+# Gaps between distribution functions that go with Cohen's small and medium shares of variance, for bell-
+# shaped scores.
 SMALL_GAP, MEDIUM_GAP = 0.04, 0.10
 # Second moment of Kolmogorov's distribution over the square of its mean.
 GAP_MOMENT = (np.pi**2 / 12) / 0.87**2
@@ -30,7 +31,8 @@ def is_worth_it(model: Any, overview: Overview) -> tuple[str, str]:
     margin = noise_margin(int(overview["groups"]))
     before, after = overview["loss_global"], overview["loss_model"]
     compared = (
-        f"with the labels of each of {overview['groups']:.0f} labelled groups hidden in turn, its log loss is {after:.4f} "
+        f"with the labels of each of {overview['groups']:,.0f} labelled groups hidden in turn, its log loss "
+        f"is {after:.4f} "
         f"against {before:.4f} of a plain classifier"
     )
     relative, relative_error = gain / before, error / before
@@ -42,7 +44,8 @@ def is_worth_it(model: Any, overview: Overview) -> tuple[str, str]:
         )
     if not shifted:
         return "no", (
-            "Not worth it, and nothing lost: hidden labels confirm no shift between groups, so the probabilities are those "
+            "Not worth it, and nothing lost: hidden labels confirm no shift between groups, so the "
+            "probabilities are those "
             "of a plain calibrated classifier."
         )
     if gain > margin * error and gain > 0:
@@ -57,29 +60,38 @@ def is_worth_it(model: Any, overview: Overview) -> tuple[str, str]:
 
 def gain_sentences(model: Any, overview: Overview) -> Iterator[str]:
     """What it gains on hidden labels and, by Theorem 1, in the population."""
-    if "auc_gain" in overview and overview["groups"] >= 2:
+    shifted = bool(np.any(model.shift_))
+    if "auc_gain" in overview and overview["groups"] >= 2 and (shifted or not len(model.groups_)):
         gain, error = overview["auc_gain"], overview["auc_gain_error"]
         yield (
-            f"On the same hidden labels the AUC goes from {overview['auc_global']:.4f} to {overview['auc_model']:.4f} "
+            f"On the same hidden labels the AUC goes from {overview['auc_global']:.4f} to "
+            f"{overview['auc_model']:.4f} "
             f"({gain:+.4f} ± {error:.4f}; ± is one standard error over groups)."
         )
     elif "auc_global" in overview:
         yield f"The plain classifier has a cross-fitted AUC of {overview['auc_global']:.4f} on labelled rows."
-    if "expected_auc_gain" in overview and np.any(model.shift_):
+    if "expected_auc_gain" in overview and shifted:
         yield (
-            f"In the population, knowing the group is expected to add {overview['expected_auc_gain']:.4f} to an AUC of "
+            f"In the population, knowing the group is expected to add {overview['expected_auc_gain']:.4f} to "
+            "an AUC of "
             f"{overview['expected_auc_without_group']:.4f} (Theorem 1, if scores and shares are right; "
-            f"{overview['expected_auc_gain_low']:.4f} to {overview['expected_auc_gain_high']:.4f} given how well shares are known)."
+            f"{overview['expected_auc_gain_low']:.4f} to {overview['expected_auc_gain_high']:.4f} given how "
+            "well shares are known)."
         )
-    if "trust_estimate" in overview and np.isfinite(overview.get("trust_error", np.inf)):
+    if "trust_estimate" not in overview or "trust_error" not in overview:
+        return
+    if overview["trust"] <= 0:
+        yield "Labels do not confirm the shifts that were estimated without them, so none is used."
+    else:
         yield (
-            f"Labels confirm {_part(overview['trust_estimate'])} ± {_part(overview['trust_error'])} of the size of the shifts "
-            f"that were estimated without them; {_part(overview['trust'])} of every shift is used."
+            f"Labels confirm {_part(overview['trust_estimate'])} ± {_part(overview['trust_error'])} of the "
+            "size of the shifts that were estimated without them; less a margin for noise, "
+            f"{_part(overview['trust'])} of every shift is used."
         )
 
 
 def assumption_numbers(evidence: dict, tables: dict) -> Overview:
-    """Effects of the group on the score and on features, over all clusters and classes, and the gap of the mixtures."""
+    """Effects of the group over all clusters and classes, and the gap of the mixtures."""
     numbers: Overview = {}
     score = evidence.get("score_independence")
     if score is not None:
@@ -138,7 +150,8 @@ def always_true(model: Any) -> Iterator[str]:
     settled = f" Known shares settle it for {known} of {len(model.groups_)} groups." if known else ""
     yield (
         (
-            f"What all groups have in common (a share of {before:.1%} by the labelled sample, {after:.1%} by the common shift) "
+            f"What all groups have in common (a share of {before:.1%} by the labelled sample, {after:.1%} by "
+            "the common shift) "
             "cannot be checked on labelled groups: their own common shift is zero by construction. "
             f"{settled or 'If you know the rate of some groups, pass it as known_shares.'}"
         )
@@ -146,11 +159,14 @@ def always_true(model: Any) -> Iterator[str]:
         .replace("  ", " ")
     )
     if model.has_groups_:
-        yield "Groups that had no unlabelled rows at fit get the common shift alone; update() with their rows gives them their own."
+        yield (
+            "Groups that had no unlabelled rows at fit get the common shift alone; update() with their rows "
+            "gives them their own."
+        )
 
 
 def pooled_effect(effect: FloatArray, error: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Effects of strata (first axis) averaged by rows, and the standard error of the average; NaN where none is known."""
+    """Effects of strata (first axis) averaged by rows, and the standard error of the average."""
     known = np.isfinite(effect)
     weight = np.where(known, rows, 0.0)
     total = weight.sum(0)
@@ -185,7 +201,8 @@ def _independence_sentence(level: int, overview: Overview) -> str:
         else ""
     )
     return (
-        f"{start}: among labelled rows of one cluster and class, the group explains {_share(score)} ± {_share(error)} of the "
+        f"{start}: among labelled rows of one cluster and class, the group explains {_share(score)} ± "
+        f"{_share(error)} of the "
         f"variance of the score{features} (below 1 % is negligible, above 6 % serious)."
     )
 
@@ -205,7 +222,8 @@ def _worst(tables: dict) -> Iterator[str]:
     if len(low) > 2 and low.max() > MEDIUM:
         at = int(low.argmax())
         yield (
-            f"It fails most in cluster {strata['cluster'][at]} for class {strata['label'][at]}, where the group explains "
+            f"It fails most in cluster {strata['cluster'][at]} for class {strata['label'][at]}, where the "
+            "group explains "
             f"{_share(strata['score_effect'][at])} of the variance of the score."
         )
 
@@ -213,31 +231,40 @@ def _worst(tables: dict) -> Iterator[str]:
 def _mixture_sentence(level: int, gap: float, chance: float) -> str:
     start = ("explain", "roughly explain", "do not explain")[level]
     return (
-        f"Mixtures of labelled positives and negatives {start} the scores of population cells: observed and fitted "
-        f"distributions are {gap:.2f} apart on a scale of 0 to 1, and chance alone would make it {chance:.2f}."
+        f"Mixtures of labelled positives and negatives {start} the scores of population cells: observed and "
+        "fitted "
+        f"distributions are {gap:.2f} apart on a scale of 0 to 1, and chance alone would make it "
+        f"{chance:.2f}."
     )
 
 
 def _unknown(model: Any, shifted: bool) -> str:
     if not len(model.groups_):
-        return "Nothing to judge: without unlabelled rows no shares can be learned, and this is a plain calibrated classifier."
+        return (
+            "Nothing to judge: without unlabelled rows no shares can be learned, and this is a plain calibrated "
+            "classifier."
+        )
     if not shifted:
         return "No shift is made: the probabilities are those of a plain calibrated classifier."
     return (
-        "Not known: it takes labelled rows of two groups or more to check the shifts on hidden labels, and here they could "
+        "Not known: it takes labelled rows of two groups or more to check the shifts on hidden labels, and "
+        "here they could "
         "not be checked. Use the shifts only if you have other reasons to believe the assumption."
     )
 
 
 def _potential(gain: float, error: float, margin: float, amount: str) -> str:
     if gain > margin * error and gain > 0:
-        return f"On labelled groups whose labels were hidden, shifts lower the log loss by {amount}: add unlabelled rows."
-    return "On labelled groups whose labels were hidden, shifts did not lower the log loss."
+        return f"On labelled groups with hidden labels, shifts lower the log loss by {amount}: add unlabelled rows."
+    return "On labelled groups with hidden labels, shifts did not lower the log loss."
 
 
 def _remedy(model: Any) -> str:
     if model.shrinkage == "none" or model.trust != "learned":
-        return "The default settings (shrinkage='hierarchical', trust='learned', partition='validated') guard against this."
+        return (
+            "The default settings (shrinkage='hierarchical', trust='learned', partition='validated') guard "
+            "against this."
+        )
     return "Pass shares=None for the plain classifier."
 
 

@@ -1,0 +1,348 @@
+"""Pictures of a fitted model in scikit-learn's style: `SomeDisplay.from_estimator(model)` (extra `plot`).
+
+A display holds the numbers of its picture; `plot` draws them again on other axes or with other options. After
+drawing, `ax_` and `figure_` are matplotlib's.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from groupshift.shares import group_level_shares
+from groupshift.tables import Codes
+
+FloatArray = NDArray[np.float64]
+
+# Of Okabe and Ito's palette, which colour-blind readers can tell apart; shapes differ as well.
+BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#777777"
+# More lines than these cannot be read by name: names give way to the shape of the whole.
+MAX_NAMED = 60
+
+
+class GroupSharesDisplay:
+    """Share of positives of each group with its interval, beside the share in the labelled sample.
+
+    Parameters
+    ----------
+    groups : array (n_groups,)
+    share, low, high : arrays (n_groups,)
+        Share of positives in the population, and its interval.
+    labeled_share : array (n_groups,)
+        Share among labelled rows; NaN for groups without any.
+    coverage : float
+        Probability that an interval holds the share.
+    """
+
+    def __init__(self, *, groups, share, low, high, labeled_share, coverage: float):
+        self.groups = groups
+        self.share = share
+        self.low = low
+        self.high = high
+        self.labeled_share = labeled_share
+        self.coverage = coverage
+
+    @classmethod
+    def from_estimator(cls, model: Any, *, groups=None, coverage: float = 0.9, ax=None, **plot_options):
+        """Draw the shares of a fitted model's groups, or of some of them.
+
+        Parameters
+        ----------
+        groups : list of groups, optional
+            The groups to show, all by default.
+        plot_options :
+            See `plot`.
+        """
+        check_is_fitted(model)
+        shown = _chosen(model.groups_, groups, "unlabelled")
+        table = group_level_shares(model, coverage)
+        display = cls(
+            groups=model.groups_[shown],
+            share=table["share"][shown],
+            low=table["low"][shown],
+            high=table["high"][shown],
+            labeled_share=_labeled_share(model)[shown],
+            coverage=coverage,
+        )
+        return display.plot(ax=ax, **plot_options)
+
+    def plot(self, ax=None, *, sort: bool = True, max_named: int = MAX_NAMED):
+        """Draw on `ax`, or on a new figure.
+
+        Parameters
+        ----------
+        sort : bool
+            Order groups by share, else as they are.
+        max_named : int
+            Up to this many groups are named; more are shown as a nameless, sorted line of intervals.
+        """
+        order = np.argsort(self.share, kind="stable") if sort else np.arange(len(self.share))[::-1]
+        named = len(order) <= max_named
+        ax = _axes(ax, height=_height(len(order) if named else 25))
+        place = np.arange(len(order))
+        share, low, high = self.share[order], self.low[order], self.high[order]
+        interval = f"{100 * self.coverage:.0f} % interval"
+        if named:
+            ax.hlines(place, low, high, color=BLUE, linewidth=2, label=interval)
+        else:
+            ax.fill_betweenx(place, low, high, color=BLUE, alpha=0.35, linewidth=0, label=interval)
+        # Dots of thousands of groups run into each other: they shrink with their number.
+        size = 6.0 if named else max(1.0, 25 / np.sqrt(len(order)))
+        ax.plot(share, place, "o", color=BLUE, markersize=size, label="population")
+        labeled = self.labeled_share[order]
+        if np.isfinite(labeled).any():
+            ax.plot(
+                labeled,
+                place,
+                "D",
+                markerfacecolor="none",
+                markeredgecolor=VERMILION,
+                markersize=size * 0.9,
+                markeredgewidth=1.2 if named else 0.5,
+                label="labelled sample",
+            )
+        _name_lines(ax, self.groups[order], named, "group")
+        ax.set_xlabel("share of positives")
+        ax.set_xlim(0, 1)
+        ax.xaxis.set_major_formatter(_percent_ticks())
+        ax.grid(axis="x", alpha=0.3)
+        _legend_above(ax, markerscale=6 / size)
+        return _finished(self, ax)
+
+
+class ShiftsDisplay:
+    """Map of the log-odds that each (group, cluster) cell adds to the labelled posterior.
+
+    Parameters
+    ----------
+    groups : array (n_groups,)
+    shift : array (n_groups, n_clusters)
+        NaN where a cell has no rows.
+    """
+
+    def __init__(self, *, groups, shift):
+        self.groups = groups
+        self.shift = shift
+
+    @classmethod
+    def from_estimator(cls, model: Any, *, groups=None, ax=None, **plot_options):
+        """Draw the shifts of a fitted model; see `plot` for options."""
+        check_is_fitted(model)
+        shown = _chosen(model.groups_, groups, "unlabelled")
+        shift = np.where(model.rows_[shown] > 0, model.shift_[shown], np.nan)
+        return cls(groups=model.groups_[shown], shift=shift).plot(ax=ax, **plot_options)
+
+    def plot(self, ax=None, *, sort: bool = True, max_named: int = MAX_NAMED, cmap: str = "PuOr_r"):
+        """Draw on `ax`, or on a new figure; grey marks cells without rows.
+
+        Parameters
+        ----------
+        sort : bool
+            Order groups by their mean shift, else as they are.
+        max_named : int
+            Up to this many groups are named.
+        cmap : str
+            A diverging colour map; its middle is no shift.
+        """
+        n_groups, n_clusters = self.shift.shape
+        known = np.isfinite(self.shift)
+        mean = np.where(known, self.shift, 0).sum(1) / np.maximum(known.sum(1), 1)
+        order = np.argsort(mean, kind="stable") if sort else np.arange(n_groups)[::-1]
+        named = n_groups <= max_named
+        ax = _axes(ax, height=_height(n_groups if named else 25), width=max(5.0, 3.5 + 0.6 * n_clusters))
+        reach = max(float(np.abs(self.shift[known]).max(initial=0)), 1e-3)
+        ax.set_facecolor("#cccccc")
+        image = ax.imshow(
+            np.ma.masked_invalid(self.shift[order]),
+            aspect="auto",
+            origin="lower",
+            cmap=cmap,
+            vmin=-reach,
+            vmax=reach,
+            interpolation="nearest",
+        )
+        _name_lines(ax, self.groups[order], named, "group")
+        ax.set_xticks(np.arange(n_clusters))
+        ax.set_xlabel("cluster")
+        bar = ax.figure.colorbar(image, ax=ax)
+        bar.set_label("shift (log-odds): fewer positives ← 0 → more positives")
+        return _finished(self, ax)
+
+
+class CalibrationByGroupDisplay:
+    """Predicted against observed shares of labelled groups whose labels were hidden: plain classifier and
+    model.
+
+    Parameters
+    ----------
+    groups : array (n_groups,)
+    rows : array (n_groups,)
+    observed : array (n_groups,)
+        Share of positives by the labels.
+    plain, model : arrays (n_groups,)
+        Mean probability by the plain classifier and by the model.
+    curves : dict of str to array (n_groups, n_bins, 3)
+        For "global" and "model": weight, mean probability and share of positives of each bin of probability.
+    """
+
+    def __init__(self, *, groups, rows, observed, plain, model, curves):
+        self.groups = groups
+        self.rows = rows
+        self.observed = observed
+        self.plain = plain
+        self.model = model
+        self.curves = curves
+
+    @classmethod
+    def from_estimator(cls, model: Any, *, groups=None, ax=None, **plot_options):
+        """Draw the calibration of a fitted model on (some) labelled groups; see `plot` for options."""
+        check_is_fitted(model)
+        evidence = getattr(model, "evidence_", None) or {}
+        hidden = evidence.get("hidden")
+        if hidden is None:
+            raise ValueError(
+                "This model was fitted on too few labelled rows to hide any, so its calibration is not "
+                "known. "
+                "Fit it with more labelled rows of both classes."
+            )
+        shown = _chosen(model.labeled_groups_[hidden["group"]], groups, "labelled")
+        curves = {name: evidence["calibration"][f"{name}_by_group"][shown] for name in ("global", "model")}
+        display = cls(
+            groups=model.labeled_groups_[hidden["group"]][shown],
+            rows=hidden["rows"][shown],
+            observed=hidden["share"][shown],
+            plain=hidden["mean_global"][shown],
+            model=hidden["mean_model"][shown],
+            curves=curves,
+        )
+        return display.plot(ax=ax, **plot_options)
+
+    def plot(self, ax=None, *, kind: str = "groups"):
+        """Draw on `ax`, or on a new figure.
+
+        Parameters
+        ----------
+        kind : {"groups", "bins"}
+            A mark for each group at its mean probability; or reliability curves over bins of probability, the
+            groups shown taken together.
+        """
+        if kind not in ("groups", "bins"):
+            raise ValueError(f"kind={kind!r} is not known. Pass 'groups' or 'bins'.")
+        ax = _axes(ax, height=5.0, width=5.0)
+        ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--", label="perfect")
+        if kind == "groups":
+            self._draw_groups(ax)
+        else:
+            self._draw_bins(ax)
+        ax.set_xlabel("mean probability" + (" of the group" if kind == "groups" else " in the bin"))
+        ax.set_ylabel("share of positives by the hidden labels")
+        ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(_percent_ticks())
+        ax.grid(alpha=0.3)
+        ax.legend(loc="upper left", frameon=False)
+        return _finished(self, ax)
+
+    def _draw_groups(self, ax) -> None:
+        size = np.clip(1.5 * np.sqrt(self.rows), 10, 120)
+        # Faint where marks are many, so that the model's stay in sight of the plain classifier's.
+        alpha = float(np.clip(8 / np.sqrt(max(len(self.rows), 1)), 0.25, 0.9))
+        ax.hlines(self.observed, self.plain, self.model, color=GREY, linewidth=0.5, alpha=alpha / 2)
+        ax.scatter(
+            self.plain,
+            self.observed,
+            size,
+            marker="D",
+            facecolors="none",
+            edgecolors=VERMILION,
+            alpha=alpha,
+            label="plain classifier",
+        )
+        ax.scatter(self.model, self.observed, size, color=BLUE, alpha=alpha, linewidths=0, label="model")
+
+    def _draw_bins(self, ax) -> None:
+        for name, color, marker, label in (
+            ("global", VERMILION, "D", "plain classifier"),
+            ("model", BLUE, "o", "model"),
+        ):
+            weight, probability, share = np.moveaxis(np.nan_to_num(self.curves[name]), -1, 0)
+            total = weight.sum(0)
+            seen = total > 0
+            x, y = ((weight * value).sum(0)[seen] / total[seen] for value in (probability, share))
+            ax.plot(
+                x,
+                y,
+                marker=marker,
+                color=color,
+                markerfacecolor="none" if marker == "D" else color,
+                label=label,
+            )
+
+
+def _chosen(known: NDArray, wanted, kind: str) -> NDArray[np.int64]:
+    """Numbers of the groups to show."""
+    if len(known) == 0:
+        raise ValueError(f"The model has no {kind} groups to show. Fit it with {kind} rows.")
+    if wanted is None:
+        return np.arange(len(known))
+    values = np.empty(len(wanted), object)
+    values[:] = list(wanted)
+    number = Codes.of(known).transform(values)
+    if (number < 0).any():
+        raise ValueError(
+            f"Groups {values[number < 0].tolist()[:5]} have no {kind} rows in this model. Its groups are "
+            f"{known.tolist()[:5]} …"
+        )
+    return number
+
+
+def _labeled_share(model: Any) -> FloatArray:
+    """Share of positives among labelled rows of each population group; NaN where it has none."""
+    table = (getattr(model, "evidence_", None) or {}).get("groups")
+    if table is None:
+        return np.full(len(model.groups_), np.nan)
+    number = Codes.of(model.labeled_groups_).transform(model.groups_)
+    return np.where(number >= 0, table["share"][number], np.nan)
+
+
+def _axes(ax, *, height: float, width: float = 6.4):
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            'Displays need matplotlib. Install it with pip install "groupshift[plot]".'
+        ) from error
+    return plt.subplots(figsize=(width, height), layout="constrained")[1] if ax is None else ax
+
+
+def _percent_ticks():
+    from matplotlib.ticker import FuncFormatter
+
+    return FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
+
+
+def _height(n_lines: int) -> float:
+    return float(np.clip(1.6 + 0.2 * n_lines, 2.6, 14))
+
+
+def _name_lines(ax, names, named: bool, word: str) -> None:
+    if named:
+        ax.set_yticks(np.arange(len(names)), [_short(str(name)) for name in names])
+    else:
+        ax.set_yticks([])
+        ax.set_ylabel(f"{len(names):,} {word}s")
+    ax.set_ylim(-0.5, len(names) - 0.5)
+
+
+def _legend_above(ax, *, markerscale: float) -> None:
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, markerscale=markerscale)
+
+
+def _short(name: str, most: int = 24) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def _finished(display, ax):
+    display.ax_, display.figure_ = ax, ax.figure
+    return display
