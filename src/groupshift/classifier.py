@@ -19,6 +19,7 @@ from groupshift.inputs import (
     accepts_missing,
     check_features,
     check_labels,
+    check_weighed_classes,
     check_weights,
     example_keys,
     split_groups,
@@ -306,6 +307,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     def _read_fit(self, X, y, groups, sample_weight, example_ids, encoder=None) -> tuple[Rows, np.ndarray]:
         rows, self._row_groups = self._read_rows(X, groups, sample_weight, example_ids, reset=True, encoder=encoder)
         labels, self.classes_ = check_labels(y, self.unlabeled_value, len(rows))
+        check_weighed_classes(labels, self.classes_, rows.weight)
         if self._row_groups is None:
             self._row_groups = np.zeros(len(rows), int)
             self.has_groups_ = False

@@ -99,6 +99,10 @@ def check_labels(y: Any, unlabeled_value: Any, n_rows: int) -> tuple[NDArray[np.
         )
     if known.dtype.kind == "O":
         known = np.array(known.tolist())
+    if known.dtype.kind == "f" and np.isinf(known).any():
+        raise ValueError(
+            f"y has infinite values in {np.isinf(known).sum()} rows. Labels must be two classes, such as 0 and 1."
+        )
     kind = type_of_target(known, input_name="y")
     if kind not in ("binary", "multiclass"):
         raise ValueError(
@@ -127,6 +131,16 @@ def _one_class(found: Any, unlabeled_value: Any) -> str:
             "missing labels are unlabelled)."
         )
     return message + " Add labelled rows of the other class."
+
+
+def check_weighed_classes(labels: NDArray[np.int64], classes: NDArray, weight: FloatArray) -> None:
+    """Rows of weight zero do not count: both classes need others."""
+    for code, name in enumerate(classes.tolist()):
+        if not weight[labels == code].any():
+            raise ValueError(
+                f"Every labelled row of class {name!r} has sample_weight 0, which leaves one class only; two classes are "
+                "needed. Give some of these rows a positive weight."
+            )
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> FloatArray:
