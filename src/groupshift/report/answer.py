@@ -1,6 +1,9 @@
 """The first page: what was learned, is it worth it, what to beware of, in sentences."""
 
+from typing import Any
+
 import numpy as np
+from scipy.special import ndtri
 
 from groupshift.report.facts import Facts
 from groupshift.report.markup import (
@@ -22,18 +25,16 @@ TONE = {"yes": "yes", "little": "yes", "no": "no", "harmful": "no"}
 def tiles(facts: Facts) -> Markup:
     """The numbers that everyone asks for first."""
     model = facts.model
-    pairs = {}
+    pairs = {"labelled positive": percent(facts.labeled_overall)}
     if facts.has_population:
-        pairs["positive in the population"] = percent(facts.overall)
-    pairs["positive in the labelled sample"] = percent(facts.labeled_overall)
-    if facts.has_population:
+        pairs = {"population positive": percent(facts.overall), **pairs}
         if model.has_groups_:
             pairs["groups"] = count(facts.n_groups)
         pairs["population rows"] = count(model.rows_.sum())
     pairs["labelled rows"] = count(model.labeled_rows_.sum())
     pairs["clusters"] = count(facts.n_clusters)
     if facts.shifted:
-        pairs["of each shift trusted"] = percent(model.trust_, 0)
+        pairs["of each shift used"] = percent(model.trust_, 0)
     return tag(
         "dl",
         *(tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs.items()),
@@ -68,39 +69,43 @@ def learned(facts: Facts) -> list[str]:
     """What the population looks like, in a few sentences."""
     sample = percent(facts.labeled_overall)
     if not facts.has_population:
-        return [
-            f"A calibrated classifier, from labelled rows of which {sample} are positive. Without unlabelled rows it has no shares."
-        ]
+        found = f"A calibrated classifier, from labelled rows of which {sample} are positive."
+        return [found, "Without unlabelled rows there is no population whose shares could be learned."]
     sentences = [
         f"In the population {percent(facts.overall)} are positive, against {sample} of the labelled sample."
     ]
     if len(facts.groups["name"]) > 1:
-        sentences.append(_extremes(facts))
+        sentences.append(_extremes(facts.groups))
     if (words := _disagreement(facts)) is not None:
         sentences.append(words)
-    sentences.append(_cluster_words(facts))
-    return sentences
+    return [*sentences, _cluster_words(facts)]
 
 
-def _extremes(facts: Facts) -> str:
-    groups = facts.groups
-
+def _extremes(groups: dict[str, Any]) -> str:
     def told(i: int) -> str:
-        return f"{groups['name'][i]} ({percent(groups['share'][i])}, interval {percent_range(groups['low'][i], groups['high'][i])})"
+        interval = percent_range(groups["low"][i], groups["high"][i])
+        return f"{groups['name'][i]} ({percent(groups['share'][i])}, interval {interval})"
 
-    return f"Groups range from {told(int(np.argmin(groups['share'])))} to {told(int(np.argmax(groups['share'])))}."
+    lowest, highest = int(np.argmin(groups["share"])), int(np.argmax(groups["share"]))
+    return f"Groups range from {told(lowest)} to {told(highest)}."
 
 
 def _disagreement(facts: Facts) -> str | None:
-    """In how many groups the labelled sample misleads."""
+    """In how many groups the labelled sample misleads, by more than the noise of both."""
     groups = facts.groups
-    known = np.isfinite(groups["sample_share"])
+    n, sample = groups["sample_rows"], groups["sample_share"]
+    known = n > 0
     if known.sum() < 2:
         return None
-    outside = known & ((groups["sample_share"] < groups["low"]) | (groups["sample_share"] > groups["high"]))
+    margin = ndtri(0.5 + facts.coverage / 2)
+    # A row of each class more: the error of a share of 0 or 1 from a handful of rows is not zero.
+    drawn_in = (np.nan_to_num(sample) * n + 1) / (n + 2)
+    variance = drawn_in * (1 - drawn_in) / (n + 2) + ((groups["high"] - groups["low"]) / (2 * margin)) ** 2
+    differs = known & (np.abs(np.nan_to_num(sample) - groups["share"]) > margin * np.sqrt(variance))
     return (
-        f"In {count(outside.sum())} of {plural(int(known.sum()), 'group')} with labelled rows, the share of the labelled sample lies outside "
-        f"the {percent(facts.coverage, 0)} interval of the population."
+        f"In {count(differs.sum())} of {plural(int(known.sum()), 'group')} with labelled rows, "
+        "the labelled sample differs from the population by more than chance "
+        f"({percent(facts.coverage, 0)} confidence)."
     )
 
 
@@ -109,7 +114,9 @@ def _cluster_words(facts: Facts) -> str:
         return "No group is shifted: everyone gets the probabilities of the plain classifier."
     if facts.n_clusters == 1:
         return "Each group has one shift, the same for all of its rows."
-    return f"Shifts differ by region of feature space: there are {facts.n_clusters} clusters, each with its own shift in each group."
+    return (
+        f"Feature space has {facts.n_clusters} clusters, and each group a shift of its own in each of them."
+    )
 
 
 def beware(facts: Facts) -> list[str]:

@@ -1,4 +1,4 @@
-"""Sections about what was checked: calibration and gain on hidden labels, the assumption, the judge's candidates."""
+"""Sections about what was checked: calibration and gain on hidden labels, the assumption, the candidates."""
 
 import re
 from typing import Any
@@ -8,6 +8,7 @@ import numpy as np
 from groupshift.report.facts import Facts, largest, shown_names
 from groupshift.report.figures import before_after_legend, square_svg
 from groupshift.report.markup import (
+    NOTHING,
     THIN,
     Markup,
     behind_details,
@@ -27,7 +28,9 @@ from groupshift.report.sections import OPEN_LINES, chart
 MOST_POINTS = 1_000
 MOST_FEATURES = 25
 MOST_CELLS = 25
-NOT_HIDDEN = "Labels could not be hidden: it takes labelled rows of two groups or more, and enough of them to hold some out."
+NOT_HIDDEN = (
+    "Labels could not be hidden: it takes labelled rows of two groups, and enough of them to hold some out."
+)
 
 
 def hidden_section(facts: Facts) -> Markup:
@@ -36,8 +39,8 @@ def hidden_section(facts: Facts) -> Markup:
     if not panels:
         return tag("p", NOT_HIDDEN)
     lead = (
-        "The labels of each labelled group were hidden in turn, its shift was estimated from its features alone, and the "
-        "predictions were compared with the labels."
+        "The labels of each labelled group were hidden in turn, its shift was estimated from its features "
+        "alone, and the predictions were compared with the labels."
         if facts.hidden
         else "Cross-fitted predictions compared with the labels of the labelled rows."
     )
@@ -72,9 +75,10 @@ def _by_probability(facts: Facts) -> Markup | None:
         "Rows (weighted)": [count(v) for v in found["weight"][after]],
     }
     picture = square_svg(curves, label=label, x_axis="Predicted probability", joined=True)
+    off, off_plain = points(_error(found, after)), points(_error(found, columns["plain"]))
     caption = (
-        "By predicted probability: share of rows that are positive. Off by "
-        f"{points(_error(found, after))} on average with the shift, {points(_error(found, columns['plain']))} without."
+        "By predicted probability: share of rows that are positive. "
+        f"Off by {off} on average with the shift, {off_plain} without."
     )
     return _panel("Are the probabilities right?", caption, picture, numbers, "Calibration with the shift")
 
@@ -134,15 +138,16 @@ def _gain(facts: Facts) -> Markup | None:
         return None
     better = int((hidden["gain"] > 0).sum())
     caption = (
-        f"Fall of the log loss in each labelled group, from the plain classifier to the shifted one: {count(better)} of "
-        f"{plural(len(hidden['gain']), 'group')} are better off. A small group gains or loses by chance."
+        "Fall of the log loss in each labelled group, from the plain classifier to the shifted one: "
+        f"{count(better)} of {plural(len(hidden['gain']), 'group')} are better off. "
+        "A small group gains or loses by chance."
     )
     columns = {
         "Group": hidden["name"],
         "Gain": [signed(v, 3) for v in hidden["gain"]],
         "Log loss": [f"{v:.3f}" for v in hidden["loss_model"]],
-        "AUC": [f"{v:.3f}" if np.isfinite(v) else "–" for v in hidden["auc_model"]],
-        "AUC, plain": [f"{v:.3f}" if np.isfinite(v) else "–" for v in hidden["auc_global"]],
+        "AUC": [_auc(v) for v in hidden["auc_model"]],
+        "AUC, plain": [_auc(v) for v in hidden["auc_global"]],
         "Positive": [percent(v) for v in hidden["share"]],
         "Predicted": [percent(v) for v in hidden["mean_model"]],
         "Predicted, plain": [percent(v) for v in hidden["mean_global"]],
@@ -200,7 +205,7 @@ def _independence(facts: Facts) -> Markup | None:
         ],
         "p-value": [_p_value(v) for v in own["p_value"]],
     }
-    caption = "Share of variance that the group explains inside a cluster and class, less what chance explains (0: no difference)"
+    caption = "Share of variance inside a cluster and class that the group explains, beyond chance"
     return behind_details(
         "Independence by cluster and class",
         table(columns, caption=caption, words=["Strongest feature"]),
@@ -242,7 +247,9 @@ def _mixture(facts: Facts) -> Markup | None:
         "Gap by chance": [f"{v:.3f}" for v in found["by_chance"][worst]],
         "Excess": [f"{v:.3f}" for v in found["excess"][worst]],
     }
-    caption = "Cells whose scores fit a mixture of labelled positives and negatives least (largest gap of distribution functions)"
+    caption = (
+        "Cells whose scores fit a mixture of labelled positives and negatives least (gap of distributions)"
+    )
     title = f"Cells that fit least ({len(worst)} of {count(known.sum())})"
     return behind_details(title, table(columns, caption=caption), open_=True)
 
@@ -255,7 +262,8 @@ def candidates_section(facts: Facts) -> Markup:
     chosen = [str(n) for n in found["name"][found["chosen"]]]
     caption = (
         "Fall of the log loss on hidden labels against no shift, ± 2 standard errors over groups. "
-        f"Chosen (bold): {chosen[0] if chosen else 'none'}. A simpler candidate wins against a more complex one that is no better beyond noise."
+        f"Chosen (bold): {chosen[0] if chosen else 'none'}. "
+        "A simpler candidate wins against a more complex one that is no better beyond noise."
     )
     columns = {
         "Candidate": [str(name) for name in found["name"]],
@@ -284,9 +292,13 @@ def _why_unjudged(model: Any) -> str:
     return f"the partition was set to {shown!r}. " + " ".join(model.notes_)
 
 
+def _auc(value: float) -> str:
+    return f"{value:.3f}" if np.isfinite(value) else NOTHING
+
+
 def _effect(value: float) -> str:
-    return "–" if not np.isfinite(value) else f"{max(100 * value, 0):.1f}{THIN}%"
+    return NOTHING if not np.isfinite(value) else f"{max(100 * value, 0):.1f}{THIN}%"
 
 
 def _p_value(value: float) -> str:
-    return "–" if not np.isfinite(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return NOTHING if not np.isfinite(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,4 +1,4 @@
-"""What the report shows of a fitted model, as arrays of one length: groups of the population, cells, hidden labels."""
+"""What the report shows of a fitted model: groups of the population, cells, hidden labels."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupshift.report.markup import Markup, join, percent, rounded, tag
+from groupshift.report.markup import MINUS, Markup, join, percent, rounded, tag
 
 FloatArray = NDArray[np.float64]
 
@@ -115,7 +115,7 @@ def candidates_figure(candidates: dict[str, Any]) -> dict:
 
 
 def shift_scale(shift: FloatArray) -> float:
-    """The shift at which colour is full: nearly the largest, in halves, so that one odd cell does not pale the rest.
+    """The shift of full colour: nearly the largest, in halves, so that one odd cell does not pale the rest.
 
     >>> shift_scale(np.array([[0.2, -1.3]])), shift_scale(np.zeros((1, 1)))
     (1.5, 0.5)
@@ -147,7 +147,7 @@ def shift_legend(scale: float, *, borrowed: bool, empty: bool) -> Markup:
     )
     ramp = tag(
         "li",
-        f"fewer −{scale:g}",
+        f"fewer {MINUS}{scale:g}",
         tag("span", *swatches, class_="ramp", aria_hidden="true"),
         f"+{scale:g} more",
     )
@@ -174,7 +174,7 @@ def _legend_items(*items: tuple[str, int, str] | None) -> list[Markup]:
 def square_svg(
     series: list[tuple[str, FloatArray, FloatArray]], *, label: str, x_axis: str, joined: bool
 ) -> Markup:
-    """Shares against shares on a square with its diagonal; `series` are (class, x, y), joined by lines or loose."""
+    """Shares against shares on a square with its diagonal; `series` are (class, x, y), joined or loose."""
     grid = join(_grid(t) for t in (0, 0.25, 0.5, 0.75, 1))
     diagonal = Markup(f'<line class="reference" x1="{_x(0)}" y1="{_y(0)}" x2="{_x(1)}" y2="{_y(1)}"/>')
     marks = [_series(name, x, y, joined) for name, x, y in series]

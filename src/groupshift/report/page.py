@@ -1,4 +1,4 @@
-"""The page: sections in reading order, with style, script and data inside it, so that it opens anywhere offline."""
+"""The page: sections in reading order, with style, script and data inside it, so that it opens offline."""
 
 import base64
 import hashlib
@@ -30,12 +30,23 @@ SECTIONS = (
     ("versions", "Versions", "Versions", versions_section),
 )
 
-# Only the page's own script may run and nothing may be fetched: a name that slipped through as HTML could still do nothing.
+# Only the page's own script may run, and nothing is fetched: a name that slipped through as HTML could do nothing.
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "style-src 'unsafe-inline'",
+        "script-src 'sha256-{}'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+)
+
 PAGE = Template("""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-$hash'; img-src data:; base-uri 'none'; form-action 'none'">
+<meta http-equiv="Content-Security-Policy" content="$policy">
 <link rel="icon" href="data:,">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
@@ -58,7 +69,9 @@ $finder
 <main class="wrap">
 $sections
 </main>
-<footer><div class="wrap">Made with groupshift. Everything is in this file: it opens offline and sends nothing anywhere.</div></footer>
+<footer><div class="wrap">
+Made with groupshift. Everything is in this file: it opens offline and sends nothing anywhere.
+</div></footer>
 $data
 <script>$script</script>
 </body>
@@ -66,8 +79,8 @@ $data
 """)
 
 FINDER = Markup(
-    '<div class="finder"><input id="search" type="search" placeholder="Find a group" aria-label="Find a group in all figures" '
-    'autocomplete="off" spellcheck="false"><span id="found" role="status"></span></div>'
+    '<div class="finder"><input id="search" type="search" placeholder="Find a group" '
+    'aria-label="Find a group in all figures" autocomplete="off" spellcheck="false"><span id="found" role="status"></span></div>'
 )
 
 
@@ -85,9 +98,10 @@ def render_report(model: Any, *, title: str | None = None) -> str:
     check_is_fitted(model)
     facts = Facts.of(model, diagnose(model))
     script = _asset("report.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return PAGE.substitute(
         title=text(title if title is not None else _title(facts)),
-        hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        policy=POLICY.format(digest),
         style=_asset("report.css"),
         tiles=tiles(facts),
         menu=join(tag("a", short, href=f"#{name}") for name, short, _, _ in SECTIONS),

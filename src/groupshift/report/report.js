@@ -463,7 +463,7 @@
           const sort = empty ? "cell empty" : value >= 0 ? "cell more" : "cell less";
           add(g, "rect", { class: sort, x: x0 + space / 2, y: y + 1, width: cell - space, height: height - 2, rx: Math.min(3, cell / 6),
             "fill-opacity": (0.06 + 0.94 * strength).toFixed(3), "data-cluster": k });
-          if (cell >= 40) add(g, "text", { class: !empty && strength > 0.55 ? "inside strong" : "inside", x: x0 + cell / 2, y: y + height / 2 + 4 },
+          if (cell >= 40) add(g, "text", { class: empty ? "inside faint" : strength > 0.55 ? "inside strong" : "inside", x: x0 + cell / 2, y: y + height / 2 + 4 },
             signed(value, 1));
           if (this.cell(f.borrowed, i, k) && !empty && cell >= 18) {
             add(g, "circle", { class: strength > 0.55 ? "borrowed strong" : "borrowed", cx: x0 + cell - space - 5, cy: y + 6, r: 2 });

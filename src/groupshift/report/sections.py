@@ -1,4 +1,4 @@
-"""Sections about what was estimated: shares, shifts, clusters. Each says in words what it shows, and why where it cannot."""
+"""Sections about what was estimated: shares, shifts, clusters. Where one has nothing to show, it says why."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ from groupshift.cluster_profile import describe_clusters
 from groupshift.report.facts import Facts
 from groupshift.report.figures import dots_legend, shift_legend, shift_scale
 from groupshift.report.markup import (
+    MINUS,
     Markup,
     behind_details,
     bullets,
@@ -19,7 +20,7 @@ from groupshift.report.markup import (
     tag,
 )
 
-# Tables of more lines than this stay closed for readers without JavaScript, too: the page would be miles long.
+# Tables of more lines stay closed for readers without JavaScript, too: the page would be miles long.
 OPEN_LINES = 200
 MOST_DIFFERENCES = 5
 NO_POPULATION = "There were no unlabelled rows, so there are no shares of a population to show."
@@ -39,7 +40,7 @@ def shares_section(facts: Facts) -> Markup:
     groups = facts.groups
     sampled = bool(groups["sample_rows"].any())
     caption = (
-        "Share of positives of each group: estimated from its unlabelled rows, clusters weighted by their rows"
+        "Share of positives of each group, estimated from its unlabelled rows, clusters by their weight"
         + ("; beside it, the share among its labelled rows." if sampled else ".")
     )
     legend = dots_legend(facts.coverage, sample=sampled, overall=f"all groups: {percent(facts.overall)}")
@@ -74,12 +75,13 @@ def shifts_section(facts: Facts) -> Markup:
     if not facts.shifted:
         return tag(
             "p",
-            "Every shift is zero: the probabilities are those of the plain classifier in every group and cluster.",
+            "Every shift is zero: probabilities are those of the plain classifier everywhere.",
         )
     cells = facts.cells
     caption = (
         "Log-odds added to the labelled posterior in each cell. "
-        "Above 0: more positives than among the labelled rows of the cluster; +0.7 doubles the odds, −0.7 halves them."
+        "Above 0: more positives than among the labelled rows of the cluster; "
+        f"+0.7 doubles the odds, {MINUS}0.7 halves them."
     )
     legend = shift_legend(
         shift_scale(cells["shift"]),
@@ -104,15 +106,15 @@ def clusters_section(facts: Facts) -> Markup:
     if facts.n_clusters == 1:
         return tag(
             "p",
-            "There is one cluster: all of feature space. A group has one shift, the same for all of its rows.",
+            "There is one cluster, all of feature space: a group has one shift for all of its rows.",
         )
     profiles = facts.evidence.get("clusters")
     shown = min(facts.n_clusters, 24)
     told = describe_clusters(profiles, facts.model.encoder_, most=MOST_DIFFERENCES) if profiles else None
     cards = [_cluster_card(facts, k, told) for k in range(shown)]
     lead = (
-        "A cluster is a region of feature space. Inside it, positives are taken to look alike in every group, and so are negatives; "
-        "only their shares may differ."
+        "A cluster is a region of feature space. Inside it, positives are taken to look alike in every "
+        "group, and so are negatives; only their shares may differ."
     )
     more = (
         tag("p", f"The first {shown} of {facts.n_clusters} clusters.", class_="quiet")
@@ -127,7 +129,8 @@ def _cluster_card(facts: Facts, k: int, told: dict | None) -> Markup:
     rows = float(model.row_weight_[:, k].sum())
     weight = rows / max(float(model.row_weight_.sum()), 1e-300)
     size = f"{percent(weight, 0)} of the population, " if facts.has_population else ""
-    numbers = f"{size}{plural(int(model.labeled_rows_[k]), 'labelled row')}, {percent(model.labeled_prior_[k])} of them positive"
+    labelled = plural(int(model.labeled_rows_[k]), "labelled row")
+    numbers = f"{size}{labelled}, {percent(model.labeled_prior_[k])} of them positive"
     if facts.has_population and rows:
         share = float((model.row_weight_[:, k] * model.group_prior_[:, k]).sum() / rows)
         numbers += f"; population {percent(share)}"
