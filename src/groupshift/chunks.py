@@ -26,8 +26,8 @@ def n_threads() -> int:
 def map_chunks(function: Callable[[Chunk], Result], chunks: Iterable[Chunk]) -> Iterator[Result]:
     """`function` of each chunk, in order; one thread for each core, and the calling thread reads ahead.
 
-    At most one chunk more than there are cores is held at a time. A single chunk is worked on in the calling thread, where the
-    classifier may use all cores itself.
+    At most one chunk more than there are cores is held at a time. A single chunk is worked on in the calling
+    thread, where the classifier may use all cores itself.
 
     >>> list(map_chunks(len, ["a", "bc"]))
     [1, 2]
@@ -75,7 +75,8 @@ def add_up(parts: Iterable[Result]) -> Result:
 
 
 def _one_core() -> None:
-    # OpenMP counts threads per calling thread: without this every one of ours would start as many as there are cores.
+    # OpenMP counts threads per calling thread: without this every one of ours would start as many as there
+    # are cores.
     threadpool_limits(1, user_api="openmp")
 
 

@@ -166,8 +166,11 @@ def write_batches(path: str | os.PathLike, *, force: bool = False) -> Iterator[T
     table_format(path)
     with whole_file(path, force=force) as file:
         writer = TableWriter(file, path)
-        yield writer
-        writer.close()
+        try:
+            yield writer
+        finally:
+            # Also after an error, while the file is open: a Parquet writer left to itself writes its end later.
+            writer.close()
 
 
 def write_table(table: Any, path: str | os.PathLike, *, force: bool = False) -> None:

@@ -47,7 +47,7 @@ IntArray = NDArray[np.int64]
 # k-means moves little beyond this many rows; the published configuration uses all of them.
 MAX_CLUSTERING_ROWS = 50_000
 # A classifier that gives back more than this part of a row's own soft label would count its shift twice.
-MAX_MEMORISED = 0.1
+MAX_MEMORISED = 0.25
 MAX_ROUNDS = 2
 # One standard error, with Student's honesty for few groups, for steps that have little to learn and shrink by themselves.
 LENIENT = 0.84
@@ -119,7 +119,9 @@ class Fitting:
         estimator = clone(model.estimator)
         # One seed governs everything: parts without a seed of their own get one from it.
         free = {k: self.seed for k, v in estimator.get_params().items() if k.endswith("random_state") and v is None}
-        return estimator.set_params(**free)
+        if free:
+            estimator.set_params(**free)
+        return estimator
 
     def _pooled_rows(self) -> Rows:
         """Rows of both samples for clustering: all of them for the paper's silhouette, else a sample."""

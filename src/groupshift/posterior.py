@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
@@ -41,7 +42,12 @@ def weight_argument(estimator: Any) -> str | None:
 
 
 def fit_classifier(estimator: Any, features: Any, y: IntArray, weight: FloatArray):
-    """A fitted clone of `estimator`; equal weights are not passed, so that any classifier serves."""
+    """A fitted clone of `estimator`; equal weights are not passed, so that any classifier serves.
+
+    A frozen estimator, trained elsewhere, is used as it is.
+    """
+    if isinstance(estimator, FrozenEstimator):
+        return estimator
     model = clone(estimator)
     if np.all(weight == weight[0]):
         return model.fit(features, y)

@@ -1,0 +1,325 @@
+"""Populations larger than memory: `fit`, `update` and `predict` on Parquet and CSV files, a batch at a time.
+
+The labelled rows are in memory; the unlabelled ones are read in batches, as often as the method needs them:
+once for their groups and categories, once or twice for samples, and once for each estimate of the shares.
+What is kept of them are sums, so that memory depends on the batch and the number of cells, not on the rows.
+The answer is that of ``model.fit`` on the labelled rows with the unlabelled ones below them.
+
+>>> from groupshift import GroupShiftClassifier, streaming
+>>> model = GroupShiftClassifier(random_state=0)
+>>> streaming.fit(model, labeled, "population/", target="ill", group="clinic")  # doctest: +SKIP
+>>> streaming.predict(model, "population/", "risk.parquet", group="clinic")  # doctest: +SKIP
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from groupshift.batches import (
+    Reader,
+    Roles,
+    Survey,
+    Surveyor,
+    assign_roles,
+    category_columns,
+    check_columns,
+    encoder_for,
+    group_array,
+    group_column,
+    in_library,
+    is_unlabeled,
+    read_labeled,
+    same_kind,
+)
+from groupshift.chunks import add_up, map_chunks
+from groupshift.files import write_batches
+from groupshift.parquet import BATCH_ROWS, BatchSource, as_source
+from groupshift.progress import begin
+from groupshift.rows import Rows, sampled
+from groupshift.tables import FeatureEncoder, as_frame, concat_rows
+
+Summed = TypeVar("Summed")
+
+# Rows that a sample may hold in memory: with 16 numbers a row, 128 MB.
+SAMPLE_LIMIT = 1_000_000
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A population in files: the rows of `source` as `reader` makes them, numbered from `first` on."""
+
+    source: BatchSource
+    reader: Reader
+    n_rows: int
+    first: int = 0
+    sample_limit: float = SAMPLE_LIMIT
+    _samples: dict = field(default_factory=dict)
+
+    def sample(self, n_rows: int, random_state: int) -> Rows:
+        if (n_rows, random_state) not in self._samples:
+            # Rounds of learning ask for the same sample again; a sample of another size is a new step.
+            self._samples.clear()
+            self._samples[n_rows, random_state] = self._sample(n_rows, random_state)
+        return self._samples[n_rows, random_state]
+
+    def _sample(self, n_rows: int, random_state: int) -> Rows:
+        fraction = min(1.0, n_rows / self.n_rows)
+        parts = list(map_chunks(lambda part: self._picked(part, fraction, random_state), self._batches()))
+        return concatenated([part for part in parts if part is not None])
+
+    def sum(self, function: Callable[[Rows], Summed]) -> Summed:
+        def of_batch(part: tuple[Any, int]) -> Summed | None:
+            rows = self.reader(*part)
+            return function(rows) if len(rows) else None
+
+        return add_up(value for value in map_chunks(of_batch, self._batches()) if value is not None)
+
+    def _picked(self, part: tuple[Any, int], fraction: float, random_state: int) -> Rows | None:
+        rows = self.reader(*part)
+        keep = np.flatnonzero(sampled(rows.key, fraction, random_state)) if fraction < 1 else slice(None)
+        picked = rows.take(keep)
+        return picked if len(picked) else None
+
+    def _batches(self) -> Iterator[tuple[Any, int]]:
+        first = self.first
+        for table in self.source.batches(self.reader.roles.columns):
+            yield table, first
+            first += table.num_rows
+
+
+def fit(
+    model: Any,
+    labeled: Any,
+    unlabeled: Any,
+    *,
+    target: str,
+    group: str | None = None,
+    weight: str | None = None,
+    example_id: str | None = None,
+    features: Sequence[str] | None = None,
+    batch_rows: int = BATCH_ROWS,
+    known_shares: Mapping | None = None,
+) -> Any:
+    """Fit a `GroupShiftClassifier` to labelled rows in memory and unlabelled rows in files.
+
+    Parameters
+    ----------
+    labeled : frame, path, or None
+        Labelled rows, all of them with a label; None: they are among `unlabeled`, rows with a value in
+        `target`.
+    unlabeled : path of a Parquet or CSV file or folder, list of paths, pyarrow dataset, or source of batches
+        The population. Where `labeled` is given, all of its rows count as unlabelled.
+    target, group, weight, example_id : str
+        Columns with the label, the group, the row weight, and the id that copies of one example share.
+    features : sequence of str, optional
+        Default: all columns of the labelled rows that have no other role.
+    batch_rows : int
+        Rows that are read at a time; a few batches for each core are in memory.
+
+    Returns
+    -------
+    model, fitted
+    """
+    model._check_settings()
+    labeled = _in_memory(labeled, model)
+    source = as_source(unlabeled, batch_rows=batch_rows, text_types=_text_types(labeled, group, example_id))
+    keys = None
+    if labeled is None:
+        labeled, keys = _labeled_part(source, target, model)
+    columns = as_frame(labeled).columns  # type: ignore[union-attr]
+    roles = assign_roles(
+        model, columns, target=target, group=group, weight=weight, example_id=example_id, features=features
+    )
+    if keys is not None:
+        roles = Roles(roles.features, roles.group, roles.weight, roles.example_id, target)
+    check_columns(source.columns, roles.columns, "The unlabelled data")
+    begin("reading groups and categories", model.verbose)
+    survey = survey_of(source, Surveyor(roles, category_columns(labeled, roles), model.unlabeled_value))
+    rows, y = read_labeled(model, labeled, roles, target, encoder_for(labeled, roles, survey), keys)
+    _set_groups(model, survey, roles)
+    first = 0 if keys is not None else len(rows)
+    return model._learn(
+        rows, y, Streamed(source, Reader.of(model, roles), survey.n_rows, first), known_shares
+    )
+
+
+def update(
+    model: Any,
+    unlabeled: Any,
+    *,
+    group: str | None = None,
+    weight: str | None = None,
+    batch_rows: int = BATCH_ROWS,
+    known_shares: Mapping | None = None,
+) -> Any:
+    """Estimate the shares again from new unlabelled rows in files, everything else kept: `update`."""
+    check_is_fitted(model)
+    roles = fitted_roles(model, group, weight)
+    source = as_source(unlabeled, batch_rows=batch_rows, text_types=_fitted_text_types(model, roles))
+    check_columns(source.columns, roles.columns, "The unlabelled data")
+    survey = survey_of(source, Surveyor(roles, (), model.unlabeled_value))
+    _set_groups(model, survey, roles)
+    return model._update(Streamed(source, Reader.of(model, roles), survey.n_rows), known_shares)
+
+
+def predict(
+    model: Any,
+    data: Any,
+    out: str | PathLike,
+    *,
+    group: str | None = None,
+    keep: Sequence[str] = (),
+    coverage: float = 0.9,
+    batch_rows: int = BATCH_ROWS,
+    force: bool = False,
+) -> int:
+    """Write probabilities for the rows of files to a Parquet, Arrow or CSV file, in the order of the rows.
+
+    The file has the columns `keep`, then probability, low, high, cluster and pooled (see `predict_details`).
+    It appears when it is complete, and not at all if anything goes wrong.
+
+    Returns
+    -------
+    number of rows written
+    """
+    check_is_fitted(model)
+    roles = fitted_roles(model, group, None)
+    source = as_source(data, batch_rows=batch_rows, text_types=_fitted_text_types(model, roles))
+    check_columns(source.columns, [*roles.columns, *keep], "The data to predict")
+    columns = list(dict.fromkeys([*roles.columns, *keep]))
+    predictor = Predictor(model, Reader.of(model, roles), coverage)
+    unseen: dict = {}
+    with write_batches(out, force=force) as writer:
+        for table, values, new in map_chunks(lambda t: (t, *predictor(t)), source.batches(columns)):
+            unseen.update(dict.fromkeys(new))
+            kept = table.select(list(keep))
+            for name, column in values.items():
+                kept = kept.append_column(name, [column])
+            writer.write(kept)
+    if unseen:
+        model._report_unseen(np.array([*unseen], object))
+    return writer.n_rows
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """Details of the rows of a batch, and the groups among them that the model does not know."""
+
+    model: Any
+    reader: Reader
+    coverage: float
+
+    def __call__(self, batch: Any) -> tuple[dict[str, np.ndarray], list]:
+        rows = self.reader(batch)
+        log_odds, cluster = self.model._shifted(rows)
+        new: list = []
+        if self.reader.groups is not None and self.reader.roles.group is not None and (rows.group < 0).any():
+            new = list(dict.fromkeys(_group_values(batch, self.reader)[rows.group < 0].tolist()))
+            if self.model.unseen == "error":
+                self.model._report_unseen(np.array(new, object))
+        return self.model._details(log_odds, cluster, rows.group, self.coverage), new
+
+
+def survey_of(source: BatchSource, surveyor: Surveyor) -> Survey:
+    """Number of rows, groups and categories of the unlabelled rows, from the columns that tell them."""
+    survey = add_up([Survey(), *map_chunks(surveyor, source.batches(surveyor.columns))])
+    if survey.n_rows == 0:
+        raise ValueError(
+            "The unlabelled data has no rows without a label, so there are no shares to learn. Pass some."
+        )
+    return survey
+
+
+def fitted_roles(model: Any, group: str | None, weight: str | None) -> Roles:
+    """Roles of the columns that a fitted model reads."""
+    group = group_column(model, group)
+    if model.has_groups_ and group is None:
+        raise ValueError(
+            "This model was fitted with groups. Pass group=, the name of the column that holds them."
+        )
+    return Roles(tuple(model.encoder_.names_), group if model.has_groups_ else None, weight)
+
+
+def concatenated(parts: list[Rows]) -> Rows:
+    """Rows of several chunks below each other; group numbers are kept."""
+    if len(parts) == 1:
+        return parts[0]
+    matrix = np.concatenate([part.matrix for part in parts])
+    own = parts[0].features is not parts[0].matrix
+    return Rows(
+        concat_rows([part.features for part in parts]) if own else matrix,
+        matrix,
+        np.concatenate([part.group for part in parts]),
+        np.concatenate([part.weight for part in parts]),
+        np.concatenate([part.key for part in parts]),
+    )
+
+
+def _set_groups(model: Any, survey: Survey, roles: Roles) -> None:
+    model.groups_ = group_array(survey.groups) if roles.group is not None else np.zeros(1, int)
+    if roles.group is not None:
+        same_kind(model.labeled_groups_, model.groups_, roles.group)
+
+
+def _in_memory(labeled: Any, model: Any) -> Any:
+    """Labelled rows as a frame; from a path as an Arrow table, or in pandas for the user's classifier."""
+    if not isinstance(labeled, (str, PathLike)):
+        if labeled is not None and as_frame(labeled) is None:
+            raise TypeError(
+                f"Labelled data came as a {type(labeled).__name__}. Pass a pandas, polars or Arrow table, or "
+                "a path."
+            )
+        return labeled
+    import pyarrow as pa
+
+    return _for_classifier(pa.concat_tables(as_source(labeled, batch_rows=BATCH_ROWS).batches(None)), model) 
+    # type: ignore[arg-type]
+
+
+def _for_classifier(table: Any, model: Any) -> Any:
+    return table if model.estimator is None else in_library(as_frame(table), "pandas")  # type:
+    ignore[arg-type]
+
+
+def _labeled_part(source: BatchSource, target: str, model: Any) -> tuple[Any, np.ndarray]:
+    """Labelled rows of a table that holds both, and their numbers in it."""
+    import pyarrow as pa
+
+    check_columns(source.columns, [target], "The data")
+    found, numbers, first = [], [], 0
+    for table in source.batches(source.columns):
+        frame = as_frame(table)
+        labeled = np.flatnonzero(~is_unlabeled(frame.get_column(target), model.unlabeled_value))  # type:
+        ignore[union-attr] found.append(table.take(labeled))
+        numbers.append(labeled + first)
+        first += table.num_rows
+    return _for_classifier(pa.concat_tables(found), model), np.concatenate(numbers)
+
+
+def _text_types(labeled: Any, group: str | None, example_id: str | None) -> dict[str, str]:
+    """How columns of CSV files are to be read so that they agree with labelled data."""
+    if labeled is None:
+        return {}
+    frame = as_frame(labeled)
+    encoder = FeatureEncoder().fit(frame[:1000].to_native())  # type: ignore[index]
+    read_as = {"number": "number", "category": "text"}
+    kinds = {n: read_as[k] for n, k in zip(encoder.names_, encoder.kinds_, strict=True) if k in read_as}
+    # Whole numbers stay whole in ids and groups: what pyarrow finds by itself.
+    return {n: kind for n, kind in kinds.items() if n not in (group, example_id) or kind == "text"}
+
+
+def _fitted_text_types(model: Any, roles: Roles) -> dict[str, str]:
+    read_as = {"number": "number", "category": "text"}
+    kinds = dict(zip(model.encoder_.names_, model.encoder_.kinds_, strict=True))
+    types = {name: read_as[kind] for name, kind in kinds.items() if kind in read_as}
+    if roles.group is not None and len(model.groups_) and isinstance(model.groups_[0], str):
+        types[roles.group] = "text"
+    return types
+
+
+def _group_values(batch: Any, reader: Reader) -> np.ndarray:
+    return as_frame(batch).get_column(str(reader.roles.group)).to_numpy()  # type: ignore[union-attr]

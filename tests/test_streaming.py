@@ -1,0 +1,324 @@
+"""Files read in batches give the answer that memory gives."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet
+import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from groupshift import GroupShiftClassifier, streaming
+from groupshift.chunks import add_up, map_chunks
+from groupshift.datasets import make_grouped_mixture
+
+BATCH = 700
+FITTED = (
+    "group_prior_",
+    "shift_",
+    "shift_variance_",
+    "unseen_shift_",
+    "labeled_prior_",
+    "row_weight_",
+    "rows_",
+)
+
+
+def quick(partition, **params) -> GroupShiftClassifier:
+    """Fitted in a moment; boosted trees only where a test is about them."""
+    return GroupShiftClassifier(LogisticRegression(), partition, random_state=0, **params)
+
+
+def table_of(*, n_groups=12, labeled=60, unlabeled=200, seed=0) -> pd.DataFrame:
+    """Labelled rows first, then unlabelled ones, with a category, weights and copies of examples."""
+    sample = make_grouped_mixture(
+        n_features=3,
+        n_clusters=2,
+        n_groups=n_groups,
+        labeled_per_group=(labeled, 5),
+        unlabeled_per_group=(unlabeled, 40),
+        test_size=0.05,
+        random_state=seed,
+    )
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(sample.X, columns=["a", "b", "c"])
+    frame["color"] = np.where(frame.a > rng.normal(size=len(frame)), "red", "blue")
+    frame.loc[rng.random(len(frame)) < 0.1, "color"] = None
+    frame["site"] = sample.groups
+    frame["weight"] = rng.integers(1, 4, len(frame)).astype(float)
+    frame["person"] = rng.integers(0, len(frame) // 2, len(frame))
+    frame["label"] = np.where(sample.y >= 0, sample.y, np.nan)
+    return frame.sort_values("label", na_position="last", kind="stable", ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    return table_of()
+
+
+def halves(table):
+    known = table.label.notna()
+    return table[known].reset_index(drop=True), table[~known].drop(columns="label").reset_index(drop=True)
+
+
+def fit_in_memory(model, table, features, **columns):
+    given = {name: table[column] for name, column in columns.items()}
+    return model.fit(table[features], table.label, table.site, **given)
+
+
+def assert_same_model(left, right):
+    # Chunks add the same numbers in another order: only rounding differs.
+    assert left.n_clusters_ == right.n_clusters_
+    assert left.groups_.tolist() == right.groups_.tolist()
+    assert left.notes_ == right.notes_
+    for name in FITTED:
+        np.testing.assert_allclose(
+            getattr(left, name), getattr(right, name), rtol=1e-9, atol=1e-9, err_msg=name
+        )
+
+
+@pytest.mark.parametrize("partition", ["validated", "silhouette", 2])
+def test_file_in_batches_gives_the_answer_of_memory(table, tmp_path, partition):
+    labeled, unlabeled = halves(table)
+    unlabeled.to_parquet(tmp_path / "rows.parquet", row_group_size=300)
+    # The judge's whole way once, with boosted trees and rounds of learning from unlabelled rows.
+    estimator = None if partition == "validated" else LogisticRegression()
+    settings = {"estimator": estimator, "partition": partition, "random_state": 3}
+    in_memory = fit_in_memory(GroupShiftClassifier(**settings), table, ["a", "b", "c"])
+    model = streaming.fit(
+        GroupShiftClassifier(**settings),
+        labeled,
+        tmp_path / "rows.parquet",
+        target="label",
+        group="site",
+        features=["a", "b", "c"],
+        batch_rows=BATCH,
+    )
+    assert_same_model(model, in_memory)
+    np.testing.assert_allclose(
+        model.predict_proba(unlabeled[["a", "b", "c"]], unlabeled.site),
+        in_memory.predict_proba(unlabeled[["a", "b", "c"]], unlabeled.site),
+        atol=1e-9,
+    )
+
+
+def test_categories_weights_and_copies_of_examples_are_as_in_memory(table, tmp_path):
+    labeled, unlabeled = halves(table)
+    unlabeled.to_parquet(tmp_path / "rows.parquet")
+    features = ["a", "b", "c", "color"]
+    settings = {"partition": 2, "refine": 0, "random_state": 0}
+    in_memory = fit_in_memory(
+        GroupShiftClassifier(**settings), table, features, sample_weight="weight", example_ids="person"
+    )
+    model = streaming.fit(
+        GroupShiftClassifier(**settings),
+        labeled,
+        tmp_path / "rows.parquet",
+        target="label",
+        group="site",
+        weight="weight",
+        example_id="person",
+        batch_rows=BATCH,
+    )
+    assert model.encoder_.categories_[3].tolist() == in_memory.encoder_.categories_[3].tolist()
+    assert_same_model(model, in_memory)
+
+
+def test_folder_of_files_is_one_table_and_its_folder_names_are_columns(table, tmp_path):
+    labeled, unlabeled = halves(table)
+    unlabeled = unlabeled.sort_values("site", kind="stable")
+    arrow = pa.Table.from_pandas(unlabeled[["a", "b", "c", "site"]], preserve_index=False)
+    pyarrow.parquet.write_to_dataset(arrow, tmp_path / "rows", partition_cols=["site"])
+    # Files come in the order of their folders: the rows of memory in that order.
+    ordered = pd.concat([labeled, unlabeled], ignore_index=True)
+    in_memory = fit_in_memory(quick(1), ordered, ["a", "b", "c"])
+    model = streaming.fit(
+        quick(1),
+        labeled[["a", "b", "c", "site", "label"]],
+        tmp_path / "rows",
+        target="label",
+        group="site",
+        batch_rows=BATCH,
+    )
+    assert_same_model(model, in_memory)
+
+
+def test_labelled_rows_may_lie_among_the_others(table, tmp_path):
+    mixed = table.sample(frac=1, random_state=0, ignore_index=True)[["a", "b", "c", "site", "label"]]
+    mixed.to_parquet(tmp_path / "rows.parquet")
+    in_memory = fit_in_memory(quick(2), mixed, ["a", "b", "c"])
+    model = streaming.fit(
+        quick(2),
+        None,
+        tmp_path / "rows.parquet",
+        target="label",
+        group="site",
+        batch_rows=BATCH,
+    )
+    assert_same_model(model, in_memory)
+
+
+def test_csv_gives_the_answer_of_parquet(table, tmp_path):
+    labeled, unlabeled = halves(table)
+    labeled, unlabeled = labeled[["a", "b", "color", "site", "label"]], unlabeled[["a", "b", "color", "site"]]
+    settings = {"partition": 2, "refine": 0, "random_state": 0}
+    unlabeled.to_csv(tmp_path / "rows.csv", index=False)
+    unlabeled.to_parquet(tmp_path / "rows.parquet")
+    models = [
+        streaming.fit(
+            GroupShiftClassifier(**settings),
+            labeled,
+            tmp_path / name,
+            target="label",
+            group="site",
+            batch_rows=BATCH,
+        )
+        for name in ("rows.csv", "rows.parquet")
+    ]
+    assert_same_model(*models)
+
+
+def test_classifier_that_takes_frames_gets_them_in_every_batch(table, tmp_path):
+    labeled, unlabeled = halves(table)
+    unlabeled.to_parquet(tmp_path / "rows.parquet")
+    estimator = make_pipeline(StandardScaler(), LogisticRegression())
+    in_memory = fit_in_memory(GroupShiftClassifier(estimator, 2, random_state=0), table, ["a", "b", "c"])
+    model = streaming.fit(
+        GroupShiftClassifier(estimator, 2, random_state=0),
+        labeled,
+        tmp_path / "rows.parquet",
+        target="label",
+        group="site",
+        features=["a", "b", "c"],
+        batch_rows=BATCH,
+    )
+    assert_same_model(model, in_memory)
+
+
+def test_update_from_a_file_is_update_from_memory(table, tmp_path):
+    later = halves(table_of(seed=7))[1]
+    later.to_parquet(tmp_path / "later.parquet")
+    columns = ["a", "b", "c"]
+    first = fit_in_memory(quick(2), table, columns)
+    second = fit_in_memory(quick(2), table, columns)
+    first.update(later[columns], later.site)
+    streaming.update(second, tmp_path / "later.parquet", group="site", batch_rows=BATCH)
+    assert_same_model(second, first)
+
+
+def test_predictions_in_a_file_are_those_of_memory_in_the_order_of_the_rows(table, tmp_path):
+    columns = ["a", "b", "c"]
+    model = fit_in_memory(quick(2), table, columns)
+    table.to_parquet(tmp_path / "rows.parquet")
+    n = streaming.predict(
+        model,
+        tmp_path / "rows.parquet",
+        tmp_path / "out.parquet",
+        group="site",
+        keep=["person"],
+        batch_rows=BATCH,
+    )
+    out = pd.read_parquet(tmp_path / "out.parquet")
+    assert n == len(out) == len(table)
+    assert out.person.tolist() == table.person.tolist()
+    expected = model.predict_details(table[columns], table.site)
+    for name, values in expected.items():
+        np.testing.assert_allclose(out[name], values, atol=1e-12)
+
+
+def test_unseen_groups_are_reported_once_for_a_whole_file(table, tmp_path):
+    model = fit_in_memory(quick(1), table, ["a", "b", "c"])
+    table.assign(site=np.where(table.a > 0, "new", table.site)).to_parquet(tmp_path / "rows.parquet")
+    with pytest.warns(UserWarning, match="'new'") as caught:
+        streaming.predict(
+            model, tmp_path / "rows.parquet", tmp_path / "out.csv", group="site", batch_rows=BATCH
+        )
+    assert len(caught) == 1
+
+
+def test_nothing_is_written_when_a_batch_fails(table, tmp_path):
+    model = fit_in_memory(quick(1, unseen="error"), table, ["a", "b", "c"])
+    late = table.copy()
+    late.loc[len(late) - 1, "site"] = "new"
+    late.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="'new'"):
+        streaming.predict(
+            model, tmp_path / "rows.parquet", tmp_path / "out.parquet", group="site", batch_rows=BATCH
+        )
+    assert [p.name for p in tmp_path.iterdir()] == ["rows.parquet"]
+
+
+def test_frozen_classifier_is_calibrated_and_shifted_but_not_trained(table, tmp_path):
+    labeled, unlabeled = halves(table)
+    unlabeled.to_parquet(tmp_path / "rows.parquet")
+    columns = ["a", "b", "c"]
+    trained = LogisticRegression().fit(labeled[columns][::2], labeled.label[::2].astype(int))
+    for calibration in ("crossfit", "holdout"):
+        model = streaming.fit(
+            GroupShiftClassifier(FrozenEstimator(trained), 1, calibration, trust=1.0, random_state=0),
+            labeled[1::2].reset_index(drop=True),
+            tmp_path / "rows.parquet",
+            target="label",
+            group="site",
+            weight="weight",
+            features=columns,
+            batch_rows=BATCH,
+        )
+        assert model.posterior_.classifier.estimator is trained
+        assert np.any(model.shift_ != 0)
+
+
+def test_missing_columns_and_groups_are_named(table, tmp_path):
+    labeled, unlabeled = halves(table)
+    unlabeled.drop(columns="b").to_parquet(tmp_path / "short.parquet")
+    unlabeled.assign(site=unlabeled.site.where(unlabeled.a > 0)).to_parquet(tmp_path / "gaps.parquet")
+    unlabeled.assign(site=1).to_parquet(tmp_path / "numbers.parquet")
+    options = {"target": "label", "group": "site"}
+    with pytest.raises(ValueError, match=r"The unlabelled data has no column \['b'\]"):
+        streaming.fit(GroupShiftClassifier(), labeled, tmp_path / "short.parquet", **options)
+    with pytest.raises(ValueError, match="have no group in column 'site'"):
+        streaming.fit(GroupShiftClassifier(), labeled, tmp_path / "gaps.parquet", **options)
+    with pytest.raises(ValueError, match="holds str in the labelled data and int"):
+        streaming.fit(GroupShiftClassifier(), labeled, tmp_path / "numbers.parquet", **options)
+
+
+def test_batches_have_the_asked_size_whatever_the_row_groups(tmp_path):
+    table = pa.table({"x": np.arange(1000.0)})
+    pyarrow.parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=70)
+    for size in (1, 64, 70, 333, 5000):
+        batches = list(streaming.as_source(tmp_path / "rows.parquet", batch_rows=size).batches(["x"]))
+        assert {b.num_rows for b in batches[:-1]} <= {size}
+        assert pa.concat_tables(batches)["x"].to_pylist() == table["x"].to_pylist()
+
+
+def test_sample_is_the_same_for_any_batch_size(table, tmp_path):
+    labeled, unlabeled = halves(table)
+    unlabeled.to_parquet(tmp_path / "rows.parquet")
+    model = fit_in_memory(quick(1), table, ["a", "b", "c"])
+    roles = streaming.fitted_roles(model, "site", None)
+    keys = []
+    for size in (100, 1000, 10_000):
+        source = streaming.as_source(tmp_path / "rows.parquet", batch_rows=size)
+        population = streaming.Streamed(
+            source, streaming.Reader.of(model, roles), len(unlabeled), len(labeled)
+        )
+        keys.append(population.sample(200, 5).key.tolist())
+    assert keys[0] == keys[1] == keys[2]
+    assert 100 < len(keys[0]) < 320
+
+
+def test_tree_of_sums_is_the_sum_and_keeps_order():
+    parts = [[i] for i in range(37)]
+    assert add_up(parts) == list(range(37))
+    assert list(map_chunks(lambda x: x * 2, range(50))) == list(range(0, 100, 2))
+
+
+def test_error_in_one_chunk_is_raised_as_it_is():
+    def refuse(chunk):
+        raise KeyError(chunk)
+
+    with pytest.raises(KeyError, match="0"):
+        list(map_chunks(refuse, range(5)))
