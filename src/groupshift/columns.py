@@ -4,7 +4,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 
 from groupshift.tables import FeatureEncoder
 
@@ -55,19 +57,37 @@ class ColumnPlan:
         return {key: value for key, value in asdict(self).items() if value not in (None, ".")}
 
 
-class ColumnsAsNumbers(TransformerMixin, BaseEstimator):
-    """Frame columns as a float matrix, for classifiers that take nothing else; missing values stay NaN."""
+class TableClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier that takes nothing but numbers, on tables: categories as codes, missing values as NaN.
 
-    def fit(self, X, y=None):
+    Parameters
+    ----------
+    estimator : classifier
+    """
+
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+    def fit(self, X, y, sample_weight=None):
         self.encoder_ = FeatureEncoder().fit(X)
+        weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+        self.estimator_ = clone(self.estimator).fit(self.encoder_.transform(X), y, **weight)
+        self.classes_ = self.estimator_.classes_
         return self
 
-    def transform(self, X):
-        return self.encoder_.transform(X)
+    def predict_proba(self, X):
+        return self.estimator_.predict_proba(self.encoder_.transform(X))
+
+    def predict(self, X):
+        return self.estimator_.predict(self.encoder_.transform(X))
+
+    @available_if(lambda self: hasattr(self.estimator, "decision_function"))
+    def decision_function(self, X):
+        return self.estimator_.decision_function(self.encoder_.transform(X))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
         return tags
 
 

@@ -19,7 +19,7 @@ OWN_TYPES = frozenset(
         "baselines.GroupAwareClassifier",
         "calibration.PlattScaling",
         "classifier.GroupShiftClassifier",
-        "columns.ColumnsAsNumbers",
+        "columns.TableClassifier",
         "context.Context",
         "label_shift.Points",
         "partition.GivenPartition",

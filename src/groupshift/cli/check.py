@@ -1,0 +1,147 @@
+"""`groupshift check`: what is in the files, and is the method worth it?"""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from groupshift.cli.column_facts import ColumnFacts, column_facts
+from groupshift.cli.screen import Screen, listed, percent, print_json
+from groupshift.cli.training import Roles, Training, read_training
+
+# Enough to tell whether it is worth it; the fit itself takes all rows.
+MAX_LABELED, MAX_UNLABELED = 10_000, 30_000
+# Columns that fit a screen; those with a remark come first.
+MOST_COLUMNS = 25
+
+
+def check(files: list[str], roles: Roles, *, quick: bool, seed: int, as_json: bool) -> None:
+    screen = Screen(quiet=as_json)
+    with screen.working("Reading"):
+        training = read_training(files, roles)
+    facts = column_facts(training)
+    found: dict[str, Any] = describe(training, facts)
+    if not as_json:
+        _show_rows(screen, training, found)
+        _show_columns(screen, facts, two_sides=bool((~training.labeled).any()))
+        for note in training.notes:
+            screen.note(note)
+    if not quick:
+        found["diagnosis"] = diagnosis(screen, training, seed)
+    if as_json:
+        print_json(found)
+    elif not quick:
+        screen.say("\n[bold]Is it worth it?[/]")
+        for sentence in found["diagnosis"]["sentences"]:
+            screen.sentence(sentence)
+
+
+def describe(training: Training, facts: list[ColumnFacts]) -> dict[str, Any]:
+    """Everything that check says but the diagnosis, for another program."""
+    y, labeled = training.y, training.labeled
+    found: dict[str, Any] = {
+        "files": [
+            {"path": str(source.path), "format": source.describe(), "rows": n, "columns": len(source.columns)}
+            for source, n in zip(training.sources, training.n_rows, strict=True)
+        ],
+        "labeled_rows": int(labeled.sum()),
+        "unlabeled_rows": int((~labeled).sum()),
+        "positive": training.target.positive,
+        "negative": training.target.negative,
+        "labeled_share": float(y[labeled].mean()),
+        "columns": [fact.to_json() for fact in facts],
+        "notes": training.notes,
+    }
+    if training.groups is not None:
+        sides = [set(training.groups[labeled].tolist()), set(training.groups[~labeled].tolist())]
+        found["groups"] = {
+            "column": training.recipe.group,
+            "labeled": len(sides[0]),
+            "unlabeled": len(sides[1]),
+            "both": len(sides[0] & sides[1]),
+            "only_labeled": sorted(sides[0] - sides[1]),
+            "only_unlabeled": sorted(sides[1] - sides[0]),
+        }
+    return found
+
+
+def diagnosis(screen: Screen, training: Training, seed: int) -> dict[str, Any]:
+    """Fit a part of the rows with modest settings, and ask the model what it thinks of itself."""
+    from groupshift import GroupShiftClassifier
+
+    rng = np.random.default_rng(seed)
+    rows = np.sort(
+        np.concatenate(
+            [
+                rng.permutation(np.flatnonzero(side))[:most]
+                for side, most in ((training.labeled, MAX_LABELED), (~training.labeled, MAX_UNLABELED))
+            ]
+        )
+    )
+    model = GroupShiftClassifier(refine=0, random_state=seed)
+    given = {
+        name: None if values is None else values[rows] for name, values in training.fit_arguments().items()
+    }
+    with screen.working("Trying the method on a part of the rows"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(training.features.take(rows), training.y[rows], **given)
+        found = model.diagnose()
+    return {
+        "worth": found.worth,
+        "holds": found.holds,
+        "rows_tried": len(rows),
+        "sentences": list(found.sentences),
+    }
+
+
+def _show_rows(screen: Screen, training: Training, found: dict[str, Any]) -> None:
+    lines = [[f["path"], f["format"], f"{f['rows']:,}", f"{f['columns']:,}"] for f in found["files"]]
+    screen.table({"file": "left", "read as": "left", "rows": "right", "columns": "right"}, lines)
+    screen.say()
+    screen.say(
+        f"[bold]Target[/]  {training.recipe.target}: {found['labeled_rows']:,} labelled rows, "
+        f"{percent(found['labeled_share'])} of them {found['positive']!r}; {found['unlabeled_rows']:,} "
+        "unlabelled rows."
+    )
+    groups = found.get("groups")
+    if groups is None:
+        screen.say("[bold]Groups[/]  none named (--group): all rows count as one group.")
+        return
+    screen.say(
+        f"[bold]Groups[/]  {groups['column']}: {groups['labeled']:,} with labelled rows, "
+        f"{groups['unlabeled']:,} with "
+        f"unlabelled rows, {groups['both']:,} with both."
+    )
+    if groups["only_labeled"]:
+        screen.note(
+            f"Groups without unlabelled rows, whose shares stay unknown: {listed(groups['only_labeled'])}."
+        )
+    if groups["unlabeled"] and not groups["both"]:
+        screen.note(
+            "No group is on both sides. If that is not meant, look for different spellings: "
+            f"{listed(groups['only_labeled'], 3)} against {listed(groups['only_unlabeled'], 3)}."
+        )
+
+
+def _show_columns(screen: Screen, facts: list[ColumnFacts], *, two_sides: bool) -> None:
+    order = (
+        sorted(facts, key=lambda fact: not fact.remark)[:MOST_COLUMNS] if len(facts) > MOST_COLUMNS else facts
+    )
+    headings = {"column": "left", "kind": "left", "missing, labelled": "right"}
+    headings |= {"unlabelled": "right"} if two_sides else {}
+    headings |= {"values": "left", "remark": "left"}
+    lines = []
+    for fact in order:
+        missing = [
+            percent(share, 0) if share else "" for share in (fact.missing_labeled, fact.missing_unlabeled)
+        ]
+        lines.append([fact.name, fact.kind, *missing[: 1 + two_sides], fact.values, fact.remark])
+    screen.say()
+    screen.table(headings, lines)
+    if len(order) < len(facts):
+        kinds = {kind: sum(f.kind == kind for f in facts) for kind in dict.fromkeys(f.kind for f in facts)}
+        shown = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+        screen.say(
+            f"… and {len(facts) - len(order):,} more columns, without remarks or less remarkable. In all: "
+            f"{shown}."
+        )

@@ -1,0 +1,92 @@
+"""Exit codes, and errors as one readable paragraph."""
+
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from groupshift.cli.screen import Screen
+from groupshift.files import OutputError
+from groupshift.sources import SourceError
+
+OK, INTERNAL, BAD_INPUT, STOPPED = 0, 1, 2, 130
+
+
+class InputError(ValueError):
+    """Something in the command or its files that the user can put right."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command and return its exit code; what goes wrong is said on standard error."""
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    from groupshift.cli.app import app
+
+    with warnings.catch_warnings():
+        # What the library warns of is said as a note; what others warn of is no business of an analyst's.
+        if not debug:
+            warnings.simplefilter("ignore")
+        return guarded(lambda: app(arguments, prog_name="groupshift", standalone_mode=False), debug=debug)
+
+
+def guarded(command: Callable[[], object], *, debug: bool = False) -> int:
+    """The exit code of a command, its errors said."""
+    try:
+        code = command()
+        sys.stdout.flush()
+        return code if isinstance(code, int) else OK
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough. Python would complain once more when it closes the pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except (KeyboardInterrupt, EOFError):
+        Screen().error("Stopped. No output was written.")
+        return STOPPED
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        return _report(error)
+
+
+def _report(error: Exception) -> int:
+    screen = Screen()
+    if type(error).__name__ == "Exit" and hasattr(error, "exit_code"):
+        return int(error.exit_code)
+    if type(error).__name__ == "Abort":
+        screen.error("Stopped. No output was written.")
+        return STOPPED
+    if hasattr(error, "format_message"):  # typer's, whichever click it is built on
+        screen.error(f"{error.format_message()} {_help_hint(error)}")
+        return BAD_INPUT
+    if _is_users(error):
+        screen.error(str(error))
+        return BAD_INPUT
+    screen.error(
+        f"This should not have happened: {type(error).__name__}: {error}. Run the command again with "
+        "--debug and report what "
+        "it shows. No output was written."
+    )
+    return INTERNAL
+
+
+def _help_hint(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    return f"Try '{context.command_path if context else 'groupshift'} --help'."
+
+
+def _is_users(error: Exception) -> bool:
+    """Whether the message was written for the user: raised in our own code, or about a file."""
+    if isinstance(error, (InputError, SourceError, OutputError, ImportError)):
+        return True
+    if isinstance(error, OSError):
+        return error.errno is not None
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = Path(__file__).parents[1]
+    return (
+        isinstance(error, (ValueError, TypeError))
+        and bool(frames)
+        and Path(frames[-1].filename).is_relative_to(ours)
+    )

@@ -1,0 +1,204 @@
+"""`groupshift fit` and `groupshift update`: learn from files, keep the model in one."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupshift.cli.errors import InputError
+from groupshift.cli.models import check_columns, load_model, native
+from groupshift.cli.screen import Screen, listed, percent, print_json
+from groupshift.cli.training import Roles, Training, read_training
+from groupshift.columns import as_text, convert, plan_column
+from groupshift.files import STANDARD_OUTPUT, check_output
+from groupshift.sources import no_column, open_source
+
+# Those that answer with shares and intervals; the others are for comparison and live in Python.
+METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")
+
+
+def fit(files: list[str], roles: Roles, out: str, *, method, known_shares, seed, force, as_json) -> None:
+    if out == STANDARD_OUTPUT:
+        raise InputError("A model is no text: name a file for it, such as --out model.gshift.")
+    check_output(out, force=force)
+    screen = Screen(quiet=as_json)
+    with screen.working("Reading"):
+        training = read_training(files, roles)
+        known = read_known_shares(known_shares, training.recipe.group) if known_shares else None
+    for note in training.notes:
+        screen.note(note)
+    model = make_model(method, seed)
+    with screen.working("Fitting"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        model.fit(training.features, training.y, known_shares=known, **training.fit_arguments())
+    _say_warnings(screen, caught)
+    _save(model, out, training.recipe.to_json(), force)
+    if as_json:
+        print_json(describe_fit(model, training, out))
+        return
+    _summarize(screen, model, training, out)
+
+
+def update(model_path: str, data: str, out: str, *, group, weight, known_shares, force, as_json) -> None:
+    check_output(out, force=force)
+    screen = Screen(quiet=as_json)
+    model, recipe, _ = load_model(model_path, group=group)
+    source = open_source(data)
+    columns = check_columns(recipe, source, [weight] if weight else None)
+    with screen.working(f"Reading {data}"):
+        table = source.read(columns)
+        if not table.num_rows:
+            raise InputError(f"{data} has a header but no rows, so there is nothing to learn shares from.")
+        features, _ = recipe.features(table)
+        groups = recipe.groups(table, model.groups_)
+        weights = (
+            None
+            if weight is None
+            else convert(table[weight], plan_column(weight, table[weight]))[0].to_numpy()
+        )
+        known = read_known_shares(known_shares, recipe.group) if known_shares else None
+    X, given = native(features, groups, model)
+    before = set(model.groups_.tolist())
+    with screen.working("Estimating shares"):
+        model.update(X, given, sample_weight=weights, known_shares=known)
+    _save(model, out, recipe.to_json(), force)
+    now = set(model.groups_.tolist())
+    if as_json:
+        print_json(
+            {
+                "out": out,
+                "rows": table.num_rows,
+                "groups": len(now),
+                "new": sorted(now - before),
+                "gone": sorted(before - now),
+            }
+        )
+        return
+    if gone := before - now:
+        screen.note(f"Groups without rows in {data} count as unseen from now on: {listed(sorted(gone))}.")
+    if new := now - before:
+        screen.say(f"New groups: {listed(sorted(new))}.")
+    screen.say(
+        f"Shares of {len(now):,} groups learned again from {table.num_rows:,} rows. Saved [bold]{out}[/]."
+    )
+
+
+def make_model(method: str, seed: int) -> Any:
+    """An unfitted model by name; forests are given columns as numbers, since they take nothing else."""
+    from groupshift import METHODS as ALL_METHODS
+
+    method = method.replace("-", "_")
+    if method not in METHODS:
+        raise InputError(f"--method {method!r} is not known. Choose one of {', '.join(METHODS)}.")
+    if method == "groupshift":
+        return ALL_METHODS[method](random_state=seed)
+    return ALL_METHODS[method](forest(), random_state=seed)
+
+
+def forest(n_estimators: int = 500) -> Any:
+    """The paper's forest, for tables with categories and missing values."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    from groupshift.columns import TableClassifier
+
+    return TableClassifier(RandomForestClassifier(n_estimators=n_estimators, max_depth=10, n_jobs=-1))
+
+
+def read_known_shares(path: str, group: str | None) -> dict[str, Any]:
+    """Rates by group from a table: group, share, and (if there) its standard error."""
+    source = open_source(path)
+    name = group if group in source.columns else source.columns[0]
+    share = next(
+        (c for c in source.columns if c.lower() in ("share", "rate", "positive", "probability")), None
+    )
+    if share is None:
+        raise InputError(
+            f"{no_column(['share'], source)} A file of known shares has the columns {name!r}, 'share' and, "
+            "if known, 'std_error'."
+        )
+    error = next(
+        (c for c in source.columns if c.lower() in ("std_error", "se", "standard_error", "stderr")), None
+    )
+    table = source.read([c for c in (name, share, error) if c is not None])
+    groups = as_text(table[name], missing=("",)).to_pylist()
+    values = [_numbers(table[c], c, path) for c in (share, error) if c is not None]
+    if np.any(values[0] > 1) or np.any(values[0] < 0):
+        raise InputError(
+            f"{path} has shares outside 0 and 1 (the largest is {values[0].max():g}). Write 12 % as 0.12."
+        )
+    return {
+        g: tuple(map(float, v)) if error else float(v[0])
+        for g, v in zip(groups, zip(*values, strict=True), strict=True)
+    }
+
+
+def _numbers(column: Any, name: str, path: str) -> np.ndarray:
+    numbers = convert(column, plan_column(name, column))[0]
+    if numbers.null_count:
+        raise InputError(
+            f"{numbers.null_count} lines of {path} have no {name!r}. Fill them in, or leave these groups out."
+        )
+    return numbers.to_numpy().astype(float)
+
+
+def _save(model: Any, out: str, table: dict[str, Any], force: bool) -> None:
+    from groupshift.persistence import save
+
+    save(model, out, overwrite=force, table=table)
+
+
+def _say_warnings(screen: Screen, caught: list[warnings.WarningMessage]) -> None:
+    for warning in caught:
+        if issubclass(warning.category, UserWarning) and "feature names" not in str(warning.message):
+            screen.note(str(warning.message))
+
+
+def describe_fit(model: Any, training: Training, out: str) -> dict[str, Any]:
+    """The fit, for another program."""
+    labeled = training.labeled
+    return {
+        "out": out,
+        "labeled_rows": int(labeled.sum()),
+        "unlabeled_rows": int((~labeled).sum()),
+        "labeled_share": float(training.y[labeled].mean()),
+        "population_share": population_share(model),
+        "features": [plan.to_json() for plan in training.recipe.columns],
+        "left_out": [plan.to_json() for plan in training.plans if not plan.used],
+        "labeled_groups": len(model.labeled_groups_),
+        "groups": len(model.groups_),
+        "clusters": model.n_clusters_,
+        "trust": model.trust_,
+        "notes": [*training.notes, *model.notes_],
+    }
+
+
+def population_share(model: Any) -> float | None:
+    """Share of positives over all rows of the population."""
+    total = model.row_weight_.sum()
+    return float((model.row_weight_ * model.group_prior_).sum() / total) if total else None
+
+
+def _summarize(screen: Screen, model: Any, training: Training, out: str) -> None:
+    labeled = training.labeled
+    found = population_share(model)
+    screen.say(
+        f"Learned from {labeled.sum():,} labelled and {(~labeled).sum():,} unlabelled rows with "
+        f"{len(training.recipe.columns)} features. "
+        f"Positive is {training.target.positive!r}: {percent(training.y[labeled].mean())} of the labelled "
+        "rows" + (f", {percent(found)} of the population." if found is not None else ".")
+    )
+    screen.say()
+    screen.say(_escaped(model.summary()))
+    screen.say()
+    size = Path(out).stat().st_size / 1024
+    screen.say(
+        f"Saved [bold]{out}[/] ({size:,.0f} kB). Next: groupshift predict {out} NEW --out predictions.csv,"
+    )
+    screen.say(f"groupshift shares {out}, groupshift report {out} --out report.html")
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,116 @@
+"""What people see: notes and progress on standard error, answers on standard output."""
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from groupshift import progress
+
+_muted: ContextVar[bool] = ContextVar("groupshift_muted", default=False)
+
+
+class Screen:
+    """Both streams. `answers_to_stderr` keeps standard output free for data."""
+
+    def __init__(self, *, answers_to_stderr: bool = False, quiet: bool = False):
+        self.err = Console(stderr=True, highlight=False)
+        self.out = self.err if answers_to_stderr else Console(highlight=False)
+        self.quiet = quiet or _muted.get()
+
+    @staticmethod
+    @contextmanager
+    def muted() -> Iterator[None]:
+        """Commands that run inside another one say nothing."""
+        token = _muted.set(True)
+        try:
+            yield
+        finally:
+            _muted.reset(token)
+
+    def error(self, message: str) -> None:
+        self._paragraph(self.err, "[bold red]Error:[/] ", message)
+
+    def note(self, message: str) -> None:
+        if not self.quiet:
+            self._paragraph(self.err, "[yellow]Note:[/] ", message)
+
+    def say(self, message: str = "") -> None:
+        """A line or paragraph of the answer; square brackets are markup."""
+        if not self.quiet:
+            self.out.print(message, soft_wrap=not self.out.is_terminal)
+
+    def sentence(self, message: str) -> None:
+        """A sentence of the answer as a list item, folded under itself."""
+        if not self.quiet:
+            width = min(self.out.width, 110) if self.out.is_terminal else 110
+            text = textwrap.fill(
+                message, width, initial_indent="  • ", subsequent_indent="    ", break_long_words=False
+            )
+            self.out.print(escape(text), soft_wrap=True)
+
+    def table(self, columns: dict[str, str], rows: list[list[str]]) -> None:
+        """A plain table; `columns` maps headings to "left" or "right"."""
+        if self.quiet:
+            return
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for heading, justify in columns.items():
+            table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
+        for row in rows:
+            table.add_row(*map(escape, row))
+        if self.out.is_terminal:
+            self.out.print(table)
+        else:
+            # A pipe has no width: cells are never folded.
+            Console(file=self.out.file, width=160, highlight=False).print(table)
+
+    @contextmanager
+    def working(self, step: str) -> Iterator[None]:
+        """A moving line on a terminal that names the step under way; nothing elsewhere."""
+        if self.quiet or not self.err.is_terminal:
+            yield
+            return
+        with (
+            self.err.status(f"{step} …") as status,
+            progress.listen(lambda name: status.update(f"{escape(name)} …")),
+        ):
+            yield
+
+    @staticmethod
+    def _paragraph(console: Console, label: str, message: str) -> None:
+        console.print(label + escape(" ".join(message.split())), soft_wrap=not console.is_terminal)
+
+
+def print_json(answer: Any) -> None:
+    """An answer for another program."""
+    json.dump(answer, sys.stdout, indent=2, ensure_ascii=False, default=_plain, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return str(value)
+
+
+def percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def listed(names: Any, most: int = 6) -> str:
+    """A few names, and how many more.
+
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    names = list(names)
+    return ", ".join(map(repr, names[:most])) + (
+        f" and {len(names) - most:,} more" if len(names) > most else ""
+    )

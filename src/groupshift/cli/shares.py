@@ -1,0 +1,99 @@
+"""`groupshift shares` and `groupshift report`: what a model says about its groups."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupshift.cli.errors import InputError
+from groupshift.cli.models import load_model
+from groupshift.cli.screen import Screen, percent, print_json
+from groupshift.files import check_output, whole_file, write_table
+
+# What fits a screen; all of them go to a file.
+MOST_ROWS = 40
+
+
+def shares(model_path: str, out: str | None, *, by, coverage, force, as_json) -> None:
+    if by not in ("group", "cell"):
+        raise InputError(f"--by {by!r} is not known. Choose group or cell.")
+    if not 0 < coverage < 1:
+        raise InputError(
+            f"--coverage {coverage} is no probability. Pass a number between 0 and 1, such as 0.9."
+        )
+    if out is not None:
+        check_output(out, force=force)
+    model, _, _ = load_model(model_path, group="group")
+    if not len(model.groups_):
+        raise InputError(
+            f"{model_path} was fitted without unlabelled rows, so it knows no shares. Fit it with some."
+        )
+    table = share_table(model, by=by, coverage=coverage)
+    if as_json:
+        print_json(table.to_pylist())
+    if out is not None:
+        write_table(table, out, force=force)
+        if out != "-" and not as_json:
+            Screen().say(f"Wrote the shares of {len(model.groups_):,} groups to [bold]{out}[/].")
+    elif not as_json:
+        _print(table, coverage)
+
+
+def share_table(model: Any, *, by: str, coverage: float) -> Any:
+    """Shares of the population with their interval, beside those of the labelled rows."""
+    import pyarrow as pa
+
+    from groupshift.shares import cell_shares, group_level_shares
+
+    columns = dict(cell_shares(model, coverage) if by == "cell" else group_level_shares(model, coverage))
+    labeled = getattr(model, "evidence_", {}).get("groups")
+    if by == "group" and labeled is not None:
+        known = dict(zip(model.labeled_groups_.tolist(), labeled["share"].tolist(), strict=True))
+        columns["labeled_share"] = np.array([known.get(group) for group in model.groups_.tolist()], object)
+    return pa.table({name: pa.array(values) for name, values in columns.items()})
+
+
+def _print(table: Any, coverage: float) -> None:
+    screen = Screen()
+    rows = table.sort_by([("share", "descending")]).to_pylist()
+    headings = {"group": "left"} | ({"cluster": "right"} if "cluster" in rows[0] else {})
+    headings |= {"rows": "right", "share": "right", f"{100 * coverage:g} % interval": "right"}
+    if "labeled_share" in rows[0]:
+        headings["labelled sample"] = "right"
+    shown = rows if len(rows) <= MOST_ROWS else rows[: MOST_ROWS // 2] + rows[-MOST_ROWS // 2 :]
+    lines = [_line(row) for row in shown]
+    if len(shown) < len(rows):
+        lines.insert(
+            MOST_ROWS // 2, [f"… {len(rows) - len(shown):,} more, with --out"] + [""] * (len(headings) - 1)
+        )
+    screen.table(headings, lines)
+
+
+def _line(row: dict[str, Any]) -> list[str]:
+    line = [str(row["group"])] + ([str(row["cluster"])] if "cluster" in row else [])
+    line += [f"{row['rows']:,}", percent(row["share"]), f"{percent(row['low'])} to {percent(row['high'])}"]
+    if "labeled_share" in row:
+        line.append("none" if row["labeled_share"] is None else percent(row["labeled_share"]))
+    return line
+
+
+def report(model_path: str, out: str, *, force) -> None:
+    check_output(out, force=force)
+    model, _, _ = load_model(model_path, group="group")
+    screen = Screen(answers_to_stderr=out == "-")
+    with screen.working("Writing the report"):
+        write_report_file(model, out, force=force)
+    if out != "-":
+        screen.say(f"Wrote [bold]{out}[/]. Open it in a browser; it needs no network.")
+
+
+def write_report_file(model: Any, out: str | Path, *, force: bool) -> None:
+    """The HTML report, whole or not at all."""
+    from groupshift.report import write_report
+
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "report.html"
+        write_report(model, made)
+        with whole_file(out, force=force) as file:
+            file.write(made.read_bytes())

@@ -1,0 +1,105 @@
+"""The target column: which value is the positive one, and which rows have none."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from groupshift.cli.errors import InputError
+from groupshift.columns import as_text
+
+# Positive second, as sorting would have it or not.
+USUAL_PAIRS = (
+    ("no", "yes"),
+    ("n", "y"),
+    ("false", "true"),
+    ("f", "t"),
+    ("neg", "pos"),
+    ("negative", "positive"),
+    ("absent", "present"),
+    ("alive", "dead"),
+    ("control", "case"),
+)
+
+
+@dataclass
+class Target:
+    """Labels as 1, 0 and -1 (unlabelled), and what they stand for in the file."""
+
+    y: np.ndarray
+    positive: str
+    negative: str
+    notes: list[str] = field(default_factory=list)
+
+
+def read_target(column: Any, name: str, positive: str | None, path: str) -> Target:
+    """Labels of a column; missing values are unlabelled rows.
+
+    >>> import pyarrow as pa
+    >>> read_target(pa.chunked_array([["yes", "no", None]]), "ill", None, "a.csv").y.tolist()
+    [1, 0, -1]
+    """
+    import pyarrow.compute as pc
+
+    text = as_text(column)
+    counts = {entry["values"]: entry["counts"] for entry in pc.value_counts(text).to_pylist()}
+    counts.pop(None, None)
+    notes = []
+    if set(counts) == {"-1", "0", "1"}:
+        notes.append(f"-1 in {name!r} marks unlabelled rows.")
+        counts.pop("-1")
+    if not counts:
+        raise InputError(f"No row of {path} has a {name!r}. Name the column that holds the known labels.")
+    if positive is None:
+        positive = _positive(counts, name, notes)
+    elif positive not in counts:
+        raise InputError(
+            f"--positive {positive!r} is no value of {name!r}, whose values are {_shown(counts)}."
+        )
+    negative = [value for value in counts if value != positive]
+    if not negative:
+        raise InputError(
+            f"All labelled rows of {path} have the same {name!r}, {positive!r}; two classes are needed. Add "
+            "rows of the other class."
+        )
+    values = np.array(text.to_pylist(), dtype=object)
+    y = np.where(values == positive, 1, np.where(np.isin(values.astype(str), negative), 0, -1))
+    return Target(y, positive, negative[0] if len(negative) == 1 else f"not {positive}", notes)
+
+
+def _positive(counts: dict[str, int], name: str, notes: list[str]) -> str:
+    if len(counts) > 2:
+        raise InputError(
+            f"The target {name!r} has {len(counts)} values ({_shown(counts)}), and two are needed. Say "
+            "which one counts as positive, "
+            f"against all others, for example --positive {next(iter(counts))!r}; or name another --target."
+        )
+    low, *rest = sorted(counts, key=_order)
+    if not rest:
+        return low
+    for pair in USUAL_PAIRS:
+        if {low.lower(), rest[0].lower()} == set(pair):
+            return next(value for value in counts if value.lower() == pair[1])
+    if not all(_is_number(value) for value in counts):
+        notes.append(
+            f"{rest[0]!r} counts as positive in {name!r}. For the other way round: --positive {low!r}."
+        )
+    return rest[0]
+
+
+def _order(value: str) -> tuple:
+    return (0, float(value), "") if _is_number(value) else (1, 0.0, value)
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown(counts: dict[str, int], most: int = 5) -> str:
+    common = sorted(counts.items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{value!r} {count:,} times" for value, count in common[:most])
+    return shown + (" …" if len(counts) > most else "")
