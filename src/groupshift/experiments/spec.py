@@ -114,6 +114,7 @@ class Experiment:
     name: str
     title: str
     about: str = ""
+    source: str = ""
     scale: str = "paper"
     seed: int = 0
     repetitions: int = 10
@@ -128,6 +129,19 @@ class Experiment:
         plain = asdict(self)
         plain["data"] = [{"kind": d.kind, **asdict(d)} for d in self.data]
         return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Experiment:
+        """The experiment that `to_dict` wrote; other keys are left out."""
+        kept = {f.name: plain[f.name] for f in fields(cls) if f.name in plain}
+        kept["data"] = [
+            _build(KINDS[d["kind"]], {k: v for k, v in d.items() if k != "kind"}, "data")
+            for d in plain["data"]
+        ]
+        kept["methods"] = [_build(MethodSpec, m, "methods") for m in plain["methods"]]
+        kept["classifier"] = _build(ClassifierSpec, plain["classifier"], "classifier")
+        kept["resampling"] = _build(ResamplingSpec, plain["resampling"], "resampling")
+        return _build(cls, kept, "")
 
 
 def load_experiment(
@@ -151,6 +165,8 @@ def load_experiment(
     (False, 500)
     """
     table = dict(source) if isinstance(source, Mapping) else _read(find_spec(source))
+    if not isinstance(source, Mapping):
+        table["source"] = find_spec(source).name
     scales = table.pop("scales", {})
     scale = scale or table.pop("scale", "paper")
     table.pop("scale", None)
@@ -237,9 +253,13 @@ def _build(cls: type, entry: Mapping[str, Any], where: str) -> Any:
         place = f" in {where}" if where else ""
         raise ValueError(f"Unknown keys {unknown}{place}: expected some of {sorted(known)}.")
     try:
-        return cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in entry.items()})
+        return cls(**{key: _frozen(value) for key, value in entry.items()})
     except TypeError as error:
         raise ValueError(f"{where or 'The experiment'} is not complete: {error}.") from error
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
 
 
 def _check(experiment: Experiment) -> None:

@@ -1,0 +1,119 @@
+"""Results of an experiment, read back for tables and figures: means over draws with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from groupshift.experiments.grid import list_tasks
+from groupshift.experiments.published import NAMES
+from groupshift.experiments.spec import Experiment
+from groupshift.experiments.store import LABELS, Store, read_csv
+
+# Place of a result in the grid: data, setting, d, K; d and K are "" for real data.
+Place = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over n draws, with half the width of its 95 % interval (Student's t; NaN for one draw)."""
+
+    value: float
+    half: float
+    n: int
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Mean:
+        """Mean of one value per draw.
+
+        >>> Mean.of([0.8, 0.9])  # t = 12.7 for two draws
+        Mean(value=0.85, half=0.6353102368086737, n=2)
+        """
+        array = np.asarray(list(values), float)
+        if len(array) < 2:
+            return cls(float(array.mean()) if len(array) else float("nan"), float("nan"), len(array))
+        half = stdtrit(len(array) - 1, 0.975) * array.std(ddof=1) / np.sqrt(len(array))
+        return cls(float(array.mean()), float(half), len(array))
+
+    def __sub__(self, constant: float) -> Mean:
+        return Mean(self.value - constant, self.half, self.n)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Values of each (place, method, metric) by repetition, and what is known about the runs."""
+
+    experiment: Experiment
+    tables: Mapping[str, Mapping[str, Any]]
+    values: Mapping[tuple[Place, str, str], Mapping[int, float]]
+    runs: list[dict[str, str]]
+    bins: list[dict[str, str]]
+    expected: set[tuple[str, ...]]
+
+    @property
+    def places(self) -> list[Place]:
+        return list(dict.fromkeys(place for place, _, _ in self.values))
+
+    @property
+    def methods(self) -> list[str]:
+        """Methods with any result, in the paper's order, unknown labels last."""
+        found = {method for _, method, _ in self.values}
+        labels = [m.label for m in self.experiment.methods if m.label in found]
+        order = {name: i for i, name in enumerate(NAMES)}
+        kind = {m.label: m.name for m in self.experiment.methods}
+        return sorted(labels, key=lambda label: order.get(kind[label], len(order)))
+
+    def title(self, method: str) -> str:
+        if method in NAMES:
+            return NAMES[method]
+        kind = next((m.name for m in self.experiment.methods if m.label == method), method)
+        return f"{NAMES.get(kind, kind)}: {method}"
+
+    def of(self, place: Place, method: str, metric: str = "auc") -> Mapping[int, float]:
+        return self.values.get((place, method, metric), {})
+
+    def mean(self, place: Place, method: str, metric: str = "auc") -> Mean:
+        return Mean.of(self.of(place, method, metric).values())
+
+    def against(self, place: Place, method: str, other: str, metric: str = "auc") -> Mean:
+        """Mean difference to another method over the draws that both have: the same rows, so it is paired."""
+        mine, theirs = self.of(place, method, metric), self.of(place, other, metric)
+        return Mean.of(mine[r] - theirs[r] for r in mine if r in theirs)
+
+    def holes(self) -> list[dict[str, str]]:
+        """Runs that failed, and runs that are not there."""
+        failed = [{**run, "why": run["error"]} for run in self.runs if run["status"] == "failed"]
+        there = {tuple(run[c] for c in LABELS) for run in self.runs}
+        absent = sorted(self.expected - there)
+        return failed + [
+            {**dict(zip(LABELS, labels, strict=True)), "why": "not run yet"} for labels in absent
+        ]
+
+
+def load_results(folder: str | Path) -> Results:
+    """Read a folder of results; its tables are made anew where its parts are at hand."""
+    store = Store(folder)
+    described = store.read_experiment()
+    experiment = Experiment.from_dict(described)
+    tasks = list_tasks(experiment)
+    if (store.folder / "parts").is_dir():
+        store.combine(tasks)
+    values: dict[tuple[Place, str, str], dict[int, float]] = {}
+    for row in read_csv(store.folder / "results.csv"):
+        place = (row["data"], row["setting"], row["d"], row["K"])
+        if row["value"]:
+            key = (place, row["method"], row["metric"])
+            values.setdefault(key, {})[int(row["repetition"])] = float(row["value"])
+    return Results(
+        experiment=experiment,
+        tables=described.get("tables", {}),
+        values=values,
+        runs=read_csv(store.folder / "runs.csv"),
+        bins=read_csv(store.folder / "calibration.csv"),
+        expected={tuple("" if v is None else str(v) for v in task.labels.values()) for task in tasks},
+    )
