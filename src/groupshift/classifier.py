@@ -5,7 +5,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.utils import check_random_state
@@ -17,13 +17,16 @@ from groupshift.fitting import Fitting
 from groupshift.inputs import (
     DegradedWarning,
     accepts_missing,
+    check_coverage,
     check_features,
     check_labels,
+    check_matrix,
     check_weighed_classes,
     check_weights,
     example_keys,
     split_groups,
 )
+from groupshift.odds import in_doubt
 from groupshift.rows import InMemory, Population, Rows
 from groupshift.tables import Codes, FeatureEncoder, frame_like, library_of
 
@@ -186,6 +189,11 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows, values = self._read_rows(X, groups, sample_weight, None, reset=False)
+        if values is None and self.has_groups_:
+            raise ValueError(
+                "This model was fitted with groups, but none were given to update. Pass groups=, so that each group gets "
+                "shares of its own."
+            )
         if values is None:
             values = np.zeros(len(rows), int)
         population = InMemory(_recoded(rows, values, "groups_", self))
@@ -193,7 +201,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X, groups=None):
         """Probabilities of the two classes for rows of the given groups; they depend on the row and its group alone."""
-        positive = expit(self._log_odds(X, groups)[0])
+        positive = in_doubt(self._log_odds(X, groups)[0])
         return np.column_stack([1 - positive, positive])
 
     def predict(self, X, groups=None):
@@ -214,15 +222,17 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         return self._details(*self._log_odds(X, groups), coverage)
 
     def _details(self, log_odds, cluster, group, coverage):
-        known = group >= 0
-        variance = np.where(known, self.shift_variance_[group, cluster], self.unseen_variance_[cluster])
-        reach = ndtri(0.5 + coverage / 2) * np.sqrt(variance)
+        variance, pooled = self.unseen_variance_[cluster], group < 0
+        if len(self.groups_):
+            variance = np.where(pooled, variance, self.shift_variance_[group, cluster])
+            pooled = pooled | (self.pooling_[group, cluster] > 0.5)
+        reach = ndtri(0.5 + check_coverage(coverage) / 2) * np.sqrt(variance)
         return {
-            "probability": expit(log_odds),
-            "low": expit(log_odds - reach),
-            "high": expit(log_odds + reach),
+            "probability": in_doubt(log_odds),
+            "low": in_doubt(log_odds - reach),
+            "high": in_doubt(log_odds + reach),
             "cluster": cluster,
-            "pooled": ~known | (self.pooling_[group, cluster] > 0.5),
+            "pooled": pooled,
         }
 
     def group_shares(self, *, by="cell", coverage=0.9):
@@ -244,6 +254,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
 
         if by not in ("cell", "group"):
             raise ValueError(f"by={by!r} is not known. Pass 'cell' or 'group'.")
+        check_coverage(coverage)
         columns = cell_shares(self, coverage) if by == "cell" else group_level_shares(self, coverage)
         return frame_like(columns, self.frame_library_)
 
@@ -326,11 +337,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             self.encoder_ = FeatureEncoder().fit(features) if encoder is None else encoder
             self.frame_library_ = library_of(X)
         matrix = self.encoder_.transform(features)
-        if not allow_nan and np.isnan(matrix).any():
-            raise ValueError(
-                f"Input X contains NaN, which {type(self.estimator).__name__} does not take. "
-                "Impute the missing values, put an imputer before the classifier, or use estimator=None, which takes them."
-            )
+        check_matrix(matrix, self.encoder_.names_, None if allow_nan else type(self.estimator).__name__)
         rows = Rows(
             features=matrix if self.estimator is None else features,
             matrix=matrix,

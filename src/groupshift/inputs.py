@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import type_of_target
 
-from groupshift.tables import as_column, as_frame, is_missing, split_column
+from groupshift.tables import as_column, as_frame, is_missing, some, split_column
 
 FloatArray = NDArray[np.float64]
 
@@ -133,8 +133,38 @@ def _one_class(found: Any, unlabeled_value: Any) -> str:
     return message + " Add labelled rows of the other class."
 
 
+def check_matrix(matrix: NDArray, names: list[str], picky: str | None) -> None:
+    """No infinite values; no missing ones either for `picky`, the name of a classifier that does not take them."""
+    # A finite sum says that all is well without a table of booleans; the columns are searched only if it is not.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.sum(matrix, dtype=float)):
+            return
+    if np.isinf(matrix).any():
+        found = [name for name, gone in zip(names, np.isinf(matrix).any(0), strict=True) if gone]
+        raise ValueError(
+            f"Input X contains infinity, in column(s) {some(found)}. Replace infinite values by finite or missing ones."
+        )
+    if picky is not None and np.isnan(matrix).any():
+        found = [name for name, gone in zip(names, np.isnan(matrix).any(0), strict=True) if gone]
+        raise ValueError(
+            f"Input X contains NaN, in column(s) {some(found)}, which {picky} does not take. Impute the missing values, "
+            "put an imputer before the classifier, or use estimator=None, which takes them."
+        )
+
+
+def check_coverage(coverage: float) -> float:
+    if not 0 < coverage < 1:
+        raise ValueError(f"coverage={coverage!r} is not possible. Pass a probability between 0 and 1, such as 0.9.")
+    return coverage
+
+
 def check_weighed_classes(labels: NDArray[np.int64], classes: NDArray, weight: FloatArray) -> None:
-    """Rows of weight zero do not count: both classes need others."""
+    """Rows of weight zero do not count: both classes need others, and so does the population."""
+    if (labels < 0).any() and not weight[labels < 0].any():
+        raise ValueError(
+            "Every unlabelled row has sample_weight 0, which leaves no population to learn shares from. Give these rows "
+            "positive weights, or leave them out."
+        )
     for code, name in enumerate(classes.tolist()):
         if not weight[labels == code].any():
             raise ValueError(

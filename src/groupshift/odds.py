@@ -61,6 +61,15 @@ def shift_posterior(posterior: ArrayLike, *, source_prior: ArrayLike, target_pri
     return np.where(settled, posterior, moved)[()]
 
 
+def in_doubt(log_odds: ArrayLike) -> NDArray[np.float64]:
+    """Probabilities that are never exactly 0 or 1, however large the log-odds: no sample makes anything certain.
+
+    >>> bool(0 < in_doubt(-1e9) < in_doubt(1e9) < 1)
+    True
+    """
+    return expit(np.clip(log_odds, -MAX_LOG_ODDS, MAX_LOG_ODDS))
+
+
 def finite_logit(probability: ArrayLike) -> NDArray[np.float64]:
     """Log-odds kept within ±`MAX_LOG_ODDS`: a forest that answers exactly 0 or 1 is not that sure.
 

@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit, ndtri
+from scipy.special import logit, ndtri
+
+from groupshift.odds import in_doubt
 
 
 def cell_shares(model: Any, coverage: float) -> dict[str, NDArray]:
@@ -16,9 +18,9 @@ def cell_shares(model: Any, coverage: float) -> dict[str, NDArray]:
         "group": np.repeat(model.groups_, n_clusters),
         "cluster": np.tile(np.arange(n_clusters), n_groups),
         "rows": model.rows_.ravel(),
-        "share": expit(eta).ravel(),
-        "low": expit(eta - reach).ravel(),
-        "high": expit(eta + reach).ravel(),
+        "share": in_doubt(eta).ravel(),
+        "low": in_doubt(eta - reach).ravel(),
+        "high": in_doubt(eta + reach).ravel(),
     }
 
 
@@ -40,6 +42,6 @@ def group_level_shares(model: Any, coverage: float) -> dict[str, NDArray]:
         "group": model.groups_,
         "rows": model.rows_.sum(1),
         "share": share,
-        "low": expit(eta - reach),
-        "high": expit(eta + reach),
+        "low": in_doubt(eta - reach),
+        "high": in_doubt(eta + reach),
     }

@@ -59,7 +59,7 @@ def split_column(X, name: str):
         )
     if name not in frame.columns:
         raise ValueError(
-            f"X has no column {name!r}, which group= names; its columns are {_some(frame.columns)}. "
+            f"X has no column {name!r}, which group= names; its columns are {some(frame.columns)}. "
             "Pass the name of the column that holds the groups."
         )
     return frame.drop(name).to_native(), frame.get_column(name).to_numpy()
@@ -182,7 +182,7 @@ def library_of(X) -> str | None:
     return None if frame is None else str(frame.implementation.value)
 
 
-def _some(names: Sequence, most: int = 8) -> str:
+def some(names: Sequence, most: int = 8) -> str:
     shown = ", ".join(repr(name) for name in list(names)[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
