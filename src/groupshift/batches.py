@@ -68,6 +68,14 @@ def group_column(model: Any, group: str | None) -> str | None:
     return model.group if group is None else group
 
 
+def framed(table: Any, what: str = "A batch") -> nw.DataFrame:
+    """A table as a narwhals frame."""
+    frame = as_frame(table)
+    if frame is None:
+        raise TypeError(f"{what} came as a {type(table).__name__}. Pass a pandas, polars or Arrow table.")
+    return frame
+
+
 def check_columns(found: Sequence[str], wanted: Sequence[str], where: str) -> None:
     missing = [name for name in wanted if name not in found]
     if missing:
@@ -134,9 +142,7 @@ class Surveyor:
 
 def unlabeled_rows(batch: Any, roles: Roles, unlabeled_value: Any) -> tuple[NDArray[np.int64], nw.DataFrame]:
     """Positions in the batch of rows without a label, and these rows."""
-    frame = as_frame(batch)
-    if frame is None:
-        raise TypeError(f"A batch is a {type(batch).__name__}; a pandas, polars or Arrow table was expected.")
+    frame = framed(batch)
     if roles.target is None:
         return np.arange(len(frame)), frame
     rows = np.flatnonzero(is_unlabeled(frame.get_column(roles.target), unlabeled_value))
@@ -228,8 +234,7 @@ def in_library(frame: nw.DataFrame, library: str) -> Any:
 
 def encoder_for(labeled: Any, roles: Roles, survey: Survey) -> FeatureEncoder:
     """The encoder that all rows would give: categories ranked by their frequency, labelled or not."""
-    frame = as_frame(labeled)
-    assert frame is not None
+    frame = framed(labeled)
     encoder = FeatureEncoder().fit(frame.select(roles.features).to_native())
     for j, name in enumerate(encoder.names_):
         if encoder.kinds_[j] == "category":
@@ -241,8 +246,7 @@ def encoder_for(labeled: Any, roles: Roles, survey: Survey) -> FeatureEncoder:
 
 def category_columns(labeled: Any, roles: Roles) -> tuple[str, ...]:
     """Feature columns of labelled data that hold categories."""
-    frame = as_frame(labeled)
-    assert frame is not None
+    frame = framed(labeled)
     encoder = FeatureEncoder().fit(frame.select(roles.features).to_native())
     return tuple(
         name for name, kind in zip(encoder.names_, encoder.kinds_, strict=True) if kind == "category"
@@ -263,8 +267,7 @@ def read_labeled(
     model: Any, labeled: Any, roles: Roles, target: str, encoder: FeatureEncoder, keys: NDArray | None = None
 ):
     """Labelled rows and their classes, read as `fit` reads them; `keys` where rows have no ids."""
-    frame = as_frame(labeled)
-    assert frame is not None
+    frame = framed(labeled)
     own_group = [] if model.group is None else [model.group]
 
     def column(name: str | None):

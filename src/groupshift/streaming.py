@@ -28,6 +28,7 @@ from groupshift.batches import (
     category_columns,
     check_columns,
     encoder_for,
+    framed,
     group_array,
     group_column,
     in_library,
@@ -40,7 +41,7 @@ from groupshift.files import write_batches
 from groupshift.parquet import BATCH_ROWS, BatchSource, as_source
 from groupshift.progress import begin
 from groupshift.rows import Rows, sampled
-from groupshift.tables import FeatureEncoder, as_frame, concat_rows
+from groupshift.tables import FeatureEncoder, concat_rows
 
 Summed = TypeVar("Summed")
 
@@ -130,7 +131,7 @@ def fit(
     keys = None
     if labeled is None:
         labeled, keys = _labeled_part(source, target, model)
-    columns = as_frame(labeled).columns  # type: ignore[union-attr]
+    columns = framed(labeled).columns
     roles = assign_roles(
         model, columns, target=target, group=group, weight=weight, example_id=example_id, features=features
     )
@@ -268,21 +269,15 @@ def _set_groups(model: Any, survey: Survey, roles: Roles) -> None:
 def _in_memory(labeled: Any, model: Any) -> Any:
     """Labelled rows as a frame; from a path as an Arrow table, or in pandas for the user's classifier."""
     if not isinstance(labeled, (str, PathLike)):
-        if labeled is not None and as_frame(labeled) is None:
-            raise TypeError(
-                f"Labelled data came as a {type(labeled).__name__}. Pass a pandas, polars or Arrow table, or "
-                "a path."
-            )
-        return labeled
+        return None if labeled is None else framed(labeled, "Labelled data").to_native()
     import pyarrow as pa
 
-    return _for_classifier(pa.concat_tables(as_source(labeled, batch_rows=BATCH_ROWS).batches(None)), model) 
-    # type: ignore[arg-type]
+    source = as_source(labeled, batch_rows=BATCH_ROWS)
+    return _for_classifier(pa.concat_tables(source.batches(source.columns)), model)
 
 
 def _for_classifier(table: Any, model: Any) -> Any:
-    return table if model.estimator is None else in_library(as_frame(table), "pandas")  # type:
-    ignore[arg-type]
+    return table if model.estimator is None else in_library(framed(table), "pandas")
 
 
 def _labeled_part(source: BatchSource, target: str, model: Any) -> tuple[Any, np.ndarray]:
@@ -292,9 +287,9 @@ def _labeled_part(source: BatchSource, target: str, model: Any) -> tuple[Any, np
     check_columns(source.columns, [target], "The data")
     found, numbers, first = [], [], 0
     for table in source.batches(source.columns):
-        frame = as_frame(table)
-        labeled = np.flatnonzero(~is_unlabeled(frame.get_column(target), model.unlabeled_value))  # type:
-        ignore[union-attr] found.append(table.take(labeled))
+        known = ~is_unlabeled(framed(table).get_column(target), model.unlabeled_value)
+        labeled = np.flatnonzero(known)
+        found.append(table.take(labeled))
         numbers.append(labeled + first)
         first += table.num_rows
     return _for_classifier(pa.concat_tables(found), model), np.concatenate(numbers)
@@ -304,8 +299,8 @@ def _text_types(labeled: Any, group: str | None, example_id: str | None) -> dict
     """How columns of CSV files are to be read so that they agree with labelled data."""
     if labeled is None:
         return {}
-    frame = as_frame(labeled)
-    encoder = FeatureEncoder().fit(frame[:1000].to_native())  # type: ignore[index]
+    frame = framed(labeled)
+    encoder = FeatureEncoder().fit(frame[:1000].to_native())
     read_as = {"number": "number", "category": "text"}
     kinds = {n: read_as[k] for n, k in zip(encoder.names_, encoder.kinds_, strict=True) if k in read_as}
     # Whole numbers stay whole in ids and groups: what pyarrow finds by itself.
@@ -322,4 +317,4 @@ def _fitted_text_types(model: Any, roles: Roles) -> dict[str, str]:
 
 
 def _group_values(batch: Any, reader: Reader) -> np.ndarray:
-    return as_frame(batch).get_column(str(reader.roles.group)).to_numpy()  # type: ignore[union-attr]
+    return framed(batch).get_column(str(reader.roles.group)).to_numpy()
