@@ -123,12 +123,11 @@ def group_effects(columns: FloatArray, strata: Strata) -> Effects:
     safe = np.where(testable, total, 1.0), np.where(testable, within_freedom, 1.0)
     variance = np.maximum(total - between, 0) / safe[1]
     effect = (between - by_chance * variance) / safe[0]
-    df1, df2 = strata.groups - 1.0, strata.effective_rows - strata.groups
-    ratio = between / np.maximum(by_chance * variance, 1e-300)
-    p = fdtrc(np.maximum(df1, 1), np.maximum(df2, 1), ratio)
-    error = np.sqrt(
-        2 * np.maximum(df1, 1) / np.maximum(df2, 1) ** 2 + 4 * np.clip(effect, 0, 1) / np.maximum(df2, 1)
-    )
+    df1, df2 = np.maximum(strata.groups - 1.0, 1), np.maximum(strata.effective_rows - strata.groups, 1)
+    p = fdtrc(df1, df2, between / np.maximum(by_chance * variance, 1e-300))
+    by_chance_error = np.sqrt(2 * df1 / (df2 * (df1 + df2 + 2)))
+    # An effect within chance of none adds no error of its own.
+    error = np.sqrt(by_chance_error**2 + 4 * np.clip(effect - by_chance_error, 0, 1) / df2)
     return Effects(*(np.where(testable, v, np.nan) for v in (effect, error, p)))
 
 

@@ -19,6 +19,8 @@ FloatArray = NDArray[np.float64]
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#777777"
 # More lines than these cannot be read by name: names give way to the shape of the whole.
 MAX_NAMED = 60
+# More marks than these hide each other.
+MAX_MARKED = 150
 
 
 class GroupSharesDisplay:
@@ -224,8 +226,8 @@ class CalibrationByGroupDisplay:
         Parameters
         ----------
         kind : {"groups", "bins"}
-            A mark for each group at its mean probability; or reliability curves over bins of probability, the
-            groups shown taken together.
+            A mark for each group at its mean probability (beyond 150 groups, for each twentieth of them); or
+            reliability curves over bins of probability, the groups shown taken together.
         """
         if kind not in ("groups", "bins"):
             raise ValueError(f"kind={kind!r} is not known. Pass 'groups' or 'bins'.")
@@ -235,7 +237,7 @@ class CalibrationByGroupDisplay:
             self._draw_groups(ax)
         else:
             self._draw_bins(ax)
-        ax.set_xlabel("mean probability" + (" of the group" if kind == "groups" else " in the bin"))
+        ax.set_xlabel(f"mean probability of the {'group' if kind == 'groups' else 'bin'}")
         ax.set_ylabel("share of positives by the hidden labels")
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         for axis in (ax.xaxis, ax.yaxis):
@@ -245,21 +247,34 @@ class CalibrationByGroupDisplay:
         return _finished(self, ax)
 
     def _draw_groups(self, ax) -> None:
+        many = len(self.rows) > MAX_MARKED
         size = np.clip(1.5 * np.sqrt(self.rows), 10, 120)
-        # Faint where marks are many, so that the model's stay in sight of the plain classifier's.
-        alpha = float(np.clip(8 / np.sqrt(max(len(self.rows), 1)), 0.25, 0.9))
-        ax.hlines(self.observed, self.plain, self.model, color=GREY, linewidth=0.5, alpha=alpha / 2)
-        ax.scatter(
-            self.plain,
-            self.observed,
-            size,
-            marker="D",
-            facecolors="none",
-            edgecolors=VERMILION,
-            alpha=alpha,
-            label="plain classifier",
+        if not many:
+            ax.hlines(self.observed, self.plain, self.model, color=GREY, linewidth=0.5, alpha=0.5)
+        for x, color, marker, label in self._methods():
+            face = "none" if marker == "D" else color
+            if many:
+                # The share of a small group is mostly chance: groups of alike probability are taken together.
+                ax.plot(*self._binned(x), marker=marker, color=color, markerfacecolor=face, label=label)
+            else:
+                ax.scatter(
+                    x, self.observed, size, marker=marker, facecolors=face, edgecolors=color, label=label
+                )
+
+    def _methods(self):
+        yield self.plain, VERMILION, "D", "plain classifier"
+        yield self.model, BLUE, "o", "model"
+
+    def _binned(self, x, n_bins: int = 20) -> tuple[FloatArray, FloatArray]:
+        """Mean probability and share of positives of twentieths of the groups, ordered by probability."""
+        order = np.argsort(x, kind="stable")
+        bin_ = np.arange(len(order)) * n_bins // len(order)
+        rows = np.bincount(bin_, weights=self.rows[order])
+        predicted, observed = (
+            np.bincount(bin_, weights=self.rows[order] * values[order]) / rows
+            for values in (x, self.observed)
         )
-        ax.scatter(self.model, self.observed, size, color=BLUE, alpha=alpha, linewidths=0, label="model")
+        return predicted, observed
 
     def _draw_bins(self, ax) -> None:
         for name, color, marker, label in (

@@ -73,10 +73,11 @@ def expected_population_gain(model: Any, *, random_state: int = 0) -> dict[str, 
     prior = overall_prior(**rows)
     labeled = np.clip(model.labeled_prior_, 1e-9, 1 - 1e-9)
     agnostic = points.score + logit(prior[cluster]) - logit(labeled[cluster])
-    if not _two_classes(agnostic, points.weight):
+    estimated = points.score + model.shift_.ravel()[points.cell]
+    if not all(_two_classes(log_odds, points.weight) for log_odds in (agnostic, estimated)):
         return {}
     result = auc_gain(agnostic, prior=prior, **rows)
-    drawn = _gains_under_doubt(model, points, agnostic, random_state)
+    drawn = _gains_under_doubt(model, points, agnostic, estimated, random_state)
     low, high = np.quantile(drawn, [0.05, 0.95])
     return {
         "auc_without_group": result.auc_agnostic,
@@ -102,18 +103,16 @@ def coarser(points: Points, width: float = COARSE_BIN) -> Points:
     )
 
 
-def _gains_under_doubt(model: Any, points: Points, agnostic: FloatArray, random_state: int) -> FloatArray:
+def _gains_under_doubt(model: Any, points: Points, agnostic, estimated, random_state: int) -> FloatArray:
     rng = np.random.default_rng(random_state)
-    shift = model.shift_.ravel()[points.cell]
-    estimated = points.score + shift
     shared = model.shared_deviation_
     own = np.sqrt(np.maximum(model.shift_variance_ - shared**2, 0))
     before, after = _Ranking(agnostic), _Ranking(estimated)
     gains = np.empty(DRAWS)
     for i in range(DRAWS):
         noise = shared * rng.standard_normal((len(shared), 1)) + own * rng.standard_normal(own.shape)
-        truth = expit(estimated + noise.ravel()[points.cell])
-        positive, negative = points.weight * truth, points.weight * (1 - truth)
+        truth = estimated + noise.ravel()[points.cell]
+        positive, negative = points.weight * expit(truth), points.weight * expit(-truth)
         gains[i] = after.auc(positive, negative) - before.auc(positive, negative)
     return gains
 
@@ -128,7 +127,8 @@ class _Ranking:
     def auc(self, positive: FloatArray, negative: FloatArray) -> float:
         won = np.bincount(self.rank, weights=negative, minlength=self.size)
         below = np.cumsum(won) - won / 2
-        return float(positive @ below[self.rank] / (positive.sum() * negative.sum()))
+        pairs = positive.sum() * negative.sum()
+        return float(positive @ below[self.rank] / pairs) if pairs > 0 else 0.5
 
 
 def _auc_influence(score, y, weight):

@@ -241,8 +241,8 @@ def _mixture_sentence(level: int, gap: float, chance: float) -> str:
 def _unknown(model: Any, shifted: bool) -> str:
     if not len(model.groups_):
         return (
-            "Nothing to judge: without unlabelled rows no shares can be learned, and this is a plain calibrated "
-            "classifier."
+            "Nothing to judge: without unlabelled rows no shares can be learned, and this is a plain "
+            "calibrated classifier."
         )
     if not shifted:
         return "No shift is made: the probabilities are those of a plain calibrated classifier."
@@ -255,7 +255,7 @@ def _unknown(model: Any, shifted: bool) -> str:
 
 def _potential(gain: float, error: float, margin: float, amount: str) -> str:
     if gain > margin * error and gain > 0:
-        return f"On labelled groups with hidden labels, shifts lower the log loss by {amount}: add unlabelled rows."
+        return f"On labelled groups with hidden labels, shifts lower the log loss by {amount}: add such rows."
     return "On labelled groups with hidden labels, shifts did not lower the log loss."
 
 

@@ -1,0 +1,138 @@
+"""A fitted model as text for a screen and as HTML for a notebook."""
+
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.exceptions import NotFittedError
+from sklearn.naive_bayes import GaussianNB
+
+from groupshift import GroupShiftClassifier
+from groupshift.cluster_profile import cluster_profiles, describe_clusters
+from groupshift.datasets import make_grouped_mixture
+from groupshift.summary import WIDTH
+from groupshift.tables import FeatureEncoder
+
+
+@pytest.fixture(scope="module")
+def model():
+    sample = make_grouped_mixture(
+        n_features=2,
+        n_clusters=2,
+        n_groups=12,
+        labeled_per_group=(100, 0),
+        unlabeled_per_group=(200, 0),
+        random_state=0,
+    )
+    X, y, groups, _ = sample.training()
+    return GroupShiftClassifier(GaussianNB(), partition=2, refine=0, random_state=0).fit(X, y, groups=groups)
+
+
+class Balanced(HTMLParser):
+    """Fails on a tag that is closed but not open; keeps what is left open."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in ("br", "hr", "meta", "input", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_summary_gives_verdict_shares_and_cautions_on_one_screen(model):
+    text = model.summary()
+    lines = text.split("\n")
+    assert " ".join(model.diagnose().verdict.split()) in " ".join(text.split())
+    rows = (
+        f"{model.labeled_rows_.sum():,} labelled rows of 12 groups and {model.rows_.sum():,} unlabelled rows"
+    )
+    assert rows in " ".join(text.split())
+    assert max(map(len, lines)) <= WIDTH
+    assert len(lines) <= 48
+    assert not any(line.endswith(" ") for line in lines)
+
+
+def test_summary_names_the_groups_of_lowest_and_highest_share(model):
+    table = model.group_shares(by="group")
+    text = model.summary()
+    for at in (table["share"].argmin(), table["share"].argmax()):
+        name, share = table["group"][at], table["share"][at]
+        assert any(line.split()[:3] == [name, f"{100 * share:.1f}", "%"] for line in text.split("\n"))
+
+
+def test_numbers_keep_their_unit_on_their_line(model):
+    assert not any(line.strip().startswith("%") for line in str(model.diagnose()).split("\n"))
+
+
+def test_a_model_must_be_fitted_before_it_is_summed_up():
+    for method in ("summary", "diagnose"):
+        with pytest.raises(NotFittedError):
+            getattr(GroupShiftClassifier(), method)()
+
+
+def test_notebook_display_adds_to_scikit_learns(model):
+    before, after = GroupShiftClassifier()._repr_html_(), model._repr_html_()
+    assert "sk-top-container" in before
+    assert "sk-top-container" in after
+    assert "Worth" not in before
+    assert model.diagnose().verdict[:30] in after
+    assert "text/html" in model._repr_mimebundle_()
+    with config_context(display="text"):
+        assert "text/html" not in model._repr_mimebundle_()
+
+
+def test_html_is_balanced_and_escapes_what_users_name():
+    rng = np.random.default_rng(0)
+    y = np.r_[rng.integers(0, 2, 300), np.full(300, -1)]
+    X = rng.normal(size=(600, 2)) + np.c_[np.where(y == 1, 2.0, 0.0), np.zeros(600)]
+    groups = np.tile(["<b>bold</b>", "a&b", "c"], 200)
+    model = GroupShiftClassifier(GaussianNB(), partition=1, trust=1.0, random_state=0).fit(
+        X, y, groups=groups
+    )
+    for html in (model.diagnose()._repr_html_(), model._repr_html_().split("<style>")[0]):
+        parser = Balanced()
+        parser.feed(html)
+        assert not parser.open
+        assert "<b>bold" not in html
+    assert "&lt;b&gt;bold" in model._repr_html_()
+
+
+def test_clusters_are_described_in_the_features_own_names_and_units():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(1)
+    cluster = np.repeat([0, 1], 500)
+    frame = pandas.DataFrame(
+        {
+            "age": np.where(cluster == 0, 30, 70) + rng.normal(0, 5, 1000),
+            "city": np.where((cluster == 1) & (rng.random(1000) < 0.8), "Oslo", "Rome"),
+            "insured": rng.random(1000) < 0.5,
+            "noise": rng.normal(size=1000),
+            "seen": np.where(cluster == 0, np.datetime64("2020-01-01"), np.datetime64("2024-01-01")),
+            "same": 7.0,
+        }
+    )
+    encoder = FeatureEncoder().fit(frame)
+    profiles = cluster_profiles(encoder.transform(frame), np.ones(1000), cluster, 2, encoder.is_category)
+    assert profiles["inside"][:, 0] == pytest.approx([30, 70], abs=1)
+    assert profiles["outside"][:, 0] == pytest.approx([70, 30], abs=1)
+    table = describe_clusters(profiles, encoder, most=6)
+    assert set(table["feature"]) == {"age", "city", "seen"}
+    phrases = dict(
+        zip(zip(table["cluster"].tolist(), table["feature"], strict=True), table["phrase"], strict=True)
+    )
+    assert phrases[0, "age"].startswith("age is lower (mean 29.8, elsewhere 69.6")
+    assert phrases[1, "city"].startswith("city is 'Oslo' in 8")
+    assert phrases[1, "city"].endswith("(elsewhere 0%)")
+    assert phrases[1, "seen"] == "seen is later (mean 2024-01-01, elsewhere 2020-01-01)"
+
+
+def test_one_cluster_has_nothing_to_be_set_apart_from():
+    profiles = cluster_profiles(
+        np.arange(6.0).reshape(3, 2), np.ones(3), np.zeros(3, int), 1, np.zeros(2, bool)
+    )
+    assert len(describe_clusters(profiles, FeatureEncoder().fit(np.zeros((1, 2))))["phrase"]) == 0
