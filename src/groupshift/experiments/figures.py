@@ -11,7 +11,7 @@ import numpy as np
 
 from groupshift.experiments.published import RELATIVE_AUC, published_auc
 from groupshift.experiments.results import Place, Results
-from groupshift.experiments.tables import TITLES, relative_auc
+from groupshift.experiments.tables import place_title, relative_auc
 
 # One colour for one method everywhere; told apart by people who do not see red and green (Okabe and Ito).
 COLORS = {
@@ -25,6 +25,8 @@ COLORS = {
     "true_clustering": "#009E73",
     "bayes": "#666666",
 }
+# A bin with fewer test rows shows chance, not calibration.
+MIN_BIN_ROWS = 50
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.spines.top": False,
@@ -114,18 +116,29 @@ def real_figure(results: Results) -> Figure | None:
         for j, name in enumerate(data):
             axes, place = grid[i, j], (name, setting, "", "")
             _real_panel(axes, results, place, methods)
-            word = "natural shift" if setting == "natural" else f"setting {setting}"
-            axes.set_title(f"{TITLES.get(name, name)}, {word}")
+            axes.set_title(place_title(name, setting))
             if place not in places:
                 axes.set_axis_off()
     for axes in grid[-1]:
         axes.set_xlabel("test AUC")
+    _explain_markers(figure, "ours, with the 95 % interval over draws", "published")
     caption = (
         "Mean test AUC over draws with its 95 % interval (filled), and the paper's number (hollow "
         "diamond), which was "
         "measured on other data: see what differs."
     )
     return Figure("real_data", "Real data, ours beside the paper's", caption, figure)
+
+
+def _explain_markers(figure: Any, filled: str, hollow: str) -> None:
+    from matplotlib.lines import Line2D
+
+    common: dict[str, Any] = {"ls": "none", "mec": "#222222", "ms": 5}
+    handles = [
+        Line2D([], [], marker="o", color="#222222", label=filled, **common),
+        Line2D([], [], marker="D", mfc="white", label=hollow, **common),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
 
 
 def _real_panel(axes: Any, results: Results, place: Place, methods: list[str]) -> None:
@@ -212,6 +225,8 @@ def _distribution(
         _name_rows(axes, results, methods)
         axes.set_title(f"setting {setting}")
         axes.set_xlabel(label)
+    if published:
+        _explain_markers(figure, "one (d, K), mean over draws", "published median, by eye")
     return Figure(name, title, caption, figure)
 
 
@@ -304,7 +319,7 @@ def partition_figure(results: Results) -> Figure | None:
     axes.set_xlabel("agreement with the generating partition (adjusted Rand index)")
     axes.set_ylabel("AUC points below True Clustering")
     axes.grid(color="#eeeeee", zorder=0)
-    axes.legend(frameon=False)
+    figure.legend(loc="outside upper right", ncols=2, frameon=False)
     caption = (
         "Setting 2, one dot per draw. 1 is the generating partition, 0 chance. Dots under the line are "
         "better than the "
@@ -331,12 +346,15 @@ def calibration_figure(results: Results) -> Figure | None:
             if len(curve):
                 line = axes.plot(*curve.T, "-", color=_color(results, method), lw=1.2, marker="o", ms=2)[0]
                 handles.setdefault(results.title(method), line)
-        axes.set_title(f"{TITLES.get(panel[0], panel[0])} s{panel[1]}")
+        axes.set_title(place_title(*panel))
         axes.set_aspect("equal")
     for axes in list(grid.flat)[len(panels) :]:
         axes.set_axis_off()
-    figure.supxlabel("predicted probability", fontsize=9)
-    figure.supylabel("share of positives", fontsize=9)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("share of positives")
+    for axes in grid.flat[: len(panels)]:
+        axes.set_xlabel("predicted probability")
+        axes.label_outer()
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
     caption = (
         "Test rows of all draws, in 15 bins of equal width. On the diagonal, a probability means "
@@ -352,5 +370,4 @@ def _calibration_curve(results: Results, panel: tuple[str, str], method: str) ->
             rows = float(b["rows"])
             part = rows * np.array([1.0, float(b["probability"]), float(b["share"])])
             sums[int(b["bin"])] = sums.get(int(b["bin"]), np.zeros(3)) + part
-    # A bin with a handful of rows shows chance, not calibration.
-    return np.array([[p / n, s / n] for _, (n, p, s) in sorted(sums.items()) if n >= 25])
+    return np.array([[p / n, s / n] for _, (n, p, s) in sorted(sums.items()) if n >= MIN_BIN_ROWS])

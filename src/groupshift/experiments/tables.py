@@ -9,13 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from groupshift.experiments.published import NAMES, RELATIVE_AUC, published_auc
+from groupshift.experiments.published import RELATIVE_AUC, published_auc
 from groupshift.experiments.results import Mean, Place, Results
 
 ACS = ("income", "employment", "ipr")
 # A typographic minus, and a dash where there is nothing to show.
 MINUS, NOTHING = "\u2212", "\u2013"
-TITLES = {"income": "Income", "employment": "Employment", "ipr": "IPR", "amazon": "Amazon"}
+TITLES = {
+    "income": "Income",
+    "employment": "Employment",
+    "ipr": "IPR",
+    "amazon": "Amazon",
+    "synthetic": "Synthetic",
+}
 
 
 @dataclass(frozen=True)
@@ -205,7 +211,7 @@ def partition_table(results: Results) -> Table | None:
             values = (float(np.mean(gaps)), float(np.mean(agreement)), float(np.mean(exact)))
             body.append(
                 [
-                    *(f"{TITLES.get(data, data.title())} s{setting}", results.title(method)),
+                    *(place_title(data, setting), results.title(method)),
                     *(f"{values[0]:+.4f}", f"{values[1]:.2f}", f"{100 * values[2]:.0f} %"),
                 ]
             )
@@ -296,12 +302,22 @@ def _overview(
             if not math.isnan(values[metrics[0][0]]):
                 records.append({"data": data, "setting": setting, "method": method, **values})
                 texts = ["" if math.isnan(v) else write(v) for v in values.values()]
-                body.append([f"{TITLES.get(data, data.title())} s{setting}", results.title(method), *texts])
+                body.append([place_title(data, setting), results.title(method), *texts])
     return (
         Table(name, title, note, ["Data", "Method", *(t for _, t in metrics)], body, records)
         if body
         else None
     )
+
+
+def place_title(data: str, setting: str) -> str:
+    """A data set in its setting, as a heading.
+
+    >>> place_title("ipr", "natural")
+    'IPR, natural shift'
+    """
+    word = "natural shift" if setting == "natural" else f"setting {setting}"
+    return f"{TITLES.get(data, data)}, {word}"
 
 
 def share(value: Mean | float | None) -> str:
@@ -329,6 +345,3 @@ def signed(value: Mean | float) -> str:
         return NOTHING
     spread = "" if math.isnan(half) else f" ± {half:.3f}".replace("0.", ".")
     return f"{number:+.3f}".replace("0.", ".").replace("-", MINUS) + spread
-
-
-__all__ = ["NAMES", "Table", "all_tables", "relative_auc"]
