@@ -60,7 +60,9 @@ class Fitting:
         self, model: Any, labeled: Rows, y: IntArray, population: Population | None, known_shares: Any, seed: int
     ):
         self.model = model
-        self.labeled = labeled
+        # Weights in units of a mean labelled row: penalties and sampling errors count rows, whatever the weights' scale.
+        self.unit = float(labeled.weight.mean())
+        self.labeled = _in_units(labeled, self.unit)
         self.y = y
         self.population = population
         self.known_shares = known_shares
@@ -135,6 +137,7 @@ class Fitting:
         share = min(1.0, limit / n_all)
         labeled = _at_most(self.labeled, share * len(self.labeled), self.seed)
         unlabeled = self.population.sample(int(np.ceil(share * self.population.n_rows)), self.seed)
+        unlabeled = _in_units(unlabeled, self.unit)
         return labeled.append(unlabeled)
 
     def _fixed_partition(self) -> Any:
@@ -211,7 +214,9 @@ class Fitting:
         rows = self.labeled.take(self.judged)
         fold = self.fold if self.fold is not None else np.zeros(len(self.judged), np.int64)
         group = np.unique(rows.group, return_inverse=True)[1]
-        return LabeledRows(score, self.y[self.judged], rows.weight, group, fold)
+        # Rows of unequal weight say less than as many equal ones (Kish).
+        weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum())
+        return LabeledRows(score, self.y[self.judged], weight, group, fold)
 
     @property
     def _can_judge(self) -> bool:
@@ -335,7 +340,7 @@ class Fitting:
 
     def _refine_once(self, n_soft: int) -> bool:
         model = self.model
-        sample = self.population.sample(n_soft, self.seed)
+        sample = _in_units(self.population.sample(n_soft, self.seed), self.unit)
         posterior = model.posterior_
         before = (self.models, self.score, self.trial, getattr(self, "loss", None), model.context_, list(model.notes_))
         log_odds, cluster = posterior.score(sample)
@@ -592,6 +597,10 @@ def _rates(log_odds, y, weight, cluster, n_clusters, soft):
         both = len(np.unique(y[own])) == 2
         rates.append(prediction_rates(log_odds[own], y[own], weight=weight[own], soft=soft) if both else overall)
     return np.array(rates).T
+
+
+def _in_units(rows: Rows, unit: float) -> Rows:
+    return rows if unit == 1 else replace(rows, weight=rows.weight / unit)
 
 
 def _at_most(rows: Rows, n_rows: float, seed: int) -> Rows:
