@@ -127,7 +127,7 @@ def test_clusters_are_described_in_the_features_own_names_and_units():
     )
     assert phrases[0, "age"].startswith("age is lower (mean 29.8, elsewhere 69.6")
     assert phrases[1, "city"].startswith("city is 'Oslo' in 8")
-    assert phrases[1, "city"].endswith("(elsewhere 0%)")
+    assert phrases[1, "city"].endswith("(elsewhere 0 %)")
     assert phrases[1, "seen"] == "seen is later (mean 2024-01-01, elsewhere 2020-01-01)"
 
 

@@ -110,9 +110,9 @@ def _level_name(encoder, feature: int, level: int) -> str:
 
 def _phrase(name: str, kind: str, category: str, inside: float, outside: float) -> str:
     if category:
-        return f"{name} is {category!r} in {inside:.0%} of rows (elsewhere {outside:.0%})"
+        return f"{name} is {category!r} in {100 * inside:.0f} % of rows (elsewhere {100 * outside:.0f} %)"
     if kind == "boolean":
-        return f"{name} in {inside:.0%} of rows (elsewhere {outside:.0%})"
+        return f"{name} in {100 * inside:.0f} % of rows (elsewhere {100 * outside:.0f} %)"
     if kind == "date":
         here, there = (str(np.datetime64(round(day), "D")) for day in (inside, outside))
         return f"{name} is {'later' if inside > outside else 'earlier'} (mean {here}, elsewhere {there})"

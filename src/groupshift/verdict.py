@@ -147,16 +147,13 @@ def always_true(model: Any) -> Iterator[str]:
     weight = model.row_weight_.sum(0) / max(model.row_weight_.sum(), 1e-300)
     before, after = weight @ prior, weight @ expit(logit(prior) + model.unseen_shift_)
     known = len(getattr(model, "known_groups_", ()))
-    settled = f" Known shares settle it for {known} of {len(model.groups_)} groups." if known else ""
+    remedy = "If you know the rate of some groups, pass it as known_shares."
+    if known:
+        remedy = f"Known shares settle it for {known:,} of {len(model.groups_):,} groups."
     yield (
-        (
-            f"What all groups have in common (a share of {before:.1%} by the labelled sample, {after:.1%} by "
-            "the common shift) "
-            "cannot be checked on labelled groups: their own common shift is zero by construction. "
-            f"{settled or 'If you know the rate of some groups, pass it as known_shares.'}"
-        )
-        .replace("%", " %")
-        .replace("  ", " ")
+        "What all groups have in common cannot be checked on labelled groups, whose own common shift is zero "
+        f"by construction: the model moves the overall share from {_share(before)} (labelled sample) to "
+        f"{_share(after)}. {remedy}"
     )
     if model.has_groups_:
         yield (
