@@ -99,7 +99,7 @@ def candidates_figure(candidates: dict[str, Any]) -> dict:
         "high": rounded(candidates["gain"] + reach),
         "format": "signed",
         "digits": 3,
-        "axis": "Fall of the hidden-label log loss",
+        "axis": "Fall of the log loss",
         "valueLabel": "Gain",
         "intervalLabel": "± 2 standard errors",
         "reference": 0,

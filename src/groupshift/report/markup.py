@@ -27,7 +27,10 @@ def text(value: Any) -> Markup:
     >>> text("<b>Oslo & co</b>")
     '&lt;b&gt;Oslo &amp; co&lt;/b&gt;'
     """
-    return value if isinstance(value, Markup) else Markup(html.escape(str(value), quote=True))
+    if isinstance(value, Markup):
+        return value
+    # A lone surrogate, which Python's strings may hold, has no place in a file.
+    return Markup(html.escape(str(value).encode("utf-8", "replace").decode("utf-8"), quote=True))
 
 
 def tag(name: str, *children: Any, **attributes: Any) -> Markup:

@@ -30,7 +30,7 @@ SECTIONS = (
     ("versions", "Versions", "Versions", versions_section),
 )
 
-# Only the page's own script may run, and nothing is fetched: a name that slipped through as HTML could do nothing.
+# Only the page's own script may run, and nothing is fetched: a name taken for HTML could still do nothing.
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -80,7 +80,8 @@ $data
 
 FINDER = Markup(
     '<div class="finder"><input id="search" type="search" placeholder="Find a group" '
-    'aria-label="Find a group in all figures" autocomplete="off" spellcheck="false"><span id="found" role="status"></span></div>'
+    'aria-label="Find a group in all figures" autocomplete="off" spellcheck="false">'
+    '<span id="found" role="status"></span></div>'
 )
 
 

@@ -8,6 +8,7 @@
   const ALL_AT_ONCE = 60, PAGE = 50, PRINTED = 400;
   const THIN = "\u202f", MINUS = "\u2212";
   const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
+  const FAMILY = getComputedStyle(document.body).fontFamily;
   const ruler = document.createElement("canvas").getContext("2d");
 
   // ---- small helpers -------------------------------------------------------------------------------------------
@@ -48,7 +49,10 @@
     return { one: (v) => signed(v, digits), range: (a, b) => `${signed(a, digits)} to ${signed(b, digits)}` };
   }
 
-  function shortened(name, width) {
+  function useFont(look) { ruler.font = `${look} ${FAMILY}`; }
+
+  function shortened(name, width, look = "13px") {
+    useFont(look);
     if (ruler.measureText(name).width <= width) return name;
     let low = 0, high = name.length;
     while (low < high) {
@@ -59,7 +63,7 @@
   }
 
   function labelWidth(names, most) {
-    ruler.font = `13px ${getComputedStyle(document.body).fontFamily}`;
+    useFont("13px");
     const longest = names.reduce((widest, name) => Math.max(widest, ruler.measureText(name).width), 24);
     return Math.min(Math.ceil(longest) + 2, most);
   }
@@ -195,7 +199,6 @@
       this.canvas.replaceChildren();
       if (!n) { add(this.canvas, "p", { class: "none" }, `No group matches “${this.query.trim()}”.`); return; }
       if (n > this.size) this.overview();
-      ruler.font = `13px ${getComputedStyle(document.body).fontFamily}`;
       this.paint(visible);
     }
 
@@ -351,7 +354,7 @@
       const digitsShown = f.format !== "percent" && Math.abs(step / 10 ** -digits % 1) > 1e-6 ? digits + 1 : digits;
       const show = (v) => (f.format === "percent" ? (100 * v).toFixed(digits) + THIN + "%" : signed(v, digitsShown));
       const g = add(svg, "g", { class: "axis", "aria-hidden": "true" });
-      add(g, "text", { class: "head", x: left, y: 14 }, shortened(f.axis, narrow ? this.width - left : right - left));
+      add(g, "text", { class: "head", x: left, y: 14 }, shortened(f.axis, narrow ? this.width - left : right - left, "600 12px"));
       for (const tick of ticks) {
         add(g, "line", { class: "grid", x1: x(tick), x2: x(tick), y1: top - 4, y2: bottom + (twice ? 4 : 0) });
         add(g, "text", { class: "tick", x: x(tick), y: top - 9 }, show(tick));
@@ -460,13 +463,15 @@
         for (let k = 0; k < K; k++) {
           const value = this.cell(f.shift, i, k), x0 = left + label + gap + k * cell;
           const strength = Math.min(Math.abs(value) / scale, 1), empty = !this.cell(f.rows, i, k);
+          // Where dark and light text change places differs by colour and by scheme: the style sheet decides for "mid".
+          const tone = empty ? "faint" : strength > (value >= 0 ? 0.92 : 0.78) ? "strong" : strength > 0.58 ? "mid" : "";
           const sort = empty ? "cell empty" : value >= 0 ? "cell more" : "cell less";
           add(g, "rect", { class: sort, x: x0 + space / 2, y: y + 1, width: cell - space, height: height - 2, rx: Math.min(3, cell / 6),
             "fill-opacity": (0.06 + 0.94 * strength).toFixed(3), "data-cluster": k });
-          if (cell >= 40) add(g, "text", { class: empty ? "inside faint" : strength > 0.55 ? "inside strong" : "inside", x: x0 + cell / 2, y: y + height / 2 + 4 },
+          if (cell >= 40) add(g, "text", { class: `inside ${tone}`, x: x0 + cell / 2, y: y + height / 2 + 4 },
             signed(value, 1));
           if (this.cell(f.borrowed, i, k) && !empty && cell >= 18) {
-            add(g, "circle", { class: strength > 0.55 ? "borrowed strong" : "borrowed", cx: x0 + cell - space - 5, cy: y + 6, r: 2 });
+            add(g, "circle", { class: `borrowed ${tone}`, cx: x0 + cell - space - 5, cy: y + 6, r: 2 });
           }
         }
       });
