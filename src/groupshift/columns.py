@@ -1,5 +1,6 @@
 """Columns of files as features: what kind each is, and the same treatment again at predict (pyarrow)."""
 
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,6 +17,8 @@ NEARLY_ALL = 0.99
 # Fewer rows than this can be all distinct by chance.
 FEW_ROWS = 50
 ID_SHARE = 0.95
+# A part of the numbers 1, 2, 3 … is a row number; measurements that never repeat lie further apart.
+COUNTER_ROWS, COUNTER_DENSITY = 200, 0.1
 THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d*)?$"
 DATE_FORMATS = (
     "%Y-%m-%d",
@@ -140,7 +143,7 @@ def plan_column(name: str, column: Any) -> ColumnPlan:
         or pa.types.is_decimal(kind)
         or pa.types.is_temporal(kind)
     ):
-        return ColumnPlan(name, "id" if pa.types.is_integer(kind) and is_counter(column) else "number")
+        return ColumnPlan(name, "id" if pa.types.is_integer(kind) and is_counter(column, name) else "number")
     text = as_text(column)
     n_values = len(text) - text.null_count
     if n_values == 0:
@@ -150,10 +153,14 @@ def plan_column(name: str, column: Any) -> ColumnPlan:
 
 def _plan_text(name: str, text: Any, n_values: int, pc: Any) -> ColumnPlan:
     enough = NEARLY_ALL * n_values
+    # "007" and "01234" are names made of digits: postcodes, FIPS codes, ids.
+    is_code = pc.any(pc.match_substring_regex(text, r"^0\d+$")).as_py()
+    if is_code:
+        return _plan_category(name, text, n_values, pc)
     if _all_numbers(text, pc) or (_parsed(text, ".", pc) >= enough):
         plan = ColumnPlan(name, "number")
         whole = pc.all(pc.match_substring_regex(text, r"^\d+$")).as_py()
-        return replace(plan, kind="id") if whole and is_counter(convert(text, plan)[0]) else plan
+        return replace(plan, kind="id") if whole and is_counter(convert(text, plan)[0], name) else plan
     if _parsed(text, ",", pc) >= enough:
         return ColumnPlan(name, "number", decimal=",")
     if (
@@ -165,19 +172,24 @@ def _plan_text(name: str, text: Any, n_values: int, pc: Any) -> ColumnPlan:
         for form in DATE_FORMATS:
             if n_values - _lost(text, _dates(text, form)) >= enough:
                 return ColumnPlan(name, "date", format=form)
-    n_distinct = pc.count_distinct(text).as_py()
+    return _plan_category(name, text, n_values, pc)
+
+
+def _plan_category(name: str, text: Any, n_values: int, pc: Any) -> ColumnPlan:
+    n_distinct = pc.count_distinct(text, mode="only_valid").as_py()
     return ColumnPlan(name, "id" if n_values >= FEW_ROWS and n_distinct > ID_SHARE * n_values else "category")
 
 
-def is_counter(column: Any) -> bool:
-    """Whether whole numbers are all distinct and without gaps, as row numbers are."""
+def is_counter(column: Any, name: str = "") -> bool:
+    """Whether whole numbers are all distinct and lie close together, as row numbers do, or are called ids."""
     import pyarrow.compute as pc
 
     n = len(column) - column.null_count
-    if n < FEW_ROWS or column.null_count:
+    if n < FEW_ROWS or column.null_count or pc.count_distinct(column).as_py() < n:
         return False
     ends = pc.min_max(column).as_py()
-    return int(ends["max"] - ends["min"]) + 1 == n and pc.count_distinct(column).as_py() == n
+    dense = n >= COUNTER_ROWS and n > COUNTER_DENSITY * (int(ends["max"] - ends["min"]) + 1)
+    return dense or re.search(r"(^|_)(id|key|nr|no|number)$", name.lower()) is not None
 
 
 def convert(column: Any, plan: ColumnPlan) -> tuple[Any, int]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from groupshift.cli.column_facts import ColumnFacts, column_facts
-from groupshift.cli.screen import Screen, listed, percent, print_json
+from groupshift.cli.screen import Screen, in_commands, listed, percent, print_json
 from groupshift.cli.training import Roles, Training, read_training
 
 # Enough to tell whether it is worth it; the fit itself takes all rows.
@@ -33,7 +33,7 @@ def check(files: list[str], roles: Roles, *, quick: bool, seed: int, as_json: bo
     elif not quick:
         screen.say("\n[bold]Is it worth it?[/]")
         for sentence in found["diagnosis"]["sentences"]:
-            screen.sentence(sentence)
+            screen.sentence(in_commands(sentence))
 
 
 def describe(training: Training, facts: list[ColumnFacts]) -> dict[str, Any]:

@@ -184,7 +184,7 @@ def _flights(seed: int) -> tuple:
 
     flights, frame = (
         load_flights(
-            group="dest", min_group_rows=300, max_rows=FLIGHTS_ROWS, random_state=seed, as_frame=as_frame
+            group="dest", min_group_rows=300, max_rows=FLIGHTS_ROWS, random_state=seed, as_frame=named
         )
         for named in (False, True)
     )

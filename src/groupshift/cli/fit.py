@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.markup import escape
 
 from groupshift.cli.errors import InputError
 from groupshift.cli.models import check_columns, load_model, native
-from groupshift.cli.screen import Screen, listed, percent, print_json
+from groupshift.cli.screen import Screen, in_commands, listed, print_json
 from groupshift.cli.training import Roles, Training, read_training
 from groupshift.columns import as_text, convert, plan_column
 from groupshift.files import STANDARD_OUTPUT, check_output
@@ -180,25 +181,15 @@ def population_share(model: Any) -> float | None:
 
 
 def _summarize(screen: Screen, model: Any, training: Training, out: str) -> None:
-    labeled = training.labeled
-    found = population_share(model)
-    screen.say(
-        f"Learned from {labeled.sum():,} labelled and {(~labeled).sum():,} unlabelled rows with "
-        f"{len(training.recipe.columns)} features. "
-        f"Positive is {training.target.positive!r}: {percent(training.y[labeled].mean())} of the labelled "
-        "rows" + (f", {percent(found)} of the population." if found is not None else ".")
-    )
-    screen.say()
-    screen.say(_escaped(model.summary()))
-    screen.say()
+    # The last paragraph says where to go on in Python.
+    *paragraphs, _ = model.summary().split("\n\n")
+    for paragraph in paragraphs:
+        screen.say(escape(in_commands(paragraph)) + "\n")
     size = Path(out).stat().st_size / 1024
     screen.say(
-        f"Saved [bold]{out}[/] ({size:,.0f} kB). Next: groupshift predict {out} NEW --out predictions.csv,"
+        f"Positive is {training.target.positive!r} in {training.recipe.target!r}. "
+        f"Saved [bold]{out}[/] ({size:,.0f} kB). Next:\n"
+        f"  groupshift predict {out} NEW --out predictions.csv\n"
+        f"  groupshift shares {out} --out shares.csv\n"
+        f"  groupshift report {out} --out report.html"
     )
-    screen.say(f"groupshift shares {out}, groupshift report {out} --out report.html")
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

@@ -47,6 +47,8 @@ def predict(
         raise InputError(
             f"--coverage {coverage} is no probability. Pass a number between 0 and 1, such as 0.9."
         )
+    if as_json and out == STANDARD_OUTPUT:
+        raise InputError("--json and --out - both want standard output. Name a file for the predictions.")
     screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
     check_output(out, force=force)
     table_format(out)
@@ -102,8 +104,6 @@ def _finish(
     screen: Screen, model: Any, recipe: Recipe, source: Source, out: str, tally: Tally, as_json: bool
 ) -> None:
     if as_json:
-        if out == STANDARD_OUTPUT:
-            raise InputError("--json and --out - both want standard output. Name a file for one of them.")
         print_json(tally.answer(model, out))
         return
     if tally.unseen:

@@ -14,6 +14,11 @@ from rich.table import Table
 
 from groupshift import progress
 
+PYTHON_AND_COMMANDS = {
+    "as known_shares": "with --known-shares",
+    "update()": "`groupshift update`",
+    "GroupShiftClassifier on": "Fitted on",
+}
 _muted: ContextVar[bool] = ContextVar("groupshift_muted", default=False)
 
 
@@ -98,6 +103,17 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
     return str(value)
+
+
+def in_commands(sentence: str) -> str:
+    """A sentence of the library with its Python in the words of the command line.
+
+    >>> in_commands("Pass it as known_shares; update() with their rows helps.")
+    'Pass it with --known-shares; `groupshift update` with their rows helps.'
+    """
+    for python, command in PYTHON_AND_COMMANDS.items():
+        sentence = sentence.replace(python, command)
+    return sentence
 
 
 def percent(share: float, digits: int = 1) -> str:

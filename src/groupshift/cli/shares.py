@@ -9,7 +9,7 @@ import numpy as np
 from groupshift.cli.errors import InputError
 from groupshift.cli.models import load_model
 from groupshift.cli.screen import Screen, percent, print_json
-from groupshift.files import check_output, whole_file, write_table
+from groupshift.files import STANDARD_OUTPUT, check_output, table_format, whole_file, write_table
 
 # What fits a screen; all of them go to a file.
 MOST_ROWS = 40
@@ -22,8 +22,11 @@ def shares(model_path: str, out: str | None, *, by, coverage, force, as_json) ->
         raise InputError(
             f"--coverage {coverage} is no probability. Pass a number between 0 and 1, such as 0.9."
         )
+    if as_json and out == STANDARD_OUTPUT:
+        raise InputError("--json and --out - both want standard output. Name a file for the table.")
     if out is not None:
         check_output(out, force=force)
+        table_format(out)
     model, _, _ = load_model(model_path, group="group")
     if not len(model.groups_):
         raise InputError(
@@ -34,7 +37,7 @@ def shares(model_path: str, out: str | None, *, by, coverage, force, as_json) ->
         print_json(table.to_pylist())
     if out is not None:
         write_table(table, out, force=force)
-        if out != "-" and not as_json:
+        if out != STANDARD_OUTPUT and not as_json:
             Screen().say(f"Wrote the shares of {len(model.groups_):,} groups to [bold]{out}[/].")
     elif not as_json:
         _print(table, coverage)
@@ -81,10 +84,10 @@ def _line(row: dict[str, Any]) -> list[str]:
 def report(model_path: str, out: str, *, force) -> None:
     check_output(out, force=force)
     model, _, _ = load_model(model_path, group="group")
-    screen = Screen(answers_to_stderr=out == "-")
+    screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT)
     with screen.working("Writing the report"):
         write_report_file(model, out, force=force)
-    if out != "-":
+    if out != STANDARD_OUTPUT:
         screen.say(f"Wrote [bold]{out}[/]. Open it in a browser; it needs no network.")
 
 
