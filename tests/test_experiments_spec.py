@@ -7,7 +7,7 @@ import pytest
 
 from groupshift.datasets import acs_task
 from groupshift.experiments import estimate_cost, list_tasks, load_experiment
-from groupshift.experiments.cost import task_weight
+from groupshift.experiments.cost import task_seconds
 from groupshift.experiments.sources import load_table, missing_sources, prepare_tables
 
 
@@ -114,7 +114,9 @@ def test_the_paper_costs_far_more_than_a_small_scale():
 def test_every_task_has_a_cost_and_coral_the_largest():
     experiment = load_experiment("paper", scale="paper")
     draw = list_tasks(experiment)[0].draw
-    weight = {t.method.name: task_weight(experiment, t) for t in list_tasks(experiment) if t.draw == draw}
+    weight = {
+        t.method.name: task_seconds(experiment, t, 1e-6) for t in list_tasks(experiment) if t.draw == draw
+    }
     assert min(weight.values()) > 0
     assert max(weight, key=weight.get) == "coral"
 
