@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from groupshift.inputs import accepts_missing, check_weights, example_keys
 from groupshift.rows import Rows
-from groupshift.tables import Codes, FeatureEncoder, as_frame, category_counts, is_missing, ranked_categories
+from groupshift.tables import (
+    Codes,
+    FeatureEncoder,
+    as_frame,
+    category_counts,
+    concat_rows,
+    is_missing,
+    ranked_categories,
+)
 
 # Columns with more distinct texts than this are free text; counting their rarest ones would fill the memory.
 MAX_COUNTED = 200_000
@@ -86,11 +94,15 @@ def check_columns(found: Sequence[str], wanted: Sequence[str], where: str) -> No
 
 @dataclass(frozen=True)
 class Survey:
-    """What a first, cheap pass learns of the unlabelled rows: their number, groups and categories."""
+    """What a first, cheap pass learns of the unlabelled rows: their number, groups and categories.
+
+    `sizes` are the rows of each batch, labelled ones counted in.
+    """
 
     n_rows: int = 0
     groups: frozenset = frozenset()
     categories: dict[str, Counter] = field(default_factory=dict)
+    sizes: tuple[int, ...] = ()
 
     def __add__(self, other: "Survey") -> "Survey":
         names = {**self.categories, **other.categories}
@@ -100,7 +112,9 @@ class Survey:
             n: Counter(dict(c.most_common(MAX_COUNTED // 2))) if len(c) > MAX_COUNTED else c
             for n, c in counts.items()
         }
-        return Survey(self.n_rows + other.n_rows, self.groups | other.groups, counts)
+        return Survey(
+            self.n_rows + other.n_rows, self.groups | other.groups, counts, self.sizes + other.sizes
+        )
 
 
 @dataclass(frozen=True)
@@ -122,9 +136,8 @@ class Surveyor:
     def __call__(self, batch: Any) -> Survey:
         frame = unlabeled_rows(batch, self.roles, self.unlabeled_value)[1]
         groups = frozenset() if self.roles.group is None else self._groups(frame)
-        return Survey(
-            len(frame), groups, {name: category_counts(frame.get_column(name)) for name in self.categories}
-        )
+        counts = {name: category_counts(frame.get_column(name)) for name in self.categories}
+        return Survey(len(frame), groups, counts, (len(batch),))
 
     def _groups(self, frame: nw.DataFrame) -> frozenset:
         column = frame.get_column(str(self.roles.group))
@@ -299,3 +312,35 @@ def same_kind(labeled: NDArray, unlabeled: NDArray, name: str) -> None:
             f"Column {name!r} holds {found[0]} in the labelled data and {found[1]} in the unlabelled data: "
             "no group is in both. Convert one of them."
         )
+
+
+def fitted_roles(model: Any, group: str | None, weight: str | None) -> Roles:
+    """Roles of the columns that a fitted model reads."""
+    group = group_column(model, group)
+    if model.has_groups_ and group is None:
+        raise ValueError(
+            "This model was fitted with groups. Pass group=, the name of the column that holds them."
+        )
+    return Roles(tuple(model.encoder_.names_), group if model.has_groups_ else None, weight)
+
+
+def concatenated(parts: list[Rows]) -> Rows:
+    """Rows of several chunks below each other; group numbers are kept."""
+    if len(parts) == 1:
+        return parts[0]
+    matrix = np.concatenate([part.matrix for part in parts])
+    own = parts[0].features is not parts[0].matrix
+    return Rows(
+        concat_rows([part.features for part in parts]) if own else matrix,
+        matrix,
+        np.concatenate([part.group for part in parts]),
+        np.concatenate([part.weight for part in parts]),
+        np.concatenate([part.key for part in parts]),
+    )
+
+
+def set_groups(model: Any, survey: Survey, roles: Roles) -> None:
+    """The groups of the unlabelled rows, onto the model."""
+    model.groups_ = group_array(survey.groups) if roles.group is not None else np.zeros(1, int)
+    if roles.group is not None:
+        same_kind(model.labeled_groups_, model.groups_, roles.group)

@@ -27,21 +27,21 @@ from groupshift.batches import (
     assign_roles,
     category_columns,
     check_columns,
+    concatenated,
     encoder_for,
+    fitted_roles,
     framed,
-    group_array,
-    group_column,
     in_library,
     is_unlabeled,
     read_labeled,
-    same_kind,
+    set_groups,
 )
 from groupshift.chunks import add_up, map_chunks
 from groupshift.files import write_batches
 from groupshift.parquet import BATCH_ROWS, BatchSource, as_source
 from groupshift.progress import begin
 from groupshift.rows import Rows, sampled
-from groupshift.tables import FeatureEncoder, concat_rows
+from groupshift.tables import FeatureEncoder
 
 Summed = TypeVar("Summed")
 
@@ -141,7 +141,7 @@ def fit(
     begin("reading groups and categories", model.verbose)
     survey = survey_of(source, Surveyor(roles, category_columns(labeled, roles), model.unlabeled_value))
     rows, y = read_labeled(model, labeled, roles, target, encoder_for(labeled, roles, survey), keys)
-    _set_groups(model, survey, roles)
+    set_groups(model, survey, roles)
     first = 0 if keys is not None else len(rows)
     return model._learn(
         rows, y, Streamed(source, Reader.of(model, roles), survey.n_rows, first), known_shares
@@ -163,7 +163,7 @@ def update(
     source = as_source(unlabeled, batch_rows=batch_rows, text_types=_fitted_text_types(model, roles))
     check_columns(source.columns, roles.columns, "The unlabelled data")
     survey = survey_of(source, Surveyor(roles, (), model.unlabeled_value))
-    _set_groups(model, survey, roles)
+    set_groups(model, survey, roles)
     return model._update(Streamed(source, Reader.of(model, roles), survey.n_rows), known_shares)
 
 
@@ -233,37 +233,6 @@ def survey_of(source: BatchSource, surveyor: Surveyor) -> Survey:
             "The unlabelled data has no rows without a label, so there are no shares to learn. Pass some."
         )
     return survey
-
-
-def fitted_roles(model: Any, group: str | None, weight: str | None) -> Roles:
-    """Roles of the columns that a fitted model reads."""
-    group = group_column(model, group)
-    if model.has_groups_ and group is None:
-        raise ValueError(
-            "This model was fitted with groups. Pass group=, the name of the column that holds them."
-        )
-    return Roles(tuple(model.encoder_.names_), group if model.has_groups_ else None, weight)
-
-
-def concatenated(parts: list[Rows]) -> Rows:
-    """Rows of several chunks below each other; group numbers are kept."""
-    if len(parts) == 1:
-        return parts[0]
-    matrix = np.concatenate([part.matrix for part in parts])
-    own = parts[0].features is not parts[0].matrix
-    return Rows(
-        concat_rows([part.features for part in parts]) if own else matrix,
-        matrix,
-        np.concatenate([part.group for part in parts]),
-        np.concatenate([part.weight for part in parts]),
-        np.concatenate([part.key for part in parts]),
-    )
-
-
-def _set_groups(model: Any, survey: Survey, roles: Roles) -> None:
-    model.groups_ = group_array(survey.groups) if roles.group is not None else np.zeros(1, int)
-    if roles.group is not None:
-        same_kind(model.labeled_groups_, model.groups_, roles.group)
 
 
 def _in_memory(labeled: Any, model: Any) -> Any:
