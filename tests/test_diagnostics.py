@@ -237,6 +237,22 @@ def test_hidden_label_losses_are_the_judges():
     assert overview["loss_model"] == pytest.approx(table["loss"][table["chosen"]][0])
 
 
+@pytest.mark.parametrize(
+    "settings", [{}, {"partition": "validated", "refine": "auto"}, {"partition": 2, "refine": 1}]
+)
+def test_recorded_loss_is_the_one_that_fit_decided_on(settings, monkeypatch):
+    from groupshift import classifier
+
+    seen, record = [], classifier.record_evidence
+    monkeypatch.setattr(
+        classifier, "record_evidence", lambda fitting: (seen.append(fitting), record(fitting))[1]
+    )
+    model = fitted(draw(np.random.default_rng(20), n_groups=16, labeled=80, unlabeled=80), **settings)
+    (fitting,) = seen
+    weight = fitting.labeled.weight[fitting.judged]
+    assert model.diagnose().overview["loss_model"] == pytest.approx(np.average(fitting.loss, weights=weight))
+
+
 def test_losses_of_groups_average_to_the_total(shifted):
     found = shifted[1].diagnose()
     table = found.hidden_labels

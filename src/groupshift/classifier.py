@@ -272,12 +272,12 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
 
         return summary_text(self)
 
-    def report(self, path):
-        """Write everything about the fitted model into one HTML file at `path`."""
+    def report(self, path, *, title=None, force=False):
+        """Write everything about the fitted model into one HTML file at `path`; `force` replaces an existing one."""
         check_is_fitted(self)
         from groupshift.report import write_report
 
-        return write_report(self, path)
+        return write_report(self, path, title=title, force=force)
 
     def _html_repr(self):
         """scikit-learn's picture of the estimator; after `fit`, what it found above it."""
