@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 from scipy.stats import kstest
+from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 
+import groupshift
 from groupshift import DegradedWarning, GroupShiftClassifier
 from groupshift.assumption import Strata, comparable, group_effects, mixture_distance, score_distributions
 from groupshift.diagnostics import TABLES, diagnose
@@ -30,9 +33,10 @@ def draw(rng, *, n_groups=40, labeled=150, unlabeled=300, share=(0.1, 0.9), spre
     return X, np.where(known, truth, -1), groups, truth
 
 
-def fitted(data, **settings):
+def fitted(data, *, estimator=None, **settings):
     X, y, groups, _ = data
-    model = GroupShiftClassifier(GaussianNB(), random_state=0, **{"partition": 1, "refine": 0, **settings})
+    estimator = GaussianNB() if estimator is None else estimator
+    model = GroupShiftClassifier(estimator, random_state=0, **{"partition": 1, "refine": 0, **settings})
     return model.fit(X, y, groups=groups)
 
 
@@ -237,20 +241,41 @@ def test_hidden_label_losses_are_the_judges():
     assert overview["loss_model"] == pytest.approx(table["loss"][table["chosen"]][0])
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"partition": "validated", "refine": "auto"}, {"partition": 2, "refine": 1}]
-)
-def test_recorded_loss_is_the_one_that_fit_decided_on(settings, monkeypatch):
+@pytest.fixture
+def seen(monkeypatch):
+    """The fittings that evidence is recorded of."""
     from groupshift import classifier
 
     seen, record = [], classifier.record_evidence
     monkeypatch.setattr(
         classifier, "record_evidence", lambda fitting: (seen.append(fitting), record(fitting))[1]
     )
+    return seen
+
+
+def loss_decided_on(fitting):
+    return np.average(fitting.loss, weights=fitting.labeled.weight[fitting.judged])
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"partition": "validated", "refine": "auto"}, {"partition": 2, "refine": 1}]
+)
+def test_recorded_loss_is_the_one_that_fit_decided_on(settings, seen):
     model = fitted(draw(np.random.default_rng(20), n_groups=16, labeled=80, unlabeled=80), **settings)
-    (fitting,) = seen
-    weight = fitting.labeled.weight[fitting.judged]
-    assert model.diagnose().overview["loss_model"] == pytest.approx(np.average(fitting.loss, weights=weight))
+    assert model.diagnose().overview["loss_model"] == pytest.approx(loss_decided_on(seen[0]))
+
+
+def test_recorded_loss_counts_what_groups_have_in_context(seen):
+    rng = np.random.default_rng(21)
+    X, y, groups, truth = draw(rng, n_groups=30, distance=0.7)
+    for group in np.unique(groups):
+        own = groups == group
+        # A feature that tells the group's share of positives, and nothing about its rows.
+        X[own, 1] += logit(truth[own & (y >= 0)].mean())
+    first = make_pipeline(ColumnTransformer([("first", "passthrough", [0])]), GaussianNB())
+    model = fitted((X, y, groups, truth), estimator=first)
+    assert model.context_ is not None
+    assert model.diagnose().overview["loss_model"] == pytest.approx(loss_decided_on(seen[0]))
 
 
 def test_losses_of_groups_average_to_the_total(shifted):
@@ -423,6 +448,14 @@ def test_models_without_evidence_or_population_points_still_answer(shifted):
     model.tally_ = None
     assert diagnose(model).holds == "unknown"
     assert model.summary()
+
+
+def test_a_loaded_model_says_the_same(shifted, tmp_path):
+    pytest.importorskip("skops")
+    groupshift.save(shifted[1], tmp_path / "model.gshift")
+    loaded = groupshift.load(tmp_path / "model.gshift")
+    assert loaded.diagnose().sentences == shifted[1].diagnose().sentences
+    assert loaded.diagnose().overview == shifted[1].diagnose().overview
 
 
 def test_evidence_is_small_and_made_of_plain_numbers(shifted):

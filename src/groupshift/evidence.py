@@ -23,8 +23,8 @@ from groupshift.selection import LabeledRows, gain, labeled_prior, log_loss_rows
 FloatArray = NDArray[np.float64]
 Evidence = dict[str, dict[str, NDArray]]
 
-# Values (rows x features) that the tests look at, a second's work: beyond this, rows are sampled, since effect
-# sizes need no more of them.
+# Values (rows x features) that the tests look at, a second's work. Beyond this rows are sampled: effect sizes
+# need no more of them.
 MAX_VALUES = 5_000_000
 # Cells of the calibration tables of all groups together.
 MAX_CALIBRATION_CELLS = 40_000
