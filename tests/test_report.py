@@ -159,7 +159,7 @@ def test_labelled_sample_stands_beside_the_population(rows, page):
 def test_figures_and_tables_show_the_same_shifts(fitted, page):
     figure = page.figures["shifts"]
     np.testing.assert_allclose(np.reshape(figure["shift"], fitted.shift_.shape), fitted.shift_, atol=6e-4)
-    first = page.table("Group", "Cluster 1", "Cluster 2")["body"][0][1]
+    first = page.table("Group", "Cluster 0", "Cluster 1")["body"][0][1]
     assert float(first.replace("\u2212", "-")) == pytest.approx(fitted.shift_[0, 0], abs=0.006)
 
 

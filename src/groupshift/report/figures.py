@@ -46,7 +46,7 @@ def shifts_figure(cells: dict[str, Any], prior: FloatArray, *, coverage: float) 
         "kind": "map",
         "label": "Shift of each group in each cluster",
         "names": cells["name"],
-        "clusters": [f"cluster {k + 1}" for k in range(len(prior))],
+        "clusters": [f"cluster {k}" for k in range(len(prior))],
         "shift": rounded(cells["shift"], 3),
         "reach": rounded(cells["reach"], 3),
         "rows": rounded(cells["rows"], 0),

@@ -10,9 +10,10 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift.report.answer import answer_section, tiles
-from groupshift.report.checks import assumption_section, candidates_section, hidden_section
+from groupshift.report.checks import assumption_section, candidates_section
 from groupshift.report.facts import Facts
 from groupshift.report.figures import candidates_figure, gain_figure, shares_figure, shifts_figure
+from groupshift.report.hidden import hidden_section
 from groupshift.report.markup import Markup, join, json_block, plural, tag, text
 from groupshift.report.provenance import data_section, versions_section
 from groupshift.report.sections import clusters_section, shares_section, shifts_section

@@ -5,7 +5,7 @@
   if (!block) return;
   const DATA = JSON.parse(block.textContent);
   const NS = "http://www.w3.org/2000/svg";
-  const ALL_AT_ONCE = 60, PAGE = 50, PRINTED = 400;
+  const ALL_AT_ONCE = 60, PAGE = 50, PRINTED = 400, PAPER = 700;
   const THIN = "\u202f", MINUS = "\u2212";
   const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
   const FAMILY = getComputedStyle(document.body).fontFamily;
@@ -120,6 +120,7 @@
 
     resized() {
       const width = Math.floor(this.host.clientWidth);
+      if (this.printing) return;
       if (width === this.width || width === 0) return;
       this.width = width;
       this.draw();
@@ -199,7 +200,9 @@
       this.canvas.replaceChildren();
       if (!n) { add(this.canvas, "p", { class: "none" }, `No group matches “${this.query.trim()}”.`); return; }
       if (n > this.size) this.overview();
-      this.paint(visible);
+      // On paper a figure must not be longer than a page.
+      const each = this.printing ? PAGE : visible.length;
+      for (let at = 0; at < visible.length; at += each) this.paint(visible.slice(at, at + each));
     }
 
     overview() {}
@@ -304,7 +307,7 @@
 
     columns() {
       const f = this.figure, narrow = this.width < 560, gap = narrow ? 8 : 18;
-      const label = labelWidth(this.visible.map((i) => f.names[i]), this.width * (narrow ? 0.37 : 0.26));
+      const label = labelWidth(this.visible.slice(0, 400).map((i) => f.names[i]), this.width * (narrow ? 0.37 : 0.26));
       const numbers = narrow ? 56 : f.low ? (f.format === "percent" ? 158 : 196) : 64;
       const rows = !narrow && f.rows ? 72 : 0;
       return { narrow, label, left: label + gap, right: this.width - numbers - rows - gap, rows };
@@ -315,7 +318,7 @@
       const { narrow, label, left, right, rows: rowsColumn } = this.columns();
       const [low, high] = this.domain();
       const x = (v) => left + 6 + (Math.min(Math.max(v, low), high) - low) / (high - low) * (right - left - 12);
-      const height = 23, top = 44, bottom = top + rows.length * height, twice = rows.length > 24;
+      const height = this.printing ? 17 : 23, top = 44, bottom = top + rows.length * height, twice = rows.length > 24;
       const svg = this.frame(bottom + (twice ? 26 : 8), rows);
       this.axis(svg, x, low, high, { left, right, top, bottom, twice, narrow });
       if (!narrow) {
@@ -422,7 +425,7 @@
       if (hovered !== undefined) {
         const k = Number(hovered), value = this.cell(f.shift, i, k), reach = this.cell(f.reach, i, k);
         const share = (shift) => 1 / (1 + (1 - f.prior[k]) / f.prior[k] * Math.exp(-shift));
-        const lines = [["Cluster", String(k + 1)], ["Shift (log-odds)", signed(value)], ["Odds", `× ${Math.exp(value).toPrecision(2)}`],
+        const lines = [["Cluster", String(k)], ["Shift (log-odds)", signed(value)], ["Odds", `× ${Math.exp(value).toPrecision(2)}`],
           ["Share of positives", percent(share(value))], [f.intervalLabel, `${percent(share(value - reach))} to ${percent(share(value + reach))}`],
           ["Labelled sample, this cluster", percent(f.prior[k])], ["Population rows", count(this.cell(f.rows, i, k))]];
         if (this.cell(f.borrowed, i, k)) lines.push(["Leans on", "other groups and clusters"]);
@@ -444,12 +447,12 @@
 
     paint(rows) {
       const f = this.figure, { K, label, gap, columns, cell, pitch } = this.layout(rows);
-      const height = 22, top = 30, each = Math.ceil(rows.length / columns), scale = f.scale;
+      const height = this.printing ? 18 : 22, top = 30, each = Math.ceil(rows.length / columns), scale = f.scale;
       const svg = this.frame(top + each * height + 6, rows);
       const every = Math.ceil(30 / cell);
       for (let c = 0; c < columns; c++) {
         for (let k = 0; k < K; k += every) {
-          const short = cell >= 86 ? `Cluster ${k + 1}` : String(k + 1);
+          const short = cell >= 86 ? `Cluster ${k}` : String(k);
           add(svg, "text", { class: "head middle", x: c * pitch + label + gap + (k + 0.5) * cell, y: top - 10 }, short);
         }
       }
@@ -508,6 +511,7 @@
     const whole = f.order.length <= PRINTED;
     if (on && whole) { f.kept = f.page; f.page = 0; }
     f.printing = on;
+    f.width = on ? PAPER : Math.floor(f.host.clientWidth);
     if (!on && whole) f.page = f.kept ?? 0;
     f.draw();
   });

@@ -90,7 +90,7 @@ def shifts_section(facts: Facts) -> Markup:
     )
     columns: dict[str, Any] = {"Group": cells["name"]}
     for k in range(facts.n_clusters):
-        columns[f"Cluster {k + 1}"] = [signed(v) for v in cells["shift"][:, k]]
+        columns[f"Cluster {k}"] = [signed(v) for v in cells["shift"][:, k]]
     return join(
         [
             _left_out(facts.n_groups, len(cells["name"]), "model.shift_"),
@@ -136,7 +136,7 @@ def _cluster_card(facts: Facts, k: int, told: dict | None) -> Markup:
         numbers += f"; population {percent(share)}"
     return tag(
         "div",
-        tag("h3", f"Cluster {k + 1}"),
+        tag("h3", f"Cluster {k}"),
         tag("p", numbers + ".", class_="quiet"),
         _differences(k, told),
         class_="cluster",
