@@ -82,7 +82,19 @@ def is_missing(values: NDArray) -> NDArray[np.bool_]:
 def as_column(values: Any) -> NDArray:
     """A one-dimensional array from a list, array or series."""
     series = nw.from_native(values, series_only=True, pass_through=True)
-    return series.to_numpy() if isinstance(series, nw.Series) else np.asarray(values)
+    if isinstance(series, nw.Series):
+        return series.to_numpy()
+    if isinstance(values, (list, tuple)) and _loses_kind(values):
+        column = np.empty(len(values), object)
+        column[:] = values
+        return column
+    return np.asarray(values)
+
+
+def _loses_kind(values: Sequence) -> bool:
+    """Whether NumPy would take tuples apart, or make texts of numbers that stand among texts."""
+    kinds = set(map(type, values))
+    return tuple in kinds or (any(issubclass(k, (str, bytes)) for k in kinds) and len(kinds) > 1)
 
 
 class FittedPart(BaseEstimator):
