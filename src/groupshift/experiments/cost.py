@@ -37,10 +37,14 @@ class Cost:
 
     def __str__(self) -> str:
         return (
-            f"{self.draws:,} draws with {self.rows:,} rows in all, {self.tasks:,} runs of a method, "
-            f"{self.fits:,} classifiers to fit: about {duration(self.seconds)} on {self.n_jobs} "
-            f"process{'es' if self.n_jobs > 1 else ''}, {self.memory_mb / 1024:.1f} GB of memory."
+            f"{_count(self.draws, 'draw')} with {self.rows:,} rows in all, {_count(self.tasks, 'run')} of a "
+            f"method, {_count(self.fits, 'classifier')} to fit: about {duration(self.seconds)} on "
+            f"{_count(self.n_jobs, 'process', 'es')}, {self.memory_mb / 1024:.1f} GB of memory."
         )
+
+
+def _count(n: int, what: str, ending: str = "s") -> str:
+    return f"{n:,} {what}{'' if n == 1 else ending}"
 
 
 def estimate_cost(experiment: Experiment, tasks: Iterable[Task], *, n_jobs: int = 1) -> Cost:

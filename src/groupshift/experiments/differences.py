@@ -11,7 +11,6 @@ from groupshift.experiments.spec import Experiment, SyntheticData, load_experime
 
 # The paper's Table 3.
 PAPER_ROWS = {"income": 8_116_931, "employment": 15_949_380, "ipr": 15_949_380}
-NOT_A_DIFFERENCE = ("name", "path", "embeddings", "note", "table_rows")
 
 
 def against_paper(results: Results) -> list[str]:
@@ -22,10 +21,10 @@ def against_paper(results: Results) -> list[str]:
 
 def _protocol(ours: Experiment, paper: Experiment) -> Iterator[str]:
     if ours.repetitions != paper.repetitions:
-        yield f"{ours.repetitions} draws of each data set where the paper has at least {paper.repetitions}."
+        yield f"{_draws(ours.repetitions)} of each data set where the paper has at least {paper.repetitions}."
     for method in ours.methods:
         if method.repetitions is not None and method.repetitions < ours.repetitions:
-            yield f"{method.label} has {method.repetitions} draws only, for its cost."
+            yield f"{method.label} has {_draws(method.repetitions)} only, for its cost."
     if ours.classifier != paper.classifier:
         yield f"Classifier: {_words(ours.classifier)} where the paper has {_words(paper.classifier)}."
     if ours.calibration != paper.calibration:
@@ -41,6 +40,10 @@ def _protocol(ours: Experiment, paper: Experiment) -> Iterator[str]:
         if method.params:
             changed = ", ".join(f"{k} = {v}" for k, v in method.params.items())
             yield f"{method.label} runs with {changed}."
+
+
+def _draws(n: int) -> str:
+    return "1 draw" if n == 1 else f"{n} draws"
 
 
 def _words(classifier: Any) -> str:

@@ -17,6 +17,7 @@ from groupshift.experiments.store import LABELS, write_csv, write_whole
 from groupshift.experiments.tables import MINUS, NOTHING, Table, all_tables
 
 SHOWN_HOLES = 30
+TEXT_COLUMNS = ("Data", "Method")
 
 CSS = Path(__file__).with_name("report.css")
 
@@ -147,31 +148,32 @@ _FIGURES = ("real_data", "figure2", "figure3", "bayes_figure", "partition_figure
 def _introduction(results: Results, folder: str) -> str:
     e = results.experiment
     draws = {tuple(run[c] for c in LABELS[:5]) for run in results.runs}
-    counts = [
-        len(v) for (_, method, metric), v in results.values.items() if metric == "auc" and method != "coral"
-    ]
-    each = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     ok = sum(run["status"] == "ok" for run in results.runs)
     name = e.source or e.name
     command = f"groupshift reproduce {name} --scale {e.scale} --out {folder}"
     return (
         f'<p class="lead">{escape(e.about)}</p><p>This report is on <b>{escape(name)}</b> at scale '
-        f"<b>{escape(e.scale)}</b>, seed {e.seed}: {ok:,} runs of a method on {len(draws):,} draws, "
-        f"{each} draws of each "
-        f"data set (CORAL: {_coral_draws(results)}). Every method of a draw sees the same rows and is "
-        "given the same "
-        f"classifier ({escape(_classifier(e))}; calibration: {escape(e.calibration)}).</p>"
+        f"<b>{escape(e.scale)}</b>, seed {e.seed}: {ok:,} runs of a method on {len(draws):,} draws of data. "
+        f"{escape(_draws_of_methods(results))} Every method of a draw sees the same rows and is given the "
+        f"same classifier ({escape(_classifier(e))}; calibration: {escape(e.calibration)}).</p>"
         f"<p><code>{escape(command)}</code></p>"
     )
 
 
-def _coral_draws(results: Results) -> str:
-    counts = [
-        len(v) for (_, method, metric), v in results.values.items() if (method, metric) == ("coral", "auc")
-    ]
-    if not counts:
-        return "not run"
-    return f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+def _draws_of_methods(results: Results) -> str:
+    """How many draws of a data set the methods have, those with fewer named."""
+    counts: dict[str, set[int]] = {}
+    for (_, method, metric), values in results.values.items():
+        if metric == "auc":
+            counts.setdefault(method, set()).add(len(values))
+    usual = counts.get("global") or next(iter(counts.values()))
+    others = [m for m in results.methods if max(counts[m]) < max(usual)]
+    fewer = ", ".join(f"{results.title(m)} {_from_to(counts[m])}" for m in others)
+    return f"Draws of each data set and setting: {_from_to(usual)}{f' ({fewer})' if fewer else ''}."
+
+
+def _from_to(counts: set[int]) -> str:
+    return f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
 
 
 def _classifier(experiment: Any) -> str:
@@ -186,7 +188,7 @@ def _holes_html(results: Results) -> str:
     shown = [[*(hole[c] for c in LABELS), hole["why"]] for hole in holes[:SHOWN_HOLES]]
     more = f"<p>… and {len(holes) - SHOWN_HOLES:,} more, in runs.csv.</p>" if len(holes) > SHOWN_HOLES else ""
     failed = sum(hole["why"] != "not run yet" for hole in holes)
-    table = _grid([*LABELS, "why"], shown, text_from=6)
+    table = _grid([*LABELS, "why"], shown, text=("data", "method", "why"))
     return (
         f'<div class="warn"><p><b>{len(holes):,} holes</b>: {failed:,} runs failed and '
         f"{len(holes) - failed:,} were not "
@@ -202,25 +204,39 @@ def _differences_html(results: Results) -> str:
 
 
 def _table_html(table: Table) -> str:
-    text_from = None
     files = f'<p class="files">Files: {table.name}.csv, {table.name}.tex</p>'
-    grid = _grid(table.header, table.body, text_from=text_from)
+    grid = _grid(table.header, table.body)
     return f'<h2>{escape(table.title)}</h2><p class="note">{escape(table.note)}</p>{grid}{files}'
 
 
-def _grid(header: Sequence[str], body: Sequence[Sequence[str]], *, text_from: int | None = None) -> str:
-    head = "".join(f"<th>{escape(h)}</th>" for h in header)
+def _grid(header: Sequence[str], body: Sequence[Sequence[str]], *, text: Sequence[str] = TEXT_COLUMNS) -> str:
+    is_text = [name in text for name in header]
     rows = []
     for row in body:
         ours = ' class="ours"' if any("(ours)" in cell for cell in row[:2]) else ""
-        cells = "".join(
-            f"<td{' class=text' if text_from is not None and i >= text_from else ''}>{escape(str(cell))}</td>"
-            for i, cell in enumerate(row)
-        )
+        cells = "".join(_cell("td", str(cell), left) for cell, left in zip(row, is_text, strict=True))
         rows.append(f"<tr{ours}>{cells}</tr>")
-    return (
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    head = _head(header, is_text)
+    return f'<div class="wide"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
+
+
+def _head(header: Sequence[str], is_text: Sequence[bool]) -> str:
+    """Column names; "Income: ours" begins a block of columns that stands under "Income"."""
+    starts = [i for i, name in enumerate(header) if ": " in name]
+    names = [name.split(": ")[-1] for name in header]
+    low = "".join(_cell("th", name, left) for name, left in zip(names, is_text, strict=True))
+    if not starts:
+        return f"<tr>{low}</tr>"
+    ends = [*starts[1:], len(header)]
+    high = f"<th colspan={starts[0]}></th>" + "".join(
+        f'<th class="block" colspan={end - start}>{escape(header[start].split(": ")[0])}</th>'
+        for start, end in zip(starts, ends, strict=True)
     )
+    return f"<tr>{high}</tr><tr>{low}</tr>"
+
+
+def _cell(tag: str, content: str, left: bool) -> str:
+    return f"<{tag}{' class=text' if left else ''}>{escape(content)}</{tag}>"
 
 
 def _figure_html(figure: Figure, svg: str) -> str:

@@ -31,8 +31,8 @@ class Mean:
     def of(cls, values: Iterable[float]) -> Mean:
         """Mean of one value per draw.
 
-        >>> Mean.of([0.8, 0.9])  # t = 12.7 for two draws
-        Mean(value=0.85, half=0.6353102368086737, n=2)
+        >>> round(Mean.of([0.5, 1.0]).half, 2)  # t = 12.706 for two draws, standard error 0.25
+        3.18
         """
         array = np.asarray(list(values), float)
         if len(array) < 2:

@@ -344,4 +344,5 @@ def signed(value: Mean | float) -> str:
     if math.isnan(number):
         return NOTHING
     spread = "" if math.isnan(half) else f" ± {half:.3f}".replace("0.", ".")
-    return f"{number:+.3f}".replace("0.", ".").replace("-", MINUS) + spread
+    text = f"{number:+.3f}".replace("0.", ".").replace("-", MINUS)
+    return (".000" if text.endswith(".000") and abs(number) < 0.5 else text) + spread
