@@ -20,6 +20,7 @@ ID_SHARE = 0.95
 # A part of the numbers 1, 2, 3 … is a row number; measurements that never repeat lie further apart.
 COUNTER_ROWS, COUNTER_DENSITY = 200, 0.1
 THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d*)?$"
+THOUSANDS_WITH_DOTS = r"^[+-]?\d{1,3}(\.\d{3})+(,\d*)?$"
 DATE_FORMATS = (
     "%Y-%m-%d",
     "%Y-%m-%d %H:%M:%S",
@@ -278,7 +279,9 @@ def _numbers(text: Any, decimal: str, pc: Any) -> Any:
     text = pc.replace_substring_regex(text, r"^([+-]?)\s*[$€£]\s*", r"\1")
     text = pc.replace_substring_regex(text, r"\s*[%€]$", "")
     if decimal == ",":
-        text = pc.replace_substring(pc.replace_substring(text, ".", ""), ",", ".")
+        in_groups = pc.match_substring_regex(text, THOUSANDS_WITH_DOTS)
+        text = pc.if_else(in_groups, pc.replace_substring(text, ".", ""), text)
+        text = pc.replace_substring(text, ",", ".", max_replacements=1)
     else:
         text = pc.if_else(
             pc.match_substring_regex(text, THOUSANDS), pc.replace_substring(text, ",", ""), text

@@ -169,7 +169,7 @@ def write_batches(path: str | os.PathLike, *, force: bool = False) -> Iterator[T
         try:
             yield writer
         finally:
-            # Also after an error, while the file is open: a Parquet writer left to itself writes its end later.
+            # Also after an error, while the file is open: a Parquet writer left alone writes its end later.
             writer.close()
 
 
@@ -210,7 +210,7 @@ def _unnamed_file(target: Path, force: bool) -> Iterator[IO[bytes]]:
 
 
 def _name(descriptor: int, target: Path, force: bool) -> None:
-    """Give a complete file its name. A link never replaces a file, even one that came up in the meantime."""
+    """Give a complete file its name. A link never replaces a file, even one that came up meanwhile."""
     name = f".{target.name}.{os.getpid()}.new" if force else target.name
     folder = os.open(target.parent, os.O_DIRECTORY)
     try:
@@ -250,7 +250,7 @@ def _explained(error: OSError, path: str | os.PathLike) -> OSError:
     if error.errno == errno.EEXIST:
         reason = "it came into being while this ran, and is left as it is. Name another file, or pass --force"
     elif error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        reason = f"no room is left for it ({os.strerror(error.errno)}). Free some space, or name another place"
+        reason = f"no room is left for it ({os.strerror(error.errno)}). Free some, or name another place"
     else:
         reason = f"{os.strerror(error.errno)}. Name another place"
     return OutputError(f"Cannot write {shown}: {reason}. Nothing was written there.")

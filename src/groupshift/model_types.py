@@ -67,7 +67,7 @@ LOADERS = frozenset(
 
 
 def foreign_parts(parts: bytes) -> set[str]:
-    """Names of what a skops dump holds beyond the parts of a groupshift model and what skops trusts anyway."""
+    """Names of what a skops dump holds beyond the parts of a model and what skops trusts anyway."""
     from skops.io import get_untrusted_types
 
     with zipfile.ZipFile(io.BytesIO(parts)) as archive:

@@ -205,7 +205,7 @@ def _open_text(path: Path, *, zipped: bool) -> Source:
     text = codecs.getincrementaldecoder(encoding)("replace").decode(head).lstrip("\ufeff")
     if head.startswith(b"PAR1"):
         raise SourceError(f"{path} is Parquet inside gzip. Unpack it (gunzip) and pass the Parquet file.")
-    if "\0" in text[:1000]:
+    if any(ord(character) < 32 and character not in "\t\r\n" for character in text[:1000]):
         raise SourceError(f"{path} is no text and no known table format. Pass CSV, TSV, Parquet or Arrow.")
     separator = _separator(text)
     names = next(csv.reader(io.StringIO(text), delimiter=separator), [])
@@ -227,7 +227,7 @@ def _bytes(path: Path, zipped: bool) -> IO[bytes]:
 
 
 def _encoding(file: IO[bytes]) -> str:
-    """The encoding of a text: by its mark, else UTF-8 if all of it is, else the Western one of old programs."""
+    """The encoding of a text: by its mark, else UTF-8 if all of it is, else that of old programs."""
     chunk = file.read(CHUNK_BYTES)
     if chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"

@@ -123,6 +123,10 @@ def _show_rows(screen: Screen, training: Training, found: dict[str, Any]) -> Non
         )
 
 
+def _missing(share: float) -> str:
+    return "" if not share else "< 1 %" if share < 0.01 else percent(share, 0)
+
+
 def _show_columns(screen: Screen, facts: list[ColumnFacts], *, two_sides: bool) -> None:
     order = (
         sorted(facts, key=lambda fact: not fact.remark)[:MOST_COLUMNS] if len(facts) > MOST_COLUMNS else facts
@@ -132,9 +136,7 @@ def _show_columns(screen: Screen, facts: list[ColumnFacts], *, two_sides: bool) 
     headings |= {"values": "left", "remark": "left"}
     lines = []
     for fact in order:
-        missing = [
-            percent(share, 0) if share else "" for share in (fact.missing_labeled, fact.missing_unlabeled)
-        ]
+        missing = [_missing(share) for share in (fact.missing_labeled, fact.missing_unlabeled)]
         lines.append([fact.name, fact.kind, *missing[: 1 + two_sides], fact.values, fact.remark])
     screen.say()
     screen.table(headings, lines)

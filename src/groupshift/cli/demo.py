@@ -25,7 +25,7 @@ COMPARED = {
 }
 # Sizes at which all methods together take well under a minute on two cores.
 SURVEY = {"n_groups": 40, "labeled_per_group": 80, "unlabeled_per_group": 400}
-FLIGHTS_ROWS = 24_000
+FLIGHTS_ROWS = 20_000
 
 
 def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
