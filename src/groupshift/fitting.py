@@ -1,18 +1,19 @@
 """The steps of `fit`, in order: train, cut space, learn trust, estimate shifts, learn from unlabelled rows."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit
 from sklearn.base import clone
 
 from groupshift.calibration import PlattScaling, assign_folds
 from groupshift.candidates import propose_partitions
-from groupshift.context import Context, group_sums
-from groupshift.label_shift import BIN_WIDTH, Points, bbse, collect_points, em, mlls, prediction_rates
+from groupshift.context import Context
+from groupshift.estimation import estimate_nothing, estimate_shifts
+from groupshift.label_shift import prediction_rates
 from groupshift.partition import GivenPartition, Space, WholeSpace, kmeans_partition, silhouette_partition
 from groupshift.posterior import (
     LabeledPosterior,
@@ -38,7 +39,6 @@ from groupshift.selection import (
     noise_margin,
     try_partition,
 )
-from groupshift.shrinkage import KnownShares, PooledShifts, condition_group, pool_shifts
 from groupshift.trust import residual_variance
 
 FloatArray = NDArray[np.float64]
@@ -49,15 +49,23 @@ MAX_CLUSTERING_ROWS = 50_000
 # A classifier that gives back more than this part of a row's own soft label would count its shift twice.
 MAX_MEMORISED = 0.25
 MAX_ROUNDS = 2
-# One standard error, with Student's honesty for few groups, for steps that have little to learn and shrink by themselves.
+# One standard error, with Student's honesty for few groups, for steps that train on other rows than they are judged on.
 LENIENT = 0.84
+# A regression over groups learns from the groups it is judged on, each left out in turn: one chance in ten is allowed.
+CONTEXT_LEVEL = 0.9
 
 
 class Fitting:
     """One run of `fit`; what it learns goes onto the model, what it only needs on the way stays here."""
 
     def __init__(
-        self, model: Any, labeled: Rows, y: IntArray, population: Population | None, known_shares: Any, seed: int
+        self,
+        model: Any,
+        labeled: Rows,
+        y: IntArray,
+        population: Population | None,
+        known_shares: Any,
+        seed: int,
     ):
         self.model = model
         # Weights in units of a mean labelled row: penalties and sampling errors count rows, whatever the weights' scale.
@@ -83,7 +91,7 @@ class Fitting:
         if model.per_cluster and partition is not None:
             self.estimator = PerClusterClassifier(self.estimator, partition, model.encoder_)
         self._step("training the classifier")
-        self._train()
+        self._train(partition)
         self.plain_score = self.score
         if partition is None:
             self._step("judging partitions on hidden labels")
@@ -109,9 +117,14 @@ class Fitting:
     def _describe_data(self) -> None:
         model = self.model
         if self.population is None:
-            self._note("No unlabelled rows: no shares to learn, so this is a calibrated classifier.", warn=True)
+            self._note(
+                "No unlabelled rows: no shares to learn, so this is a calibrated classifier.", warn=True
+            )
         elif not model.has_groups_:
-            self._note("No groups: all unlabelled rows are one group, and its shares are learned as a whole.", warn=True)
+            self._note(
+                "No groups: all unlabelled rows are one group, and its shares are learned as a whole.",
+                warn=True,
+            )
         self.n_labeled_groups = len(model.labeled_groups_) if model.has_groups_ else 1
 
     def _estimator(self) -> Any:
@@ -120,7 +133,11 @@ class Fitting:
             return default_classifier(model.encoder_.is_category, self.seed)
         estimator = clone(model.estimator)
         # One seed governs everything: parts without a seed of their own get one from it.
-        free = {k: self.seed for k, v in estimator.get_params().items() if k.endswith("random_state") and v is None}
+        free = {
+            k: self.seed
+            for k, v in estimator.get_params().items()
+            if k.endswith("random_state") and v is None
+        }
         if free:
             estimator.set_params(**free)
         return estimator
@@ -133,7 +150,9 @@ class Fitting:
         n_all = len(self.labeled) + self.population.n_rows
         if min(limit, n_all) > self.population.sample_limit:
             limit = self.population.sample_limit
-            self._note(f"Clusters were sought on {limit:,.0f} of {n_all:,} rows: memory is not asked to hold them all.")
+            self._note(
+                f"Clusters were sought on {limit:,.0f} of {n_all:,} rows: memory is not asked to hold them all."
+            )
         share = min(1.0, limit / n_all)
         labeled = _at_most(self.labeled, share * len(self.labeled), self.seed)
         unlabeled = self.population.sample(int(np.ceil(share * self.population.n_rows)), self.seed)
@@ -148,13 +167,19 @@ class Fitting:
             if wanted < 1:
                 raise ValueError(f"partition={wanted} clusters is not possible. Pass 1 or more.")
             return kmeans_partition(
-                self.space, self.pooled.matrix, self.pooled.weight, n_clusters=int(wanted), random_state=self._small_seed()
+                self.space,
+                self.pooled.matrix,
+                self.pooled.weight,
+                n_clusters=int(wanted),
+                random_state=self._small_seed(),
             )
         if hasattr(wanted, "predict"):
             return GivenPartition(wanted).fit(self.pooled)
         if wanted == "silhouette" or (wanted == "validated" and self.n_labeled_groups < 2):
             if wanted == "validated":
-                self._note("Fewer than two labelled groups: the partition is chosen by the silhouette, not judged on labels.")
+                self._note(
+                    "Fewer than two labelled groups: the partition is chosen by the silhouette, not judged on labels."
+                )
             return self._silhouette({})
         if isinstance(wanted, Mapping):
             return self._silhouette(dict(wanted))
@@ -180,25 +205,39 @@ class Fitting:
     def _small_seed(self) -> int:
         return self.seed % (2**31 - 1000)
 
-    def _train(self) -> None:
+    def _strata(self, partition: Any) -> IntArray:
+        """Class and cluster of each labelled row, classes first.
+
+        Rows held out for calibration then have each cluster's own share of positives, α̃_k; another share would pass for a
+        shift of every group in that cluster.
+        """
+        if partition is None:
+            return self.y
+        return self.y * partition.n_clusters + partition.predict(self.labeled)
+
+    def _train(self, partition: Any) -> None:
         """Models and the scores of labelled rows that no model was trained on."""
         edge = probability_edge(len(self.y)) if self.model.calibration == "crossfit" else None
         self.edge = edge
         minority = min(len(np.unique(self.labeled.key[self.y == c])) for c in (0, 1))
         if self.model.calibration == "holdout" and minority >= 2:
-            held = assign_folds(self.y, self.labeled.key, min(5, minority), self.rng) == 0
+            held = assign_folds(self._strata(partition), self.labeled.key, min(5, minority), self.rng) == 0
             train = np.flatnonzero(~held)
             rest = self.labeled.take(train)
             self.models = [fit_classifier(self.estimator, rest.features, self.y[train], rest.weight)]
             self.judged = np.flatnonzero(held)
             own = self.labeled.take(self.judged)
             self.score = raw_score(self.models[0], own.features, edge)
-            self.fold = assign_folds(self.y[self.judged], own.key, 2, self.rng) if len(self.judged) > 3 else None
+            self.fold = (
+                assign_folds(self.y[self.judged], own.key, 2, self.rng) if len(self.judged) > 3 else None
+            )
             return
         self.judged = np.arange(len(self.y))
         n_folds = min(5 if len(self.y) < 10_000 else 3, minority)
         if n_folds < 2:
-            self._note("Too few examples of one class to hold any out: scores are calibrated on the rows they were trained on.")
+            self._note(
+                "Too few examples of one class to hold any out: scores are calibrated on the rows they were trained on."
+            )
             self.models = [fit_classifier(self.estimator, self.labeled.features, self.y, self.labeled.weight)]
             self.score = raw_score(self.models[0], self.labeled.features, edge)
             self.fold = None
@@ -244,13 +283,39 @@ class Fitting:
         chosen = choose(trials, rows)
         model.candidates_ = candidate_table([name for name, _ in candidates], trials, chosen, rows)
         if chosen is None:
-            self._note("No shift was confirmed on hidden labels: probabilities are those of the plain classifier.")
+            self._note(
+                "No shift was confirmed on hidden labels: probabilities are those of the plain classifier."
+            )
             self.trial = _without_shift(trials[0], rows)
             return WholeSpace()
         self.trial = trials[chosen]
         name, partition = candidates[chosen]
-        self._note(f"The judge chose {name!r} of {len(candidates)} candidates, with trust {self.trial.trust.value:.2f}.")
+        self._note(
+            f"The judge chose {name!r} of {len(candidates)} candidates, with trust {self.trial.trust.value:.2f}."
+        )
+        self._try_per_cluster(partition)
         return partition
+
+    def _try_per_cluster(self, partition: Any) -> None:
+        """One classifier for each cluster instead of one for all, if hidden labels confirm it."""
+        if partition.n_clusters == 1 or self.fold is None or len(self.models) < 3:
+            return
+        self._step("training a classifier for each cluster")
+        before = (self.estimator, self.models, self.score, self.trial)
+        self.estimator = PerClusterClassifier(self.estimator, partition, self.model.encoder_)
+        self.models = crossfit_models(
+            self.estimator, self.labeled.features, self.y, self.labeled.weight, self.fold, self.model.n_jobs
+        )
+        self.score = out_of_fold_scores(self.models[:-1], self.labeled.features, self.fold, self.edge)
+        self.trial = self._trial(partition)
+        rows = self._labeled_rows(self.score)
+        mean, error = gain(before[3].loss, self.trial.loss, rows)
+        if mean > noise_margin(rows.n_groups, LENIENT) * error:
+            self._note(
+                "A classifier for each cluster predicts hidden labels better than one for all, and is used."
+            )
+        else:
+            self.estimator, self.models, self.score, self.trial = before
 
     def _settle(self, partition: Any) -> None:
         """Calibration, trust and context for the chosen partition; everything that shares depend on."""
@@ -267,7 +332,9 @@ class Fitting:
         model.labeled_rows_ = np.bincount(everyone, minlength=n_clusters)
         if model.shares in ("bbse-hard", "bbse-soft"):
             log_odds = calibration.transform(self.score, cluster)
-            model.prediction_rates_ = _rates(log_odds, y, rows.weight, cluster, n_clusters, model.shares == "bbse-soft")
+            model.prediction_rates_ = _rates(
+                log_odds, y, rows.weight, cluster, n_clusters, model.shares == "bbse-soft"
+            )
         model.space_ = self.space
         self._settle_trust()
 
@@ -296,7 +363,11 @@ class Fitting:
         variance = trial.trust.value**2 * trial.shift_variance
         cell = rows.group * trial.n_clusters + trial.cluster
         model.residual_variance_ = residual_variance(
-            trial.log_odds + left_out, rows.y, rows.weight, cell, np.broadcast_to(variance, (rows.n_groups, trial.n_clusters)).ravel()
+            trial.log_odds + left_out,
+            rows.y,
+            rows.weight,
+            cell,
+            np.broadcast_to(variance, (rows.n_groups, trial.n_clusters)).ravel(),
         )
 
     def _context(self, rows: LabeledRows, log_odds: FloatArray) -> Context | None:
@@ -315,7 +386,7 @@ class Fitting:
         context.labeled_groups_ = self.model.labeled_groups_[np.unique(self.labeled.group[self.judged])]
         better = log_loss_rows(log_odds + context.left_out_[rows.group], rows.y)
         mean, error = gain(log_loss_rows(log_odds, rows.y), better, rows)
-        if mean <= noise_margin(rows.n_groups, LENIENT) * error or mean <= 0:
+        if mean <= noise_margin(rows.n_groups, CONTEXT_LEVEL) * error or mean <= 0:
             return None
         self._note(
             f"Groups with alike features have alike shifts: this lowers the hidden-label loss by {mean:.4f} ± {error:.4f}."
@@ -334,7 +405,9 @@ class Fitting:
         for number in range(1, rounds + 1):
             self._step(f"learning from unlabelled rows, round {number}")
             if not self._refine_once(n_soft):
-                self._note(f"Round {number} of learning from unlabelled rows was not confirmed and is left out.")
+                self._note(
+                    f"Round {number} of learning from unlabelled rows was not confirmed and is left out."
+                )
                 break
             self._note(f"Round {number} of learning from unlabelled rows was kept.")
 
@@ -342,7 +415,14 @@ class Fitting:
         model = self.model
         sample = _in_units(self.population.sample(n_soft, self.seed), self.unit)
         posterior = model.posterior_
-        before = (self.models, self.score, self.trial, getattr(self, "loss", None), model.context_, list(model.notes_))
+        before = (
+            self.models,
+            self.score,
+            self.trial,
+            getattr(self, "loss", None),
+            model.context_,
+            list(model.notes_),
+        )
         log_odds, cluster = posterior.score(sample)
         models = refine_models(
             self.estimator,
@@ -356,7 +436,10 @@ class Fitting:
             seed=self.seed,
             n_jobs=model.n_jobs,
         )
-        if memorised(models, posterior, sample, log_odds + model.shift_[sample.group, cluster], self.seed) > MAX_MEMORISED:
+        if (
+            memorised(models, posterior, sample, log_odds + model.shift_[sample.group, cluster], self.seed)
+            > MAX_MEMORISED
+        ):
             return False
         self.models = models
         self.score = out_of_fold_scores(models[:-1], self.labeled.features, self.fold, self.edge)
@@ -383,110 +466,18 @@ class Fitting:
 
         def score(rows: Rows) -> tuple[FloatArray, IntArray]:
             cluster = posterior.partition.predict(rows)
-            fold = np.where(sampled(rows.key, share, seed), fold_of(rows.key, len(models) - 1, seed), len(models) - 1)
+            fold = np.where(
+                sampled(rows.key, share, seed), fold_of(rows.key, len(models) - 1, seed), len(models) - 1
+            )
             raw = out_of_fold_scores(models, rows.features, fold, posterior.edge)
             return posterior.calibration.transform(raw, cluster), cluster
 
         return score
 
 
-Score = Callable[[Rows], tuple[FloatArray, IntArray]]
-
-
-@dataclass(frozen=True)
-class Tally:
-    """What is summed over the population: points of the cells, and covariate sums of the groups."""
-
-    points: Points
-    covariates: FloatArray
-
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(self.points + other.points, self.covariates + other.covariates)
-
-
-@dataclass(frozen=True)
-class TallyRows:
-    """The sums of a chunk of unlabelled rows: one pass for cluster, score and covariates.
-
-    It carries what a chunk needs and no more, since it travels to every machine of a cluster.
-    """
-
-    score: Score
-    n_groups: int
-    n_clusters: int
-    space: Space
-    context: Context | None
-
-    def __call__(self, rows: Rows) -> Tally:
-        log_odds, cluster = self.score(rows)
-        points = collect_points(
-            log_odds,
-            rows.group * self.n_clusters + cluster,
-            n_cells=self.n_groups * self.n_clusters,
-            weight=rows.weight,
-            bin_width=BIN_WIDTH,
-        )
-        if self.context is None:
-            return Tally(points, np.zeros((self.n_groups, 0)))
-        projected = self.context.project(self.space.transform(rows.matrix))
-        return Tally(points, group_sums(projected, rows.group, rows.weight, self.n_groups))
-
-
-def estimate_shifts(
-    model: Any,
-    population: Population,
-    known_shares: Any = None,
-    score: Score | None = None,
-) -> None:
-    """Shares and shifts of every cell of the population, onto the model."""
-    if score is None:
-        score = model.posterior_.score if model.shares is not None else _cluster_only(model)
-    n_groups, n_clusters = len(model.groups_), model.n_clusters_
-    sums = population.sum(TallyRows(score, n_groups, n_clusters, model.space_, model.context_))
-    points = sums.points
-    model.rows_ = points.rows.reshape(n_groups, n_clusters)
-    model.row_weight_ = points.weight_sum.reshape(n_groups, n_clusters)
-    known = _known(model, known_shares)
-    pooled = _pooled(model, points, known).scaled(model.trust_, model.residual_variance_)
-    if model.context_ is not None:
-        pooled = replace(pooled, shift=pooled.shift + _context_effect(model, sums.covariates)[:, None])
-    if known is not None:
-        pooled = _conditioned(pooled, known, logit(model.labeled_prior_))
-    set_shifts(model, pooled)
-    model.tally_ = points
-
-
-def _cluster_only(model: Any) -> Score:
-    """Without shifts the scores of the population are not needed, only how many rows each cell has."""
-    partition = model.posterior_.partition
-    return lambda rows: (np.zeros(len(rows)), partition.predict(rows))
-
-
-def set_shifts(model: Any, pooled: PooledShifts) -> None:
-    base = logit(model.labeled_prior_)
-    model.shift_ = pooled.shift
-    model.shift_variance_ = pooled.variance
-    model.shared_deviation_ = pooled.shared_deviation
-    model.pooling_ = pooled.pooling
-    model.unseen_shift_ = pooled.cluster_shift
-    model.unseen_variance_ = pooled.unseen_variance
-    model.group_variance_ = pooled.group_variance
-    model.cell_variance_ = pooled.cell_variance
-    model.group_prior_ = expit(base + pooled.shift)
-
-
-def estimate_nothing(model: Any) -> None:
-    """No population: no groups to shift."""
-    empty = np.zeros((0, model.n_clusters_))
-    model.rows_ = empty.astype(np.int64)
-    model.row_weight_ = empty
-    model.shift_ = model.shift_variance_ = model.group_prior_ = model.shared_deviation_ = model.pooling_ = empty
-    model.unseen_shift_ = model.unseen_variance_ = np.zeros(model.n_clusters_)
-    model.group_variance_ = model.cell_variance_ = 0.0
-    model.tally_ = None
-
-
-def candidate_table(names: list[str], trials: list[Trial], chosen: int | None, rows: LabeledRows) -> dict[str, NDArray]:
+def candidate_table(
+    names: list[str], trials: list[Trial], chosen: int | None, rows: LabeledRows
+) -> dict[str, NDArray]:
     """The judge's scores of all candidates, "no shift" (Global) first."""
     plain = log_loss_rows(trials[0].log_odds, rows.y)
     gains = [gain(plain, t.loss, rows) for t in trials]
@@ -507,95 +498,15 @@ def _without_shift(trial: Trial, rows: LabeledRows) -> Trial:
     return replace(trial, trust=nothing, loss=log_loss_rows(trial.log_odds, rows.y))
 
 
-def _pooled(model: Any, points: Points, known: KnownShares | None) -> PooledShifts:
-    n_groups, n_clusters = model.rows_.shape
-    if model.shares is None:
-        return _unpooled(np.zeros((n_groups, n_clusters)), np.zeros((n_groups, n_clusters)), model)
-    if model.shrinkage == "hierarchical":
-        return pool_shifts(points, labeled_prior=model.labeled_prior_, n_groups=n_groups, known=known)
-    prior = np.tile(model.labeled_prior_, n_groups)
-    if model.shares == "em":
-        found, _ = em(points, labeled_prior=prior, n_iter=100)
-    elif model.shares == "mlls":
-        found = mlls(points, labeled_prior=prior)
-    else:
-        tpr, fpr = (np.tile(rate, n_groups) for rate in model.prediction_rates_)
-        found = bbse(points, true_positive_rate=tpr, false_positive_rate=fpr, soft=model.shares == "bbse-soft")
-    # A share of exactly 0 or 1 from n rows is doubted by half a row; a cell without rows is left uncorrected.
-    edge = 0.5 / (points.effective_rows + 1)
-    share = np.clip(found.share, edge, 1 - edge)
-    shift = np.where(np.isnan(share), 0.0, logit(np.where(np.isnan(share), 0.5, share)) - logit(prior))
-    error = np.where(np.isfinite(found.std_error), found.std_error, 0.5) / np.maximum(share * (1 - share), 1e-6)
-    variance = np.where(np.isnan(share), 4.0, np.minimum(error, 10.0) ** 2)
-    return _unpooled(shift.reshape(n_groups, n_clusters), variance.reshape(n_groups, n_clusters), model)
-
-
-def _unpooled(shift: FloatArray, variance: FloatArray, model: Any) -> PooledShifts:
-    """Cells each on their own; an unseen group gets the average shift of its cluster, weighted by rows."""
-    weight = model.row_weight_
-    total = np.maximum(weight.sum(0), 1e-300)
-    return PooledShifts(
-        shift=shift,
-        variance=variance,
-        cluster_shift=(weight * shift).sum(0) / total,
-        cluster_variance=np.zeros(shift.shape[1]),
-        group_effect=np.zeros(len(shift)),
-        group_variance=0.0,
-        cell_variance=float(np.average((shift - (weight * shift).sum(0) / total) ** 2, weights=weight + 1e-300)),
-        shared_deviation=np.zeros_like(shift),
-    )
-
-
-def _context_effect(model: Any, sums: FloatArray) -> FloatArray:
-    from groupshift.tables import Codes
-
-    total = np.maximum(model.row_weight_.sum(1), 1e-300)
-    labeled_group = Codes.of(model.context_.labeled_groups_).transform(model.groups_)
-    return model.context_.predict(sums / total[:, None], model.rows_.sum(1).astype(float), labeled_group)
-
-
-def _known(model: Any, known_shares: Mapping | None) -> KnownShares | None:
-    if not known_shares:
-        return None
-    groups, shares, errors = [], [], []
-    numbers = {g: i for i, g in enumerate(model.groups_.tolist())}
-    for group, value in dict(known_shares).items():
-        if group not in numbers:
-            raise ValueError(
-                f"known_shares names group {group!r}, which has no unlabelled rows. Leave it out, or add rows of it."
-            )
-        share, error = value if isinstance(value, (tuple, list)) else (value, 0.0)
-        if not (0 <= share <= 1 and error >= 0):
-            raise ValueError(
-                f"known_shares of group {group!r} is {value!r}. Pass a share between 0 and 1, or (share, standard error)."
-            )
-        groups.append(numbers[group])
-        shares.append(share)
-        errors.append(error)
-    weight = model.row_weight_[groups]
-    weight = weight / np.maximum(weight.sum(1, keepdims=True), 1e-300)
-    return KnownShares(np.array(groups), np.array(shares, float), np.array(errors, float), weight)
-
-
-def _conditioned(pooled: PooledShifts, known: KnownShares, base: FloatArray) -> PooledShifts:
-    """Trusted shifts of groups with known rates, moved to agree with them: a known rate needs no trust."""
-    shift, variance = pooled.shift.copy(), pooled.variance.copy()
-    shared = pooled.shared_deviation.copy()
-    for g, share, error, weight in zip(known.group, known.share, known.std_error, known.weight, strict=True):
-        prior = np.diag(variance[g] + 1e-3) + pooled.group_variance + pooled.cluster_variance.mean() + 0.1
-        shift[g], covariance = condition_group(shift[g], prior, share, error, weight, base)
-        variance[g] = np.minimum(variance[g], np.maximum(np.diag(covariance), 0))
-        shared[g] = 0.0
-    return replace(pooled, shift=shift, variance=variance, shared_deviation=shared)
-
-
 def _rates(log_odds, y, weight, cluster, n_clusters, soft):
     overall = prediction_rates(log_odds, y, weight=weight, soft=soft)
     rates = []
     for k in range(n_clusters):
         own = cluster == k
         both = len(np.unique(y[own])) == 2
-        rates.append(prediction_rates(log_odds[own], y[own], weight=weight[own], soft=soft) if both else overall)
+        rates.append(
+            prediction_rates(log_odds[own], y[own], weight=weight[own], soft=soft) if both else overall
+        )
     return np.array(rates).T
 
 

@@ -1,0 +1,143 @@
+"""The core needs nothing but what scikit-learn brings; imports point down; importing is light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import groupshift
+
+SOURCE = Path(groupshift.__file__).parent
+
+# What `pip install groupshift` brings; cloudpickle comes with joblib, threadpoolctl with scikit-learn.
+CORE = {"groupshift", "numpy", "scipy", "sklearn", "joblib", "narwhals", "threadpoolctl", "cloudpickle"}
+
+BLOCKER = f"""
+import sys
+
+CORE = {CORE!r}
+
+def is_extra(name):
+    return name not in CORE and name not in sys.stdlib_module_names and name[0] != "_"
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if is_extra(name.partition(".")[0]):
+            raise ModuleNotFoundError(f"No module named {{name!r}} (blocked)", name=name)
+
+sys.meta_path.insert(0, Blocker())
+"""
+
+FLOW = """
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+import groupshift
+from groupshift import GroupShiftClassifier
+from groupshift.auc_gain import auc_gain
+from groupshift.datasets import make_grouped_mixture
+
+sample = make_grouped_mixture(n_features=2, n_clusters=2, n_groups=10, labeled_per_group=(50, 5),
+                              unlabeled_per_group=(100, 10), random_state=0)
+X, y, groups, ids = sample.training()
+model = GroupShiftClassifier(LogisticRegression(), random_state=0).fit(X, y, groups=groups, example_ids=ids)
+default = GroupShiftClassifier(random_state=0, partition=2).fit(X, y, groups=groups)
+for fitted in (model, default):
+    assert fitted.predict_proba(X, groups).shape == (len(X), 2)
+    assert set(fitted.group_shares()) == {"group", "cluster", "rows", "share", "low", "high"}
+    fitted.predict_details(X, groups)
+    fitted.update(X[y < 0], groups[y < 0])
+rng = np.random.default_rng(0)
+gain = auc_gain(rng.normal(size=500), group=rng.integers(0, 3, 500), cluster=rng.integers(0, 2, 500),
+                group_prior=rng.uniform(0.1, 0.9, (3, 2)))
+assert np.isfinite(float(gain))
+print("core works")
+"""
+
+
+def run(code):
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=300
+    )
+
+
+def test_the_core_works_without_any_extra():
+    done = run(BLOCKER + FLOW)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "core works"
+
+
+def test_the_blocker_blocks():
+    # Without this, the test above could pass by not looking.
+    for name in ("pandas", "matplotlib.pyplot"):
+        assert "blocked" in run(BLOCKER + f"import {name}").stderr
+
+
+def test_importing_brings_nothing_that_scikit_learn_does_not():
+    listing = "import sys; {}; print(*sorted({{m.partition('.')[0] for m in sys.modules}}))"
+    ours = set(run(listing.format("import groupshift")).stdout.split())
+    theirs = set(
+        run(
+            listing.format("import sklearn.ensemble, sklearn.cluster, sklearn.pipeline, narwhals")
+        ).stdout.split()
+    )
+    outside = {
+        name for name in ours - theirs if not (name in sys.stdlib_module_names or name.startswith("_"))
+    }
+    assert outside == {"groupshift"}
+
+
+# STYLE.md's order, from the bottom up; a module may import from its own line or lines above it.
+LAYERS = [
+    {"odds", "progress", "chunks"},
+    {"label_shift", "tables", "alignment", "auc_gain"},
+    {"shrinkage", "rows", "metrics", "trust", "gating", "merging", "context"},
+    {"inputs", "partition", "calibration"},
+    {"candidates", "posterior", "selection"},
+    {"refinement", "fitting", "shares"},
+    {"classifier"},
+    {"baselines", "diagnostics"},
+]
+RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
+TOP = {"cli", "report", "experiments", "distributed"}
+
+
+def imported(path, *, eager):
+    """First parts of groupshift modules that a file imports: at its head only, or anywhere."""
+    tree = ast.parse(path.read_text())
+    nodes = tree.body if eager else ast.walk(tree)
+    names = [n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module] + [
+        alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names
+    ]
+    return {name.split(".")[1] for name in names if name.startswith("groupshift.")}
+
+
+@pytest.mark.parametrize("module", sorted(RANK))
+def test_imports_point_down(module):
+    path = SOURCE / f"{module}.py"
+    for other in imported(path, eager=True):
+        assert RANK.get(other, -1) <= RANK[module], f"{module} imports {other}, which lies above it"
+        assert other not in TOP
+
+
+def packages(nodes):
+    """Packages outside the standard library that import statements among `nodes` name."""
+    names = {n.module or "" for n in nodes if isinstance(n, ast.ImportFrom)}
+    names |= {alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names}
+    return {name.split(".")[0] for name in names} - set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize("module", ["odds", "label_shift", "shrinkage", "auc_gain"])
+def test_the_numeric_core_is_numpy_and_scipy_only(module):
+    tree = ast.parse((SOURCE / f"{module}.py").read_text())
+    assert packages(list(ast.walk(tree))) <= {"numpy", "scipy", "groupshift"}
+
+
+# The command line is an extra itself: nothing else imports it.
+LIBRARY = [path for path in sorted(SOURCE.rglob("*.py")) if path.relative_to(SOURCE).parts[0] != "cli"]
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_extras_are_imported_where_they_are_used(path):
+    assert packages(ast.parse(path.read_text()).body) <= CORE
