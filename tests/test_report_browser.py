@@ -123,7 +123,7 @@ def test_it_draws_every_figure_and_never_scrolls_sideways(open_page, report, siz
 @pytest.mark.parametrize("size", ["phone", "desktop"])
 def test_nothing_sticks_out_of_a_figure(open_page, report, size):
     page = open_page(report, size=size)
-    outside = """() => [...document.querySelectorAll('.canvas svg')].flatMap((svg) => {
+    outside = """() => [...document.querySelectorAll('main svg')].flatMap((svg) => {
         const box = svg.getBoundingClientRect();
         return [...svg.querySelectorAll('text')].filter((t) => {
             const own = t.getBoundingClientRect();

@@ -179,7 +179,7 @@ def square_svg(
     diagonal = Markup(f'<line class="reference" x1="{_x(0)}" y1="{_y(0)}" x2="{_x(1)}" y2="{_y(1)}"/>')
     marks = [_series(name, x, y, joined) for name, x, y in series]
     axis = tag("text", x_axis, class_="head middle", x=_x(0.5), y=_y(0) + 41)
-    size = f"0 0 {LEFT + SIDE + 16} {TOP + SIDE + 48}"
+    size = f"0 0 {LEFT + SIDE + 24} {TOP + SIDE + 48}"
     return tag("svg", grid, diagonal, *marks, axis, viewBox=size, role="img", aria_label=label)
 
 

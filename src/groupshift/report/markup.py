@@ -12,6 +12,8 @@ import numpy as np
 THIN = "\u202f"
 MINUS = "\u2212"
 DASH = "\u2013"
+# A line may break after a dash, unless this follows.
+JOINER = "\u2060"
 NOTHING = DASH
 
 
@@ -64,7 +66,8 @@ def tidy(sentence: str) -> str:
     >>> tidy("10.6 % ± 1.4%")
     '10.6\u202f%\xa0±\xa01.4\u202f%'
     """
-    return re.sub(r"(?<=\d) ?%", f"{THIN}%", sentence).replace(" ± ", "\u00a0±\u00a0")
+    joined = re.sub(rf"(?<=\d){DASH}(?=\d)", f"{DASH}{JOINER}", sentence)
+    return re.sub(r"(?<=\d) ?%", f"{THIN}%", joined).replace(" ± ", "\u00a0±\u00a0")
 
 
 def table(

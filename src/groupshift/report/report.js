@@ -318,7 +318,7 @@
       const { narrow, label, left, right, rows: rowsColumn } = this.columns();
       const [low, high] = this.domain();
       const x = (v) => left + 6 + (Math.min(Math.max(v, low), high) - low) / (high - low) * (right - left - 12);
-      const height = this.printing ? 17 : 23, top = 44, bottom = top + rows.length * height, twice = rows.length > 24;
+      const height = this.printing ? 15 : 23, top = 44, bottom = top + rows.length * height, twice = rows.length > 24;
       const svg = this.frame(bottom + (twice ? 26 : 8), rows);
       this.axis(svg, x, low, high, { left, right, top, bottom, twice, narrow });
       if (!narrow) {
