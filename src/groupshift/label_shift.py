@@ -6,7 +6,7 @@ weighted points (cell, score, weight) that add up over chunks and machines.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
 from groupshift.odds import MAX_LOG_ODDS
+from groupshift.segments import Segments
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -140,8 +141,9 @@ def collect_points(
     weight_sum = rows.astype(float) if ones else np.bincount(cell, weights=weight, minlength=n_cells)
     square = weight_sum.copy() if ones else np.bincount(cell, weights=weight**2, minlength=n_cells)
     if bin_width is None:
-        order = np.argsort(cell, kind="stable")
-        cell, score, weight = cell[order], score[order], weight[order]
+        if (cell[1:] < cell[:-1]).any():
+            order = np.argsort(cell, kind="stable")
+            cell, score, weight = cell[order], score[order], weight[order]
     else:
         cell, score, weight = _bin(cell, score, weight, n_cells, bin_width)
     return Points(cell, score, weight, rows, weight_sum, square)
@@ -232,18 +234,21 @@ def mlls(points: Points, *, labeled_prior: ArrayLike, tol: float = 1e-10, max_it
     >>> mlls(rows, labeled_prior=0.5).share.round(3)
     array([0.172])
     """
-    excess = _excess(_log_likelihood_ratio(points, labeled_prior))
-    gradient_at_zero = _cell_sum(points, excess)
-    gradient_at_one = _cell_sum(points, excess / (1 + excess))
+    ratio = _log_likelihood_ratio(points, labeled_prior)
+    excess = _excess(ratio)
+    cells = Segments(points.cell, points.n_cells)
+    weighted = points.weight * excess
+    gradient_at_zero = cells.sum(weighted)
+    gradient_at_one = cells.sum(weighted / (1 + excess))
     # Scores that say nothing (every ratio 1) satisfy both: any share fits, and the labelled one is kept.
     at_zero = (gradient_at_zero <= 0) & (gradient_at_one < 0)
     at_one = (gradient_at_one >= 0) & (gradient_at_zero > 0)
     occupied = points.weight_sum > 0
     silent = (gradient_at_zero == 0) & (gradient_at_one == 0)
     start = np.where(at_zero, 0.0, np.where(at_one, 1.0, np.broadcast_to(labeled_prior, points.n_cells)))
-    share, n_iter = _newton(points, excess, start, at_zero | at_one | silent, tol, max_iter)
+    share, n_iter = _newton(points, ratio, excess, cells, start, at_zero | at_one | silent, tol, max_iter)
     share[~occupied] = np.nan
-    return Shares(share, _std_error(points, excess, share), n_iter)
+    return Shares(share, _std_error(points, excess, share, cells), n_iter)
 
 
 def em(
@@ -260,7 +265,11 @@ def em(
     trace[0] = _mean_posterior(points, points.score, total) if start is None else start
     for step in range(1, n_iter + 1):
         trace[step] = _mean_posterior(points, ratio + logit(trace[step - 1])[points.cell], total)
-    return Shares(trace[-1], _std_error(points, _excess(ratio), trace[-1]), n_iter), trace
+    return Shares(
+        trace[-1],
+        _std_error(points, _excess(ratio), trace[-1], Segments(points.cell, points.n_cells)),
+        n_iter,
+    ), trace
 
 
 def bbse(
@@ -310,20 +319,17 @@ def information(points: Points, ratio: FloatArray, eta: FloatArray) -> tuple[Flo
     The information is the sum of squared row scores ``Σ w (q − α)²``: equal to minus the second derivative at the optimum, and
     never negative away from it. Weights count as effective rows, so that both are on the scale of one observation per row.
     """
-    alpha = expit(eta)
-    row_score = expit(ratio + eta[points.cell]) - alpha[points.cell]
+    cells = Segments(points.cell, points.n_cells)
+    row_score = expit(ratio + cells.spread(eta)) - cells.spread(expit(eta))
     weighted = points.information_weight * row_score
-    return (
-        np.bincount(points.cell, weights=weighted, minlength=points.n_cells),
-        np.bincount(points.cell, weights=weighted * row_score, minlength=points.n_cells),
-    )
+    return cells.sum(weighted), cells.sum(weighted * row_score)
 
 
 def cell_log_likelihood(points: Points, base: FloatArray, eta: FloatArray) -> FloatArray:
     """Log-likelihood of every cell at shares ``expit(eta)``, scores learned under shares ``expit(base)``."""
-    excess = _excess(points.score - base[points.cell])
-    value = np.log1p(expit(eta)[points.cell] * excess)
-    return np.bincount(points.cell, weights=points.information_weight * value, minlength=points.n_cells)
+    cells = Segments(points.cell, points.n_cells)
+    excess = _excess(points.score - cells.spread(base))
+    return cells.sum(points.information_weight * np.log1p(cells.spread(expit(eta)) * excess))
 
 
 def _log_likelihood_ratio(points: Points, labeled_prior: ArrayLike) -> FloatArray:
@@ -337,7 +343,7 @@ def _log_likelihood_ratio(points: Points, labeled_prior: ArrayLike) -> FloatArra
 
 
 def _cell_sum(points: Points, values: FloatArray) -> FloatArray:
-    return np.bincount(points.cell, weights=points.weight * values, minlength=points.n_cells)
+    return Segments(points.cell, points.n_cells).sum(points.weight * values)
 
 
 def _mean_posterior(points: Points, log_odds: FloatArray, total: FloatArray) -> FloatArray:
@@ -350,31 +356,27 @@ def _excess(ratio: FloatArray) -> FloatArray:
     return np.expm1(np.clip(ratio, -MAX_LOG_ODDS, MAX_LOG_ODDS))
 
 
-def _newton(points, excess, share, settled, tol, max_iter):
+def _newton(points, ratio, excess, cells, share, settled, tol, max_iter):
     """Maxima over α of all cells: Newton inside a shrinking bracket, bisection where a step would leave it.
 
     The second derivative is minus the sum of squared first ones, so a step is never uphill from a wrong curvature.
     """
     # Many rows a cell: the binned problem has the same answer to 1e-5, at a fraction of the cost of each pass.
     if len(excess) > 2000 * points.n_cells:
-        coarse = collect_points(
-            np.log1p(excess),
-            points.cell,
-            n_cells=points.n_cells,
-            weight=points.weight,
-            bin_width=4 * BIN_WIDTH,
-        )
-        if len(coarse.score) < len(excess) / 4:
-            share, _ = _newton(coarse, _excess(coarse.score), share, settled, tol, max_iter)
+        bounded = np.clip(ratio, -MAX_LOG_ODDS, MAX_LOG_ODDS)
+        cell, score, weight = _bin(points.cell, bounded, points.weight, points.n_cells, 4 * BIN_WIDTH)
+        if len(score) < len(excess) / 4:
+            coarse = replace(points, cell=cell, score=score, weight=weight)
+            binned = Segments(cell, points.n_cells)
+            share, _ = _newton(coarse, score, _excess(score), binned, share, settled, tol, max_iter)
     low, high = np.zeros(points.n_cells), np.ones(points.n_cells)
     done = settled.copy()
     n_iter = 0
     while not done.all() and n_iter < max_iter:
         n_iter += 1
-        slope = excess / (1 + share[points.cell] * excess)
+        slope = excess / (1 + cells.spread(share) * excess)
         weighted = points.weight * slope
-        gradient = np.bincount(points.cell, weights=weighted, minlength=points.n_cells)
-        curvature = np.bincount(points.cell, weights=weighted * slope, minlength=points.n_cells)
+        gradient, curvature = cells.sum(weighted), cells.sum(weighted * slope)
         low, high = np.where(gradient > 0, share, low), np.where(gradient < 0, share, high)
         step = share + gradient / np.where(curvature > 0, curvature, 1.0)
         inside = (step > low) & (step < high)
@@ -385,8 +387,8 @@ def _newton(points, excess, share, settled, tol, max_iter):
     return share, n_iter
 
 
-def _std_error(points, excess, share):
+def _std_error(points, excess, share, cells):
     """Standard error of a share from the observed information in α, which is defined at 0 and 1 too."""
-    slope = excess / (1 + np.where(np.isnan(share), 0.5, share)[points.cell] * excess)
-    info = np.bincount(points.cell, weights=points.information_weight * slope**2, minlength=points.n_cells)
+    slope = excess / (1 + cells.spread(np.where(np.isnan(share), 0.5, share)) * excess)
+    info = cells.sum(points.information_weight * slope**2)
     return np.divide(1, np.sqrt(info), out=np.full(points.n_cells, np.inf), where=info > 0)
