@@ -7,7 +7,7 @@ import pytest
 
 from groupshift.datasets import acs_task
 from groupshift.experiments import estimate_cost, list_tasks, load_experiment
-from groupshift.experiments.cost import task_seconds
+from groupshift.experiments.cost import Speed, task_seconds
 from groupshift.experiments.sources import load_table, missing_sources, prepare_tables
 
 
@@ -113,9 +113,9 @@ def test_the_paper_costs_far_more_than_a_small_scale():
 
 def test_every_task_has_a_cost_and_coral_the_largest():
     experiment = load_experiment("paper", scale="paper")
-    draw = list_tasks(experiment)[0].draw
+    draw, speed = list_tasks(experiment)[0].draw, Speed(per_fit=0.01, per_value=1e-6)
     weight = {
-        t.method.name: task_seconds(experiment, t, 1e-6) for t in list_tasks(experiment) if t.draw == draw
+        t.method.name: task_seconds(experiment, t, speed) for t in list_tasks(experiment) if t.draw == draw
     }
     assert min(weight.values()) > 0
     assert max(weight, key=weight.get) == "coral"

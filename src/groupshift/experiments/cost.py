@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +15,21 @@ from groupshift.experiments.spec import AcsData, Experiment, SyntheticData
 # Rows and features of the tables at hand, for data sets that do not say how many rows to use.
 TABLE_ROWS = {"income": 1_400_000, "employment": 2_737_000, "ipr": 2_611_000, "reviews": 26_000}
 FEATURES = {"income": 10, "employment": 16, "ipr": 20, "reviews": 384}
-# Trees grown on noise split to the end; on data, which has something to find, they stop earlier.
-DATA_AGAINST_NOISE = 0.5
 # Effort that does not grow with rows, mostly of the judge.
 FIXED_SECONDS = {"groupshift": 0.5}
 SOFT_ROWS = 7
+MEAN_CLUSTERS = 4
+TIMED_ROWS, TIMED_COLUMNS = (500, 4000), 4
 STATES = 50
 CATEGORIES = 14
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Seconds that the classifier takes for a fit of no rows, and for each value (row x column looked at)."""
+
+    per_fit: float
+    per_value: float
 
 
 @dataclass(frozen=True)
@@ -54,14 +63,14 @@ def estimate_cost(experiment: Experiment, tasks: Iterable[Task], *, n_jobs: int 
     """
     tasks = list(tasks)
     draws = {task.draw.key: task.draw for task in tasks}
-    unit = seconds_per_value(experiment) if tasks else 0.0
+    speed = measure_speed(experiment)
     largest = sorted((draw_memory_mb(experiment, draw) for draw in draws.values()), reverse=True)[:n_jobs]
     return Cost(
         draws=len(draws),
         tasks=len(tasks),
         rows=sum(draw_rows(draw) for draw in draws.values()),
         fits=sum(n_fits(experiment, task) for task in tasks),
-        seconds=sum(task_seconds(experiment, task, unit) for task in tasks) / n_jobs,
+        seconds=sum(task_seconds(experiment, task, speed) for task in tasks) / n_jobs,
         memory_mb=sum(largest),
         n_jobs=n_jobs,
     )
@@ -127,24 +136,31 @@ def _folds(experiment: Experiment, task: Task) -> int:
     return 5 if n_labeled(task.draw) < 10_000 else 3
 
 
-def task_seconds(experiment: Experiment, task: Task, unit: float) -> float:
-    """Seconds of a task on one core, where training on one value (row x column) takes `unit` seconds."""
+def task_seconds(experiment: Experiment, task: Task, speed: Speed) -> float:
+    """Seconds of a task on one core."""
     draw = task.draw
     labeled, rows, columns = n_labeled(draw), draw_rows(draw), n_features(draw)
     if task.method.name == "bayes":
         return 1e-7 * rows
     if task.method.name == "group_aware_global":
         columns += n_groups(draw) // 4
-    # Forests look at √d columns at a split; boosting at all of them.
-    looked = np.sqrt(columns) if experiment.classifier.name == "forest" else columns
+    folds = _folds(experiment, task)
     # Rounds of refinement train on each soft row twice, up to three of them for each labelled row.
     trained = labeled * (SOFT_ROWS if task.method.name == "groupshift" else 1)
-    folds = _folds(experiment, task)
-    training = _trainings(task) * max(folds, 1) * trained * looked
+    values = _trainings(task) * max(folds, 1) * trained * _looked(experiment, columns)
+    # Classifiers of clusters see few rows each, but each has its own start.
+    clusters = MEAN_CLUSTERS if task.method.name in ("cluster_global", "true_clustering") else 1
     # A prediction goes down each tree once: about a sixteenth of a training row's way, whatever the columns.
     passes = 1 + (2 * folds if task.method.name == "groupshift" else 0)
-    effort = training + passes * rows / 16
-    return FIXED_SECONDS.get(task.method.name, 0.05) + unit * effort + _partition_seconds(task, rows, columns)
+    training = speed.per_fit * clusters * n_fits(experiment, task) + speed.per_value * values
+    predicting = speed.per_value * passes * rows / 16
+    fixed = FIXED_SECONDS.get(task.method.name, 0.05)
+    return fixed + training + predicting + _partition_seconds(task, rows, columns)
+
+
+def _looked(experiment: Experiment, columns: int) -> float:
+    """Columns that a split looks at: √d of them in a forest, all of them in boosting."""
+    return float(np.sqrt(columns)) if experiment.classifier.name == "forest" else float(columns)
 
 
 def _partition_seconds(task: Task, rows: int, columns: int) -> float:
@@ -168,24 +184,30 @@ def draw_memory_mb(experiment: Experiment, draw: Draw) -> float:
     return 200 + data + kept * trees * leaves * 2 * 90 / 1e6
 
 
-def seconds_per_value(experiment: Experiment) -> float:
-    """Seconds that the experiment's classifier takes for one value, timed on noise."""
+def measure_speed(experiment: Experiment) -> Speed:
+    """Time the experiment's classifier on noise of two sizes: what a fit costs anyway, and what a value adds."""
     from groupshift.experiments.methods import make_classifier
 
-    n, columns = 4000, 4
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(n, columns)), rng.integers(0, 2, n)
-    classifier = make_classifier(experiment.classifier)
-    share = 1.0
+    classifier, share = make_classifier(experiment.classifier), 1.0
     if experiment.classifier.name == "forest":
         trees = classifier.get_params()["n_estimators"]
         share = min(1.0, 10 / trees)
         classifier.set_params(n_estimators=max(1, round(trees * share)))
+    small, large = (_fit_seconds(classifier, n) / share for n in TIMED_ROWS)
+    per_row = max(large - small, 0.1 * large) / (TIMED_ROWS[1] - TIMED_ROWS[0])
+    return Speed(
+        per_fit=max(small - per_row * TIMED_ROWS[0], 0.0),
+        per_value=per_row / _looked(experiment, TIMED_COLUMNS),
+    )
+
+
+def _fit_seconds(classifier: Any, n_rows: int) -> float:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n_rows, TIMED_COLUMNS)), rng.integers(0, 2, n_rows)
     times = []
-    # The fastest of three: the first one loads code, and a busy machine only ever slows one down.
-    for _ in range(3):
+    # The faster of two: the first one loads code, and a busy machine only ever slows one down.
+    for _ in range(2):
         start = time.perf_counter()
         classifier.fit(X, y)
         times.append(time.perf_counter() - start)
-    looked = np.sqrt(columns) if experiment.classifier.name == "forest" else columns
-    return DATA_AGAINST_NOISE * min(times) / share / (n * looked)
+    return min(times)

@@ -7,10 +7,11 @@ from dataclasses import fields
 from typing import Any
 
 from groupshift.experiments.results import Results
-from groupshift.experiments.spec import Experiment, SyntheticData, load_experiment
+from groupshift.experiments.spec import Experiment, ReviewsData, SyntheticData, load_experiment
 
 # The paper's Table 3.
 PAPER_ROWS = {"income": 8_116_931, "employment": 15_949_380, "ipr": 15_949_380}
+PAPER_DIMENSIONS = 384
 
 
 def against_paper(results: Results) -> list[str]:
@@ -88,6 +89,8 @@ def _tables(results: Results) -> Iterator[str]:
             )
         if data.name in PAPER_ROWS:
             sentence += f"; the paper has {PAPER_ROWS[data.name]:,} rows"
+        if isinstance(data, ReviewsData) and data.components:
+            sentence += f" (principal components of {PAPER_DIMENSIONS} in the paper)"
         sentence += f". {data.note}" if data.note else "."
         if facts.get("missing_features"):
             sentence += f" Not in the file: {', '.join(facts['missing_features'])}."

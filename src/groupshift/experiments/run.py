@@ -18,7 +18,7 @@ from typing import Any
 from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
-from groupshift.experiments.cost import seconds_per_value, task_seconds
+from groupshift.experiments.cost import measure_speed, task_seconds
 from groupshift.experiments.grid import Task, list_tasks
 from groupshift.experiments.methods import run_method
 from groupshift.experiments.sharing import SharedWork
@@ -120,8 +120,8 @@ def _run_all(
 ) -> Iterator[Progress]:
     if not pending:
         return
-    unit = seconds_per_value(experiment)
-    weights = {task.key: task_seconds(experiment, task, unit) for task in pending}
+    speed = measure_speed(experiment)
+    weights = {task.key: task_seconds(experiment, task, speed) for task in pending}
     total = sum(weights.values())
     draws = _by_draw(pending, weights)
     jobs = (delayed(run_draw)(experiment, tasks, str(store.folder), deadline) for tasks in draws)

@@ -23,8 +23,9 @@ from groupshift.partition import silhouette_partition
 from groupshift.rows import Rows
 from groupshift.tables import FeatureEncoder
 
-# Two partitions of eight clusters, a global forest, its folds: what methods of one draw can have in common.
-MAX_FITS, MAX_PREDICTIONS = 24, 64
+# A classifier for each of eight clusters and each of six folds, twice, fits in: fewer, and the first ones are
+# forgotten before the next method asks for them.
+MAX_FITS = MAX_PREDICTIONS = 128
 
 _current: ContextVar[SharedWork | None] = ContextVar("groupshift_shared_work", default=None)
 
