@@ -1,0 +1,47 @@
+"""Run benchmarks, each in a process of its own, and sum their claims up in results/benchmarks/summary.csv."""
+
+import argparse
+import subprocess
+import sys
+
+from benchmarks.harness import summarize
+
+NAMES = (
+    "class_shares",
+    "many_small_groups",
+    "group_cost",
+    "default_fit",
+    "predict",
+    "theorem_one",
+    "streaming_fit",
+    "streaming_scale",
+    "dask_workers",
+    "dask_traffic",
+    "whole_job",
+    "import_time",
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"some of {', '.join(NAMES)}; default: all")
+    parser.add_argument("--quick", action="store_true", help="small sizes, a few minutes in all")
+    parser.add_argument("--repeats", type=int)
+    options = parser.parse_args()
+    unknown = sorted(set(options.names) - set(NAMES))
+    if unknown:
+        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    passed = ["--quick"] * options.quick + (["--repeats", str(options.repeats)] if options.repeats else [])
+    failed = [
+        name
+        for name in options.names or NAMES
+        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *passed], check=False).returncode
+    ]
+    print(f"claims: {summarize()}")
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return len(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

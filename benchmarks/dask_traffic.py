@@ -1,0 +1,91 @@
+"""What travels over the network: bytes to and from a worker, for 50 and for 50,000 groups."""
+
+import time
+
+import cloudpickle
+import numpy as np
+
+from benchmarks.data import NAMES
+from benchmarks.harness import line, run
+from groupshift import GroupShiftClassifier, distributed
+from groupshift.batches import Reader, fitted_roles
+from groupshift.datasets import make_grouped_mixture
+from groupshift.estimation import TallyRows
+from groupshift.packing import Packed
+
+PARTITION_ROWS = 250_000
+
+
+def population(n_groups: int, n_rows: int, seed: int = 0):
+    """A labelled table of 50 groups, and unlabelled rows of `n_groups`."""
+    import pandas as pd
+
+    sample = make_grouped_mixture(
+        n_features=16,
+        n_clusters=4,
+        n_groups=50,
+        labeled_per_group=(100, 10),
+        unlabeled_per_group=(200, 20),
+        random_state=seed,
+    )
+    rng = np.random.default_rng(seed)
+    labeled = pd.DataFrame(sample.X[sample.labeled], columns=NAMES)
+    labeled = labeled.assign(group=sample.groups[sample.labeled], label=sample.y[sample.labeled])
+    pick = rng.choice(np.flatnonzero(~sample.labeled), n_rows)
+    unlabeled = pd.DataFrame(sample.X[pick] + rng.normal(0, 0.01, (n_rows, 16)), columns=NAMES)
+    return labeled, unlabeled.assign(group=[f"g{g:05d}" for g in rng.integers(0, n_groups, n_rows)])
+
+
+def sizes(n_groups: int, n_partitions: int) -> dict:
+    """Bytes of the function, of one partition's sums, and of the sum of all, measured on real pickles."""
+    from dask import dataframe as dd
+
+    labeled, unlabeled = population(n_groups, n_partitions * PARTITION_ROWS)
+    frame = dd.from_pandas(unlabeled, npartitions=n_partitions, sort=False)
+    model = GroupShiftClassifier(partition=4, refine=0, random_state=0)
+    distributed.fit(model, labeled, frame, target="label", group="group")
+    reader = Reader.of(model, fitted_roles(model, "group", None))
+    function = TallyRows(
+        model.posterior_.score, len(model.groups_), model.n_clusters_, model.space_, model.context_
+    )
+    start = time.perf_counter()
+    tallies = [
+        function(reader(unlabeled.iloc[i * PARTITION_ROWS : (i + 1) * PARTITION_ROWS], i * PARTITION_ROWS))
+        for i in range(n_partitions)
+    ]
+    seconds = time.perf_counter() - start
+    total = tallies[0]
+    for tally in tallies[1:]:
+        total = total + tally
+    return {
+        "groups": n_groups,
+        "partition_rows": PARTITION_ROWS,
+        "partition_bytes": int(unlabeled.iloc[:PARTITION_ROWS][NAMES].to_numpy().nbytes),
+        "to_each_worker": len(cloudpickle.dumps((reader, function))),
+        "from_a_partition": len(cloudpickle.dumps(Packed(tallies[0]))),
+        "from_a_partition_unpacked": len(cloudpickle.dumps(tallies[0])),
+        "sum_of_all": len(cloudpickle.dumps(Packed(total))),
+        "partitions": n_partitions,
+        "rows_per_second": n_partitions * PARTITION_ROWS / seconds,
+    }
+
+
+def measure(quick: bool, repeats: int) -> dict:
+    found = [sizes(n_groups, 2 if quick else 8) for n_groups in (50, 50_000)]
+    lines = [
+        line(
+            f"bytes of a partition's sums, {f['groups']:,} groups, {f['partition_rows']:,} rows",
+            "bytes of its rows",
+            ratio=f["from_a_partition"] / f["partition_bytes"],
+            reach="shown",
+            met=True,
+            accuracy="packed sums equal unpacked ones, in "
+            f"{f['from_a_partition'] / f['from_a_partition_unpacked']:.0%} of the bytes",
+        )
+        for f in found
+    ]
+    return {"sizes": found, "lines": lines}
+
+
+if __name__ == "__main__":
+    run("dask_traffic", "What travels over the network", measure, repeats=1, quick_repeats=1)
