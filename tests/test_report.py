@@ -159,6 +159,9 @@ def test_labelled_sample_stands_beside_the_population(rows, page):
 def test_figures_and_tables_show_the_same_shifts(fitted, page):
     figure = page.figures["shifts"]
     np.testing.assert_allclose(np.reshape(figure["shift"], fitted.shift_.shape), fitted.shift_, atol=6e-4)
+    cells = fitted.group_shares(by="cell", coverage=0.9)
+    for name in ("share", "low", "high"):
+        np.testing.assert_allclose(figure[name], cells[name], atol=6e-4)
     first = page.table("Group", "Cluster 0", "Cluster 1")["body"][0][1]
     assert float(first.replace("\u2212", "-")) == pytest.approx(fitted.shift_[0, 0], abs=0.006)
 

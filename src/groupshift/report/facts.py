@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from groupshift.diagnostics import Diagnosis
-from groupshift.shares import group_level_shares
+from groupshift.shares import cell_shares, group_level_shares
 from groupshift.tables import Codes
 
 FloatArray = NDArray[np.float64]
@@ -30,7 +29,7 @@ class Facts:
     ----------
     groups : dict of name, rows, share, low, high, sample_share, sample_rows
         The groups of the population, the largest ones where there are too many for a page.
-    cells : dict of name, shift, reach, rows, borrowed
+    cells : dict of name, shift, share, low, high, rows, borrowed
         One line for each group of the map; arrays of shape (n_groups, n_clusters).
     hidden : dict of name, rows, gain, share, mean_global, mean_model, auc_global, auc_model
         Labelled groups whose labels were hidden; empty where nothing could be hidden.
@@ -112,15 +111,18 @@ def largest(rows: IntArray, most: int) -> IntArray:
     return np.sort(np.argsort(-rows, kind="stable")[:most])
 
 
+def _kept(values: Any, digits: int = 6) -> NDArray:
+    """Numbers as the page's data keeps them, rounded once: figure and table agree to the last digit."""
+    return np.round(np.asarray(values), digits)
+
+
 def _groups(model: Any, evidence: dict, coverage: float) -> dict[str, Any]:
     table = group_level_shares(model, coverage)
     shown = largest(table["rows"], MAX_GROUPS)
-    groups: dict[str, Any] = {
-        name: np.asarray(table[name])[shown] for name in ("rows", "share", "low", "high")
-    }
+    groups: dict[str, Any] = {name: _kept(table[name][shown]) for name in ("rows", "share", "low", "high")}
     groups["name"] = shown_names(model.groups_[shown])
     share, rows = _labeled_sample(model, evidence)
-    groups["sample_share"], groups["sample_rows"] = share[shown], rows[shown]
+    groups["sample_share"], groups["sample_rows"] = _kept(share[shown]), rows[shown]
     return groups
 
 
@@ -141,10 +143,14 @@ def _labeled_sample(model: Any, evidence: dict) -> tuple[FloatArray, IntArray]:
 
 def _cells(model: Any, coverage: float) -> dict[str, Any]:
     shown = largest(model.rows_.sum(1), max(MAX_CELLS // max(model.n_clusters_, 1), 1))
+    table = cell_shares(model, coverage)
+    share, low, high = (table[name].reshape(model.shift_.shape)[shown] for name in ("share", "low", "high"))
     return {
         "name": shown_names(model.groups_[shown]),
-        "shift": model.shift_[shown],
-        "reach": ndtri(0.5 + coverage / 2) * np.sqrt(model.shift_variance_[shown]),
+        "shift": _kept(model.shift_[shown], 3),
+        "share": share,
+        "low": low,
+        "high": high,
         "rows": model.rows_[shown],
         "borrowed": (model.pooling_[shown] > BORROWED) & (model.shift_variance_[shown] > 0),
     }
@@ -157,5 +163,5 @@ def _hidden(diagnosis: Diagnosis) -> dict[str, Any]:
     shown = largest(table["rows"], MAX_GROUPS)
     hidden: dict[str, Any] = {name: np.asarray(values)[shown] for name, values in table.items()}
     hidden["name"] = shown_names(hidden["group"])
-    hidden["gain"] = hidden["loss_global"] - hidden["loss_model"]
+    hidden["gain"] = _kept(hidden["loss_global"] - hidden["loss_model"])
     return hidden

@@ -4,6 +4,7 @@ import html
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,15 @@ def behind_details(summary: str, *content: Any, open_: bool = False) -> Markup:
     return tag("details", tag("summary", summary), *content, open=open_, class_="numbers")
 
 
+def fixed(value: float, digits: int) -> str:
+    """A number with so many decimals, halves away from zero: as the page's script writes it, to the last digit.
+
+    >>> fixed(31.25, 1), f"{31.25:.1f}"
+    ('31.3', '31.2')
+    """
+    return str(Decimal(float(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
+
+
 def percent(share: float, digits: int = 1) -> str:
     """A share as a percentage, with a digit more where it is tiny.
 
@@ -111,7 +121,7 @@ def percent(share: float, digits: int = 1) -> str:
     if not np.isfinite(share):
         return NOTHING
     digits = 2 if 0 < min(share, 1 - share) < 0.01 else digits
-    return f"{100 * share:.{digits}f}{THIN}%"
+    return f"{fixed(100 * float(share), digits)}{THIN}%"
 
 
 def percent_range(low: float, high: float) -> str:
@@ -142,9 +152,8 @@ def signed(value: float, digits: int = 2) -> str:
     """
     if not np.isfinite(value):
         return NOTHING
-    if round(abs(value), digits) == 0:
-        return f"{0:.{digits}f}"
-    return f"{'+' if value > 0 else MINUS}{abs(value):.{digits}f}"
+    size = fixed(abs(value), digits)
+    return size if float(size) == 0 else f"{'+' if value > 0 else MINUS}{size}"
 
 
 def count(number: float) -> str:
@@ -175,7 +184,7 @@ def json_block(data: Any, identifier: str) -> Markup:
     return Markup(f'<script type="application/json" id="{text(identifier)}">{written}</script>')
 
 
-def rounded(values: Any, digits: int = 4) -> list:
-    """Numbers for JSON: few digits, None where there is no number."""
+def rounded(values: Any, digits: int = 6) -> list:
+    """Numbers for JSON: few digits (0: whole numbers), None where there is no number."""
     flat = np.asarray(values, float).ravel()
-    return [None if not np.isfinite(v) else round(v, digits) for v in flat.tolist()]
+    return [None if not np.isfinite(v) else round(v, digits or None) for v in flat.tolist()]

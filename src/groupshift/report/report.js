@@ -423,10 +423,10 @@
       const f = this.figure;
       const hovered = target?.dataset?.cluster;
       if (hovered !== undefined) {
-        const k = Number(hovered), value = this.cell(f.shift, i, k), reach = this.cell(f.reach, i, k);
-        const share = (shift) => 1 / (1 + (1 - f.prior[k]) / f.prior[k] * Math.exp(-shift));
+        const k = Number(hovered), value = this.cell(f.shift, i, k);
         const lines = [["Cluster", String(k)], ["Shift (log-odds)", signed(value)], ["Odds", `× ${Math.exp(value).toPrecision(2)}`],
-          ["Share of positives", percent(share(value))], [f.intervalLabel, `${percent(share(value - reach))} to ${percent(share(value + reach))}`],
+          ["Share of positives", percent(this.cell(f.share, i, k))],
+          [f.intervalLabel, `${percent(this.cell(f.low, i, k))} to ${percent(this.cell(f.high, i, k))}`],
           ["Labelled sample, this cluster", percent(f.prior[k])], ["Population rows", count(this.cell(f.rows, i, k))]];
         if (this.cell(f.borrowed, i, k)) lines.push(["Leans on", "other groups and clusters"]);
         return lines;
