@@ -278,7 +278,7 @@ def test_updating_learns_new_shares_and_groups_and_keeps_the_rest(rows, quick):
         model.predict_proba(X[:1], ["g000"])
 
 
-def test_known_shares_are_met_and_wide_ones_change_nothing(rows, quick):
+def test_a_known_share_is_met_and_narrows_its_interval(rows, quick):
     X, y, groups = rows
     plain = quick(refine=0).fit(X, y, groups=groups).group_shares(by="group")
     exact = quick(refine=0).fit(X, y, groups=groups, known_shares={"g003": 0.77}).group_shares(by="group")

@@ -272,8 +272,11 @@ def test_scores_that_say_nothing_keep_the_labelled_prior():
 
 
 def test_no_rows_at_all_is_a_valid_input():
-    points = collect_points([], [], n_cells=2, bin_width=BIN_WIDTH)
-    assert np.isnan(mlls(points, labeled_prior=0.5).share).all()
+    for weight in (None, []):
+        points = collect_points([], [], n_cells=2, bin_width=BIN_WIDTH, weight=weight)
+        assert points.weight_sum.dtype == points.weight_square_sum.dtype == float
+        assert np.isnan(mlls(points, labeled_prior=0.5).share).all()
+        assert np.isnan(em(points, labeled_prior=0.5)[0].share).all()
 
 
 @pytest.mark.parametrize("soft", [False, True])

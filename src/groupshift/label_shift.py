@@ -88,7 +88,7 @@ class Points:
         mapping = np.asarray(mapping, int)
 
         def total(values):
-            return np.bincount(mapping, weights=values, minlength=n_cells)
+            return _sum_by(mapping, values, n_cells)
 
         order = np.argsort(mapping[self.cell], kind="stable")
         return Points(
@@ -129,24 +129,27 @@ def collect_points(
     >>> points.score.tolist(), points.weight.tolist()
     ([0.0, 1.0], [1.0, 1.0])
     """
-    score = np.clip(np.asarray(score, float), -MAX_LOG_ODDS, MAX_LOG_ODDS)
-    cell = np.asarray(cell, np.int64)
-    ones = weight is None
-    weight = np.ones(len(score)) if weight is None else np.asarray(weight, float)
-    if np.isnan(score).any():
+    value = np.clip(np.asarray(score, float), -MAX_LOG_ODDS, MAX_LOG_ODDS)
+    place = np.asarray(cell, np.int64)
+    mass = np.ones(len(value)) if weight is None else np.asarray(weight, float)
+    if np.isnan(value).any():
         raise ValueError(
             "Scores contain NaN. Pass finite log-odds; drop or impute the rows that could not be scored."
         )
-    rows = np.bincount(cell, minlength=n_cells)
-    weight_sum = rows.astype(float) if ones else np.bincount(cell, weights=weight, minlength=n_cells)
-    square = weight_sum.copy() if ones else np.bincount(cell, weights=weight**2, minlength=n_cells)
-    if bin_width is None:
-        if (cell[1:] < cell[:-1]).any():
-            order = np.argsort(cell, kind="stable")
-            cell, score, weight = cell[order], score[order], weight[order]
-    else:
-        cell, score, weight = _bin(cell, score, weight, n_cells, bin_width)
-    return Points(cell, score, weight, rows, weight_sum, square)
+    rows = np.bincount(place, minlength=n_cells)
+    weight_sum = rows.astype(float) if weight is None else _sum_by(place, mass, n_cells)
+    square = weight_sum.copy() if weight is None else _sum_by(place, mass**2, n_cells)
+    if bin_width is not None:
+        place, value, mass = _bin(place, value, mass, n_cells, bin_width)
+    elif (place[1:] < place[:-1]).any():
+        order = np.argsort(place, kind="stable")
+        place, value, mass = place[order], value[order], mass[order]
+    return Points(place, value, mass, rows, weight_sum, square)
+
+
+def _sum_by(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
+    # Without rows, NumPy counts in whole numbers even where weights are given.
+    return np.bincount(cell, weights=values, minlength=n_cells).astype(float, copy=False)
 
 
 def merge_points(parts: Iterable[Points]) -> Points:

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupshift.chunks import add_up, map_chunks
-
 from groupshift.tables import concat_rows, take_rows
 
 Summed = TypeVar("Summed")
@@ -111,7 +110,7 @@ def hash_keys(keys: NDArray, seed: int) -> NDArray[np.uint64]:
 
 def uniform_keys(keys: NDArray, seed: int) -> NDArray[np.float64]:
     """A number in [0, 1) for each key: equal keys, equal numbers."""
-    return (hash_keys(keys, seed) >> np.uint64(11)) * 2.0**-53
+    return (hash_keys(keys, seed) >> np.uint64(11)).astype(float) * 2.0**-53
 
 
 def sampled(keys: NDArray, fraction: float, seed: int) -> NDArray[np.bool_]:

@@ -183,7 +183,7 @@ class FeatureEncoder(FittedPart):
         return matrix
 
 
-def frame_like(columns: dict[str, NDArray], like: str | None):
+def frame_like(columns: dict[str, NDArray], like: Any):
     """Columns as a frame of the library `like` ("pandas", "polars", "pyarrow"); as they are if it is None."""
     return columns if like is None else nw.from_dict(columns, backend=like).to_native()
 
