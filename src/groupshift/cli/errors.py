@@ -37,18 +37,26 @@ def guarded(command: Callable[[], object], *, debug: bool = False) -> int:
     try:
         code = command()
         sys.stdout.flush()
-        return code if isinstance(code, int) else OK
-    except BrokenPipeError:
-        # The reader of a pipe has seen enough. Python would complain once more when it closes the pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+    except (BrokenPipeError, SystemExit) as error:
+        return _closed_pipe(error)
     except (KeyboardInterrupt, EOFError):
-        Screen().error("Stopped. No output was written.")
-        return STOPPED
+        code = STOPPED
     except Exception as error:
         if debug:
             traceback.print_exc()
         return _report(error)
+    if code == STOPPED:  # typer turns Ctrl-C into this code
+        Screen().error("Stopped. No output was written.")
+    return code if isinstance(code, int) else OK
+
+
+def _closed_pipe(error: BaseException) -> int:
+    """The reader of a pipe has seen enough; typer and rich turn that into an exit."""
+    if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+        return error.code if isinstance(error.code, int) else INTERNAL
+    # Python would complain once more when it closes the pipe.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 128 + signal.SIGPIPE
 
 
 def _report(error: Exception) -> int:

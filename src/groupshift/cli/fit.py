@@ -23,13 +23,13 @@ def fit(files: list[str], roles: Roles, out: str, *, method, known_shares, seed,
     if out == STANDARD_OUTPUT:
         raise InputError("A model is no text: name a file for it, such as --out model.gshift.")
     check_output(out, force=force)
+    model = make_model(method, seed)
     screen = Screen(quiet=as_json)
     with screen.working("Reading"):
         training = read_training(files, roles)
         known = read_known_shares(known_shares, training.recipe.group) if known_shares else None
     for note in training.notes:
         screen.note(note)
-    model = make_model(method, seed)
     with screen.working("Fitting"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         model.fit(training.features, training.y, known_shares=known, **training.fit_arguments())

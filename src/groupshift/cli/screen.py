@@ -1,6 +1,7 @@
 """What people see: notes and progress on standard error, answers on standard output."""
 
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -15,9 +16,9 @@ from rich.table import Table
 from groupshift import progress
 
 PYTHON_AND_COMMANDS = {
-    "as known_shares": "with --known-shares",
-    "update()": "`groupshift update`",
-    "GroupShiftClassifier on": "Fitted on",
+    r"as(\s+)known_shares": r"with\1--known-shares",
+    r"\bupdate\(\)": "`groupshift update`",
+    r"GroupShiftClassifier on": "Fitted on",
 }
 _muted: ContextVar[bool] = ContextVar("groupshift_muted", default=False)
 
@@ -112,7 +113,7 @@ def in_commands(sentence: str) -> str:
     'Pass it with --known-shares; `groupshift update` with their rows helps.'
     """
     for python, command in PYTHON_AND_COMMANDS.items():
-        sentence = sentence.replace(python, command)
+        sentence = re.sub(python, command, sentence)
     return sentence
 
 

@@ -1,0 +1,87 @@
+"""What the tests of the command line share: a small survey as files, and a way to run commands."""
+
+import atexit
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from groupshift.datasets import make_survey
+from groupshift.files import write_table
+
+
+def survey_tables(seed=0):
+    """(Labelled, unlabelled, new) tables of a survey, with an id."""
+    sample = make_survey(
+        n_groups=6, labeled_per_group=60, unlabeled_per_group=80, backend="pyarrow", random_state=seed
+    )
+    table = sample.X.append_column("state", [sample.groups])
+    table = table.add_column(0, "person", pa.array([f"P{i}" for i in range(len(table))]))
+    opinion = pa.array(np.where(sample.truth == 1, "yes", "no"))
+    return (
+        table.append_column("in_favour", opinion).filter(pa.array(sample.labeled)),
+        table.filter(pa.array(~sample.labeled & ~sample.test)),
+        table.filter(pa.array(sample.test)),
+    )
+
+
+def write_survey(folder: Path):
+    labeled, unlabeled, new = survey_tables()
+    write_table(labeled, folder / "labeled.csv")
+    write_table(unlabeled, folder / "unlabeled.parquet")
+    write_table(new, folder / "new.csv")
+
+
+@cache
+def fitted_survey() -> Path:
+    """A folder with the survey's files and a model of it, made once for all tests, with the default settings."""
+    from groupshift.cli.errors import run
+
+    folder = Path(tempfile.mkdtemp(prefix="groupshift-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    write_survey(folder)
+    files = [f"{folder}/labeled.csv", f"{folder}/unlabeled.parquet"]
+    assert run(["fit", *files, "--target", "in_favour", "--group", "state", "-o", f"{folder}/m.gshift"]) == 0
+    return folder
+
+
+def make_fits_quick(monkeypatch):
+    """A classifier of a few trees, for tests of what goes into a fit and comes out of it."""
+    from groupshift import GroupShiftClassifier
+    from groupshift.cli import fit
+    from groupshift.columns import TableClassifier
+
+    trees = TableClassifier(HistGradientBoostingClassifier(max_iter=5, early_stopping=False))
+    monkeypatch.setattr(
+        fit, "make_model", lambda method, seed: GroupShiftClassifier(trees, 1, random_state=seed)
+    )
+
+
+def stacked(labeled, unlabeled):
+    blank = unlabeled.append_column("in_favour", pa.nulls(unlabeled.num_rows, pa.string()))
+    return pa.concat_tables([labeled, blank])
+
+
+def run_cli(*arguments, cwd=None, **options):
+    """A real process, as a script would start it."""
+    return subprocess.run(
+        [sys.executable, "-m", "groupshift.cli", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "120", "OMP_NUM_THREADS": "1"},
+        **options,
+    )
+
+
+def column(table, name):
+    return pc.cast(table[name], pa.float64()).to_numpy()

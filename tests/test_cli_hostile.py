@@ -1,0 +1,399 @@
+"""Files that fight back."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer", reason="the command line needs the extra cli")
+pytest.importorskip("pyarrow")
+pytest.importorskip("skops")
+
+import pyarrow as pa
+
+from cli_files import column, fitted_survey, make_fits_quick, run_cli, survey_tables
+from groupshift import load
+from groupshift.cli.errors import run
+from groupshift.files import write_table
+from groupshift.sources import open_source
+
+ROLES = ["--target", "in_favour", "--group", "state"]
+
+
+@pytest.fixture(scope="module")
+def world():
+    return fitted_survey()
+
+
+@pytest.fixture(autouse=True)
+def quick_fits(world, monkeypatch):
+    make_fits_quick(monkeypatch)
+
+
+def small(**columns):
+    """A stacked table of 400 rows: one feature that tells, four groups, half of the rows labelled."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    target = [str(v) if i // 4 % 2 else None for i, v in enumerate(y)]
+    base = {"x": y + rng.normal(size=400), "g": np.tile(list("abcd"), 100), "y": target}
+    return pa.table({**base, **columns})
+
+
+def fit_small(tmp_path, table, *more, ending="csv"):
+    write_table(table, tmp_path / f"t.{ending}")
+    code = run(
+        [
+            "fit",
+            f"{tmp_path}/t.{ending}",
+            "--target",
+            "y",
+            "--group",
+            "g",
+            "-o",
+            f"{tmp_path}/m.gshift",
+            *more,
+        ]
+    )
+    return code
+
+
+@pytest.mark.parametrize("content", ["", "x,g,y\n", "x,g,y"])
+@pytest.mark.parametrize("command", ["check", "fit"])
+def test_no_rows(tmp_path, capsys, content, command):
+    (tmp_path / "t.csv").write_text(content)
+    more = ["-o", f"{tmp_path}/m.gshift"] if command == "fit" else []
+    assert run([command, f"{tmp_path}/t.csv", "--target", "y", "--group", "g", *more]) == 2
+    assert "no rows" in capsys.readouterr().err
+    assert not (tmp_path / "m.gshift").exists()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_no_rows_to_predict(world, tmp_path, capsys, ending):
+    write_table(survey_tables()[2].slice(0, 0), tmp_path / f"new.{ending}")
+    assert run(["predict", f"{world}/m.gshift", f"{tmp_path}/new.{ending}", "-o", f"{tmp_path}/p.csv"]) == 2
+    assert "no rows" in capsys.readouterr().err
+    assert not (tmp_path / "p.csv").exists()
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig"])
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_encodings_and_separators_end_to_end(tmp_path, encoding, separator):
+    town = np.tile(["Zürich", "Besançon", "Málaga", "Łódź" if encoding != "latin-1" else "Århus"], 100)
+    table = small(g=town)
+    lines = [separator.join(table.column_names)]
+    for row in table.to_pylist():
+        lines.append(separator.join("" if v is None else str(v).replace(".", ",") for v in row.values()))
+    (tmp_path / "t.csv").write_bytes("\n".join(lines).encode(encoding))
+    assert (
+        run(["fit", f"{tmp_path}/t.csv", "--target", "y", "--group", "g", "-o", f"{tmp_path}/m.gshift"]) == 0
+    )
+    model = load(tmp_path / "m.gshift")
+    assert set(model.groups_) == set(town)
+    assert model.encoder_.kinds_ == ["number"]
+    assert (
+        run(
+            ["predict", f"{tmp_path}/m.gshift", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/p.csv", "--keep", "g"]
+        )
+        == 0
+    )
+    assert set(open_source(tmp_path / "p.csv").read()["g"].to_pylist()) == set(town)
+
+
+def test_ten_thousand_columns(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    wide = {f"c{j}": rng.normal(size=24).round(2) for j in range(10_000)}
+    y = np.array([None, "0", "1"], object)[np.arange(24) % 3]
+    write_table(pa.table({"y": y, "g": np.tile(["a", "b"], 12), **wide}), tmp_path / "t.csv")
+    roles = ["--target", "y", "--group", "g"]
+    assert run(["check", f"{tmp_path}/t.csv", *roles, "--quick"]) == 0
+    out = capsys.readouterr().out
+    assert "9,975 more columns" in out
+    assert len(out.splitlines()) < 50
+
+
+def test_mixed_types_become_text_and_strays_become_missing(tmp_path, capsys):
+    mixed = ["1", "two", "3.5", "x"] * 100
+    strays = [str(float(i % 7)) for i in range(399)] + ["broken"]
+    assert fit_small(tmp_path, small(mixed=mixed, strays=strays)) == 0
+    encoder = load(tmp_path / "m.gshift").encoder_
+    assert dict(zip(encoder.names_, encoder.kinds_, strict=True)) == {
+        "x": "number",
+        "mixed": "category",
+        "strays": "number",
+    }
+    assert "1 values of 'strays' are no number" in capsys.readouterr().err
+
+
+def test_a_column_that_is_text_in_one_file_and_numbers_in_the_other(tmp_path):
+    labeled, unlabeled, _ = survey_tables()
+    write_table(labeled, tmp_path / "a.csv")
+    write_table(unlabeled, tmp_path / "b.parquet")
+    age = [f" {int(a)}" for a in labeled["age"].to_pylist()]
+    write_table(labeled.set_column(1, "age", [age]), tmp_path / "c.parquet")
+    for first in ("a.csv", "c.parquet"):
+        fit = ["fit", f"{tmp_path}/{first}", f"{tmp_path}/b.parquet", *ROLES, "--features", "age,work"]
+        assert run([*fit, "-o", f"{tmp_path}/{first}.gshift"]) == 0
+        assert load(tmp_path / f"{first}.gshift").encoder_.kinds_ == ["number", "category"]
+
+
+def test_dates_and_numbers_as_text_are_treated_alike_at_predict(tmp_path, capsys):
+    days = [f"{1 + i % 28:02d}.{1 + i % 12:02d}.2024" for i in range(400)]
+    amount = [f"{i % 90}.000,50" for i in range(400)]
+    table = small(day=days, amount=amount)
+    assert fit_small(tmp_path, table, ending="tsv") == 0
+    assert load(tmp_path / "m.gshift").encoder_.kinds_ == ["number", "date", "number"]
+    # One row alone, whose day could be a month and whose amount could be a code, means the same as among
+    # others.
+    write_table(table.slice(4, 1), tmp_path / "one.csv")
+    for name in ("one.csv", "t.tsv"):
+        assert (
+            run(["predict", f"{tmp_path}/m.gshift", f"{tmp_path}/{name}", "-o", f"{tmp_path}/{name}.parquet"])
+            == 0
+        )
+    one, all_rows = (
+        column(open_source(tmp_path / f"{n}.parquet").read(), "probability") for n in ("one.csv", "t.tsv")
+    )
+    assert one[0] == all_rows[4]
+
+
+def test_a_hundred_thousand_categories(tmp_path):
+    n = 120_000
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, n)
+    labels = np.where(np.arange(n) % 100 == 0, y.astype(str), "")
+    codes = np.char.add("code ", rng.integers(0, 100_000, n).astype(str))
+    table = pa.table(
+        {"x": y + rng.normal(size=n), "code": codes, "g": np.tile(["a", "b"], n // 2), "y": labels}
+    )
+    write_table(table, tmp_path / "t.csv")
+    roles = ["--target", "y", "--group", "g", "--features", "x,code"]
+    assert (
+        run(["fit", f"{tmp_path}/t.csv", *roles, "--method", "groupshift", "-o", f"{tmp_path}/m.gshift"]) == 0
+    )
+    assert (tmp_path / "m.gshift").stat().st_size < 2_000_000
+    assert run(["predict", f"{tmp_path}/m.gshift", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/p.parquet"]) == 0
+    assert open_source(tmp_path / "p.parquet").n_rows == n
+
+
+def test_duplicate_column_names(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("x,x,g,y\n1,2,a,0\n")
+    assert run(["check", f"{tmp_path}/t.csv", "--target", "y"]) == 2
+    assert "more than one column named 'x'" in capsys.readouterr().err
+
+
+def test_a_target_with_three_values_asks_which_is_positive(tmp_path, capsys):
+    y = np.array(["red", "green", "blue", None], object)[np.arange(400) % 4]
+    table = small(y=y)
+    assert fit_small(tmp_path, table) == 2
+    said = capsys.readouterr().err
+    assert "3 values ('red' 100 times, 'green' 100 times, 'blue' 100 times)" in said
+    assert "--positive" in said
+
+
+def test_one_value_against_the_rest(tmp_path):
+    y = np.array(["red", "green", "blue", None], object)[np.arange(400) % 4]
+    assert fit_small(tmp_path, small(y=y), "--positive", "green") == 0
+    assert np.isclose(load(tmp_path / "m.gshift").labeled_prior_.mean(), 1 / 3, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("values", "positive"), [(["late", "on time"], "on time"), (["Yes", "No"], "Yes"), (["2", "10"], "10")]
+)
+def test_the_positive_value_is_guessed_as_people_would(tmp_path, values, positive):
+    from groupshift.persistence import read_manifest
+
+    y = np.array([*values, None], object)[np.arange(400) % 3]
+    assert fit_small(tmp_path, small(y=y)) == 0
+    assert read_manifest(tmp_path / "m.gshift")["table"]["positive"] == positive
+
+
+def test_minus_one_marks_unlabelled_rows_of_a_stacked_file(tmp_path, capsys):
+    y = np.array(["0", "1", "-1", "-1"])[np.arange(400) % 4]
+    assert fit_small(tmp_path, small(y=y)) == 0
+    assert "-1 in 'y' marks unlabelled rows" in capsys.readouterr().err
+
+
+def test_a_target_with_one_value_or_none(tmp_path, capsys):
+    assert fit_small(tmp_path, small(y=["1"] * 400)) == 2
+    assert "two classes are needed" in capsys.readouterr().err
+    os.remove(tmp_path / "t.csv")
+    assert fit_small(tmp_path, small(y=[""] * 400)) == 2
+    assert "No row of" in capsys.readouterr().err
+
+
+def test_groups_on_one_side_only(tmp_path, capsys):
+    y = np.array(["0", "1"], object)[np.arange(400) % 2]
+    y[200:] = None
+    groups = np.where(np.arange(400) < 200, np.tile(["a", "b"], 200), np.tile(["c", "d"], 200))
+    table = small(y=y, g=groups)
+    assert fit_small(tmp_path, table) == 0
+    assert sorted(load(tmp_path / "m.gshift").groups_) == ["c", "d"]
+    capsys.readouterr()
+    assert run(["check", f"{tmp_path}/t.csv", "--target", "y", "--group", "g", "--quick"]) == 0
+    said = capsys.readouterr().err
+    assert "No group is on both sides" in said
+    assert "without unlabelled rows" in said
+
+
+def test_rows_without_a_group_are_counted(tmp_path, capsys):
+    groups = np.tile(list("abcd"), 100).astype(object)
+    groups[:3] = None
+    assert fit_small(tmp_path, small(g=groups)) == 2
+    assert "3 of 400 rows" in capsys.readouterr().err
+
+
+def test_a_group_called_na_is_a_group(tmp_path):
+    assert fit_small(tmp_path, small(g=np.tile(["NA", "US"], 200))) == 0
+    assert sorted(load(tmp_path / "m.gshift").groups_) == ["NA", "US"]
+
+
+def test_groups_that_are_numbers_match_between_csv_and_parquet(tmp_path):
+    labeled, unlabeled, _ = survey_tables()
+    numbers = {s: i for i, s in enumerate(sorted(set(labeled["state"].to_pylist())))}
+    for name, table in (("a.csv", labeled), ("b.parquet", unlabeled)):
+        coded = [float(numbers[s]) for s in table["state"].to_pylist()]
+        write_table(table.set_column(table.column_names.index("state"), "state", [coded]), tmp_path / name)
+    assert (
+        run(["fit", f"{tmp_path}/a.csv", f"{tmp_path}/b.parquet", *ROLES, "-o", f"{tmp_path}/m.gshift"]) == 0
+    )
+    model = load(tmp_path / "m.gshift")
+    assert model.groups_.tolist() == model.labeled_groups_.tolist() == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_columns_of_one_file_only_are_left_out_with_a_note(tmp_path, capsys):
+    labeled, unlabeled, _ = survey_tables()
+    write_table(labeled, tmp_path / "a.csv")
+    write_table(unlabeled.drop_columns(["urban"]), tmp_path / "b.csv")
+    assert run(["fit", f"{tmp_path}/a.csv", f"{tmp_path}/b.csv", *ROLES, "-o", f"{tmp_path}/m.gshift"]) == 0
+    assert "'urban'" in capsys.readouterr().err
+    assert "urban" not in load(tmp_path / "m.gshift").encoder_.names_
+
+
+def test_a_file_to_predict_that_lacks_a_column_names_it(world, tmp_path, capsys):
+    write_table(survey_tables()[2].drop_columns(["age"]), tmp_path / "new.csv")
+    assert run(["predict", f"{world}/m.gshift", f"{tmp_path}/new.csv", "-o", f"{tmp_path}/p.csv"]) == 2
+    assert "no column 'age'" in capsys.readouterr().err
+
+
+def test_known_shares_that_make_no_sense(world, tmp_path, capsys):
+    for content, said in (
+        ("state,rate\nAlabama,45\n", "Write 12 % as 0.12"),
+        ("state,percentage\nAlabama,0.4\n", "'share'"),
+        ("state,share\nAtlantis,0.4\n", "Atlantis"),
+        ("state,share\nAlabama,\nAlaska,0.3\n", "1 lines"),
+    ):
+        (tmp_path / "rates.csv").write_text(content)
+        fit = [
+            "fit",
+            f"{world}/labeled.csv",
+            f"{world}/unlabeled.parquet",
+            *ROLES,
+            "-o",
+            f"{tmp_path}/m.gshift",
+        ]
+        assert run([*fit, "--features", "age", "--known-shares", f"{tmp_path}/rates.csv"]) == 2
+        assert said in capsys.readouterr().err
+        assert not (tmp_path / "m.gshift").exists()
+
+
+# Outputs
+
+
+@pytest.mark.parametrize("place", ["/proc/p.csv", "/dev/full"])
+def test_outputs_that_cannot_be_written(world, tmp_path, capsys, place):
+    if not Path(place).parent.exists():
+        pytest.skip("only on Linux")
+    assert run(["predict", f"{world}/m.gshift", f"{world}/new.csv", "-o", place]) == 2
+    assert f"Cannot write {place}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "shares", "update", "report"])
+def test_existing_outputs_are_kept_without_force(world, tmp_path, capsys, command):
+    target = tmp_path / {"fit": "o.gshift", "update": "o.gshift", "report": "o.html"}.get(command, "o.csv")
+    target.write_text("mine")
+    arguments = {
+        "fit": ["fit", f"{world}/labeled.csv", f"{world}/unlabeled.parquet", *ROLES, "--features", "age"],
+        "predict": ["predict", f"{world}/m.gshift", f"{world}/new.csv"],
+        "shares": ["shares", f"{world}/m.gshift"],
+        "update": ["update", f"{world}/m.gshift", f"{world}/unlabeled.parquet"],
+        "report": ["report", f"{world}/m.gshift"],
+    }[command]
+    assert run([*arguments, "-o", str(target)]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert target.read_text() == "mine"
+    assert run([*arguments, "-o", str(target), "--force"]) == 0
+    assert target.read_bytes() != b"mine"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_killed_run_leaves_nothing(world, tmp_path, ending):
+    """Batches are made slow, so that the run is killed in the middle of writing."""
+    new = open_source(world / "new.csv").read()
+    write_table(pa.concat_tables([new] * 400), tmp_path / "big.csv")
+    (tmp_path / "out").mkdir()
+    slow = (
+        "import sys, time\n"
+        "from groupshift.cli import main, predict\n"
+        "score = predict.score_table\n"
+        "def slowly(*arguments):\n"
+        "    answer = score(*arguments)\n"
+        "    sys.stderr.write('batch\\n'); sys.stderr.flush(); time.sleep(0.3)\n"
+        "    return answer\n"
+        "predict.score_table = slowly\n"
+        "import groupshift.sources as sources\n"
+        "sources.BLOCK_BYTES = 1 << 16\n"
+        "main(sys.argv[1:])\n"
+    )
+    out = tmp_path / "out" / f"p.{ending}"
+    arguments = ["predict", f"{world}/m.gshift", f"{tmp_path}/big.csv", "-o", str(out), "--keep", "person"]
+    process = subprocess.Popen([sys.executable, "-c", slow, *arguments], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for _ in range(3):
+        assert process.stderr.readline() == "batch\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stderr.close()
+    time.sleep(0.05)
+    assert process.returncode == -signal.SIGKILL
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_predict_streams_in_bounded_memory(world, tmp_path):
+    """Ten times the rows must not take much more memory."""
+    new = open_source(world / "new.csv").read()
+    peak = {}
+    for times in (300, 3000):
+        write_table(pa.concat_tables([new] * times), tmp_path / f"{times}.parquet")
+        code = (
+            "import resource, sys; from groupshift.cli.errors import run\n"
+            "assert run(sys.argv[1:]) == 0; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        )
+        arguments = [
+            "predict",
+            f"{world}/m.gshift",
+            f"{tmp_path}/{times}.parquet",
+            "-o",
+            f"{tmp_path}/p{times}.parquet",
+        ]
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+        )
+        peak[times] = int(done.stdout.split()[-1]) / 1024
+    # 260,000 rows more are 10 MB of answers alone, and 40 MB of features; the margin is for the allocator.
+    assert peak[3000] - peak[300] < 50
+
+
+def test_standard_output_carries_the_data_and_nothing_else(world):
+    done = run_cli("predict", world / "m.gshift", world / "new.csv", "-o", "-", "--keep", "person")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0] == '"person","probability","low","high","cluster","pooled"'
+    assert len(lines) == 1 + open_source(world / "new.csv").read().num_rows
+    assert "Wrote" in done.stderr
