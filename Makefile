@@ -17,8 +17,9 @@ $(READY): pyproject.toml
 demo: $(READY)
 	$(BIN)/groupshift demo
 
+# Two test processes with two threads each would fight over two cores.
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 lint: $(READY)
 	$(BIN)/ruff check .

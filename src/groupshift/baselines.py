@@ -27,7 +27,16 @@ PLAIN = {"partition": 1, "shares": None, "shrinkage": "none", "trust": 1.0, "ref
 class _Grouped(ClassifierMixin, BaseEstimator):
     """What the two baselines with an idea of their own share: reading, and learning from labelled rows alone."""
 
-    def __init__(self, estimator=None, *, calibration="holdout", group=None, unlabeled_value=-1, n_jobs=None, random_state=None):
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        calibration="holdout",
+        group=None,
+        unlabeled_value=-1,
+        n_jobs=None,
+        random_state=None,
+    ):
         self.estimator = estimator
         self.calibration = calibration
         self.group = group
@@ -39,14 +48,21 @@ class _Grouped(ClassifierMixin, BaseEstimator):
         X = check_features(X, allow_nan=True)
         features, groups = split_groups(X, groups, self.group, X.shape[0])
         if groups is None:
-            raise ValueError(f"{type(self).__name__} needs groups. Pass groups=, or group= naming a column of X.")
+            raise ValueError(
+                f"{type(self).__name__} needs groups. Pass groups=, or group= naming a column of X."
+            )
         if fit:
             self.encoder_ = FeatureEncoder().fit(features)
         return self.encoder_.transform(features), groups
 
     def _plain(self, X, y, weight, example_ids):
         """A calibrated classifier of labelled rows."""
-        settings = {**PLAIN, "calibration": self.calibration, "n_jobs": self.n_jobs, "random_state": self.random_state}
+        settings = {
+            **PLAIN,
+            "calibration": self.calibration,
+            "n_jobs": self.n_jobs,
+            "random_state": self.random_state,
+        }
         with warnings.catch_warnings():
             # That there are no unlabelled rows here is on purpose.
             warnings.simplefilter("ignore", DegradedWarning)
@@ -78,7 +94,9 @@ class GroupAwareClassifier(_Grouped):
         matrix, groups = self._read(X, groups, fit=False)
         # One-hot columns are many: a chunk at a time keeps them out of memory.
         parts = [slice(start, start + CHUNK_ROWS) for start in range(0, len(matrix), CHUNK_ROWS)]
-        return np.concatenate([self.model_.predict_proba(self._with_groups(matrix[p], groups[p])) for p in parts])
+        return np.concatenate(
+            [self.model_.predict_proba(self._with_groups(matrix[p], groups[p])) for p in parts]
+        )
 
     def _with_groups(self, matrix, groups):
         one_hot = self.codes_.transform(groups)[:, None] == np.arange(len(self.codes_.values_))
@@ -137,7 +155,9 @@ def _published_variant(**fixed: Any) -> Callable[..., GroupShiftClassifier]:
     return make
 
 
-def _true_clustering(estimator: Any = None, *, partition: Any = None, **settings: Any) -> GroupShiftClassifier:
+def _true_clustering(
+    estimator: Any = None, *, partition: Any = None, **settings: Any
+) -> GroupShiftClassifier:
     if partition is None:
         raise ValueError(
             "The oracle is told the generating partition. Pass partition=, a fitted clusterer such as the `partition` of a "

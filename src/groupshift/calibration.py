@@ -52,7 +52,9 @@ class PlattScaling(FittedPart):
         if n_clusters > 1:
             start = np.repeat(line, n_clusters, axis=0)
             slope_spread = SLOPE_SPREAD * max(abs(line[0, 0]), 1e-3)
-            line = _fit_lines(t, y, weight, cluster, start, np.array([slope_spread, INTERCEPT_SPREAD]) ** -2.0)
+            line = _fit_lines(
+                t, y, weight, cluster, start, np.array([slope_spread, INTERCEPT_SPREAD]) ** -2.0
+            )
         self.slope_ = line[:, 0] / self.scale_
         self.intercept_ = line[:, 1] - self.slope_ * self.center_
         return self
@@ -98,7 +100,10 @@ def _fit_lines(t, y, weight, cluster, center, precision, n_iter: int = 30):
         b = total(curvature * t)
         c = total(curvature) + precision[1]
         det = a * c - b * b
-        step = np.stack([c * gradient[:, 0] - b * gradient[:, 1], a * gradient[:, 1] - b * gradient[:, 0]], 1) / det[:, None]
+        step = (
+            np.stack([c * gradient[:, 0] - b * gradient[:, 1], a * gradient[:, 1] - b * gradient[:, 0]], 1)
+            / det[:, None]
+        )
         line = line + np.clip(step, -3, 3)
         if np.abs(step).max() < 1e-8:
             break

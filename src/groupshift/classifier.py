@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from groupshift.chunks import map_chunks
+from groupshift.estimation import estimate_shifts
 from groupshift.evidence import known_groups, record_evidence
 from groupshift.fitting import Fitting
 from groupshift.inputs import (
@@ -34,10 +35,10 @@ from groupshift.tables import Codes, FeatureEncoder, frame_like, library_of
 class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     r"""Classifier for grouped data whose labels are a biased sample.
 
-    Learns a posterior from labelled rows, finds regions of feature space (clusters) in which positives look alike in every
-    group, estimates the share of positives of each (group, cluster) cell from unlabelled rows, and moves the posterior of
-    each cell by an odds ratio. What it cannot confirm on labelled groups whose labels it hides from itself, it leaves out; where nothing
-    is confirmed, it is a plain calibrated classifier.
+    Learns a posterior from labelled rows, finds regions of feature space (clusters) in which positives look alike in
+    every group, estimates the share of positives of each (group, cluster) cell from unlabelled rows, and moves the
+    posterior of each cell by an odds ratio. What it cannot confirm on labelled groups whose labels it hides from
+    itself, it leaves out; where nothing is confirmed, it is a plain calibrated classifier.
 
     Parameters
     ----------
@@ -178,7 +179,9 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         labeled_rows = _recoded(rows.take(labeled), self._row_groups[labeled], "labeled_groups_", self)
         population = None
         if len(unlabeled):
-            population = InMemory(_recoded(rows.take(unlabeled), self._row_groups[unlabeled], "groups_", self))
+            population = InMemory(
+                _recoded(rows.take(unlabeled), self._row_groups[unlabeled], "groups_", self)
+            )
         del self._row_groups
         return self._learn(labeled_rows, labels[labeled], population, known_shares)
 
@@ -311,12 +314,18 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
                 "Pass shrinkage='none' with the other estimators."
             )
         if self.trust != "learned" and not (isinstance(self.trust, (int, float)) and 0 <= self.trust <= 1):
-            raise ValueError(f"trust={self.trust!r} is not known. Pass 'learned' or a number between 0 and 1.")
+            raise ValueError(
+                f"trust={self.trust!r} is not known. Pass 'learned' or a number between 0 and 1."
+            )
         if self.refine != "auto" and not (isinstance(self.refine, Integral) and self.refine >= 0):
-            raise ValueError(f"refine={self.refine!r} is not known. Pass 'auto' or a number of rounds, 0 or more.")
+            raise ValueError(
+                f"refine={self.refine!r} is not known. Pass 'auto' or a number of rounds, 0 or more."
+            )
 
     def _read_fit(self, X, y, groups, sample_weight, example_ids, encoder=None) -> tuple[Rows, np.ndarray]:
-        rows, self._row_groups = self._read_rows(X, groups, sample_weight, example_ids, reset=True, encoder=encoder)
+        rows, self._row_groups = self._read_rows(
+            X, groups, sample_weight, example_ids, reset=True, encoder=encoder
+        )
         labels, self.classes_ = check_labels(y, self.unlabeled_value, len(rows))
         check_weighed_classes(labels, self.classes_, rows.weight)
         if self._row_groups is None:
@@ -361,8 +370,6 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _update(self, population: Population, known_shares=None):
-        from groupshift.fitting import estimate_shifts
-
         estimate_shifts(self, population, known_shares)
         self.known_groups_ = known_groups(self.groups_, known_shares)
         return self

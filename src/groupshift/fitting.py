@@ -362,12 +362,9 @@ class Fitting:
             self.loss = log_loss_rows(trial.log_odds + left_out, rows.y)
         variance = trial.trust.value**2 * trial.shift_variance
         cell = rows.group * trial.n_clusters + trial.cluster
+        spread = np.broadcast_to(variance, (rows.n_groups, trial.n_clusters)).ravel()
         model.residual_variance_ = residual_variance(
-            trial.log_odds + left_out,
-            rows.y,
-            rows.weight,
-            cell,
-            np.broadcast_to(variance, (rows.n_groups, trial.n_clusters)).ravel(),
+            trial.log_odds + left_out, rows.y, rows.weight, cell, spread
         )
 
     def _context(self, rows: LabeledRows, log_odds: FloatArray) -> Context | None:

@@ -1,8 +1,8 @@
 """Partitions learned from labels and groups: regions where the groups mix alike, class by class.
 
 Under the assumption, x is independent of the group given the class inside a cluster. So the group of a labelled row
-follows ``p(g | x, y) = Σ_k π_k(x) θ[g | y, k]``: a mixture whose components are clusters, with gates π_k that depend on x. Gates with straight
-boundaries find the generating partition where k-means, which looks at x alone, does not.
+follows ``p(g | x, y) = Σ_k π_k(x) θ[g | y, k]``: a mixture whose components are clusters, with gates π_k that depend
+on x. Gates with straight boundaries find the generating partition where k-means, which looks at x alone, does not.
 """
 
 import numpy as np
@@ -27,7 +27,9 @@ def composition_clusters(
     """
     n_cells, n_groups, n_clusters = len(start), int(group.max()) + 1, int(start.max()) + 1
     index = (y * n_cells + cell) * n_groups + group
-    counts = np.bincount(index, weights=weight, minlength=2 * n_cells * n_groups).reshape(2, n_cells, n_groups)
+    counts = np.bincount(index, weights=weight, minlength=2 * n_cells * n_groups).reshape(
+        2, n_cells, n_groups
+    )
     cluster = start
     for _ in range(max_iter):
         member = np.eye(n_clusters)[cluster]
@@ -69,7 +71,10 @@ def learn_gates(
             [np.bincount(index, weights=len(y) * weight * m, minlength=2 * n_groups) for m in member.T], 1
         )
         theta = _compositions(counts.reshape(2, n_groups, n_clusters).transpose(0, 2, 1))
-        joint = log_softmax(design @ gates, axis=1) + np.log(theta).transpose(0, 2, 1).reshape(-1, n_clusters)[index]
+        joint = (
+            log_softmax(design @ gates, axis=1)
+            + np.log(theta).transpose(0, 2, 1).reshape(-1, n_clusters)[index]
+        )
         top = joint.max(1, keepdims=True)
         member = np.exp(joint - top)
         total = member.sum(1, keepdims=True)

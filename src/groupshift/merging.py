@@ -31,7 +31,9 @@ def merge_levels(
     """
     n_cells, n_groups = int(cell.max()) + 1, int(group.max()) + 1
     index = (y * n_cells + cell) * n_groups + group
-    counts = np.bincount(index, weights=weight, minlength=2 * n_cells * n_groups).reshape(2, n_cells, n_groups)
+    counts = np.bincount(index, weights=weight, minlength=2 * n_cells * n_groups).reshape(
+        2, n_cells, n_groups
+    )
     # The prior's mean is each class's own mix of groups, worth one row a group in all.
     base = counts.sum(1) + 0.5
     base = n_groups * base / base.sum(1, keepdims=True)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupshift.fitting import Tally
+from groupshift.estimation import Tally
 from groupshift.label_shift import BIN_WIDTH, Points
 
 

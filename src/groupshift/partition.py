@@ -152,14 +152,18 @@ def silhouette_partition(
     """The paper's partition: mini-batch k-means, K by the silhouette on random rows; one cluster scores 0."""
     space = Space().fit(matrix, weight, is_category)
     candidates = {
-        k: kmeans_partition(space, matrix, weight, n_clusters=k, random_state=random_state, batch_size=batch_size)
+        k: kmeans_partition(
+            space, matrix, weight, n_clusters=k, random_state=random_state, batch_size=batch_size
+        )
         for k in choices
     }
     rng = np.random.default_rng(random_state)
     rows = rng.choice(len(matrix), min(n_rows, len(matrix)), replace=False)
     embedded = space.transform(matrix[rows])
     labels = {k: p.cell(matrix[rows]) for k, p in candidates.items() if isinstance(p, LinearPartition)}
-    scores = {k: 0.0 for k in choices} | dict(zip(labels, silhouettes(embedded, list(labels.values())), strict=True))
+    scores = dict.fromkeys(choices, 0.0) | dict(
+        zip(labels, silhouettes(embedded, list(labels.values())), strict=True)
+    )
     return candidates[max(scores, key=lambda k: (scores[k], -k))], scores
 
 
@@ -201,5 +205,7 @@ def _silhouette(total: NDArray, labels: NDArray) -> float:
     nearest = other.min(1)
     if not np.isfinite(nearest).all():
         return 0.0
-    value = np.where(size[labels] > 1, (nearest - within) / np.maximum(np.maximum(nearest, within), 1e-300), 0.0)
+    value = np.where(
+        size[labels] > 1, (nearest - within) / np.maximum(np.maximum(nearest, within), 1e-300), 0.0
+    )
     return float(value.mean())

@@ -7,7 +7,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.special import logit
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
@@ -66,6 +66,8 @@ def raw_score(model: Any, features: Any, edge: float | None) -> FloatArray:
     With an `edge`, probabilities become log-odds, held that far from 0 and 1; without, they stay as they are, which is
     how Platt scaling is commonly fed.
     """
+    if isinstance(model, PerClusterClassifier):
+        return model.scores(features, model.cluster(features), edge)
     if hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(features), float)
     probability = np.asarray(model.predict_proba(features)[:, 1], float)
@@ -101,8 +103,8 @@ def out_of_fold_scores(models: Sequence, features: Any, fold: IntArray, edge: fl
     return score
 
 
-class PerClusterClassifier(ClassifierMixin, BaseEstimator):
-    """One classifier for each cluster of a partition, as the paper trains them.
+class PerClusterClassifier(BaseEstimator):
+    """One classifier for each cluster of a partition, as the paper trains them; read through `raw_score`.
 
     A cluster without labelled rows of both classes has nothing to train on: the classifier of all rows speaks for it.
     """
@@ -112,33 +114,37 @@ class PerClusterClassifier(ClassifierMixin, BaseEstimator):
         self.partition = partition
         self.encoder = encoder
 
-    def _cluster(self, features: Any) -> IntArray:
+    def cluster(self, features: Any) -> IntArray:
         matrix = self.encoder.transform(features)
         n = len(matrix)
         nothing = np.zeros(n, np.int64)
         return self.partition.predict(Rows(features, matrix, nothing, np.ones(n), nothing.astype(np.uint64)))
 
-    def fit(self, features: Any, y: IntArray, sample_weight: FloatArray | None = None) -> "PerClusterClassifier":
+    def fit(
+        self, features: Any, y: IntArray, sample_weight: FloatArray | None = None
+    ) -> "PerClusterClassifier":
         weight = np.ones(len(y)) if sample_weight is None else sample_weight
-        cluster = self._cluster(features)
+        cluster = self.cluster(features)
         parts = [np.flatnonzero(cluster == k) for k in range(self.partition.n_clusters)]
         trainable = [len(np.unique(y[part])) == 2 for part in parts]
         self.classes_ = np.array([0, 1])
         self.fallback_ = None if all(trainable) else fit_classifier(self.estimator, features, y, weight)
         self.classifiers_ = [
-            fit_classifier(self.estimator, take_rows(features, part), y[part], weight[part]) if good else self.fallback_
+            fit_classifier(self.estimator, take_rows(features, part), y[part], weight[part])
+            if good
+            else self.fallback_
             for part, good in zip(parts, trainable, strict=True)
         ]
         return self
 
-    def predict_proba(self, features: Any) -> FloatArray:
-        cluster = self._cluster(features)
-        probability = np.empty((len(cluster), 2))
+    def scores(self, features: Any, cluster: IntArray, edge: float | None) -> FloatArray:
+        """Raw scores of rows whose clusters are known already."""
+        score = np.empty(len(cluster))
         for k, model in enumerate(self.classifiers_):
             own = np.flatnonzero(cluster == k)
             if len(own):
-                probability[own] = model.predict_proba(take_rows(features, own))
-        return probability
+                score[own] = raw_score(model, take_rows(features, own), edge)
+        return score
 
 
 class LabeledPosterior(FittedPart):
@@ -161,5 +167,8 @@ class LabeledPosterior(FittedPart):
 
     def score(self, rows: Rows) -> tuple[FloatArray, IntArray]:
         cluster = self.partition.predict(rows)
-        score = raw_score(self.classifier, rows.features, self.edge)
+        if isinstance(self.classifier, PerClusterClassifier):
+            score = self.classifier.scores(rows.features, cluster, self.edge)
+        else:
+            score = raw_score(self.classifier, rows.features, self.edge)
         return self.calibration.transform(score, cluster), cluster

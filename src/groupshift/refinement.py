@@ -9,19 +9,19 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from groupshift.posterior import LabeledPosterior, fit_classifier, out_of_fold_scores, raw_score
-from groupshift.rows import Rows, fold_of
+from groupshift.rows import Rows, fold_of, uniform_keys
 from groupshift.tables import concat_rows
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-# Beyond three soft rows to a labelled one, more of them change little and cost much.
-SOFT_ROWS_PER_LABEL = 3
+# Each soft row is drawn twice: three rows of training to a labelled one. More change little and cost much.
+SOFT_ROWS_PER_LABEL = 1.5
 MAX_SOFT_ROWS = 200_000
 
 
 def n_soft_rows(n_labeled: int) -> int:
-    return min(max(SOFT_ROWS_PER_LABEL * n_labeled, 10_000), MAX_SOFT_ROWS)
+    return int(min(max(SOFT_ROWS_PER_LABEL * n_labeled, 10_000), MAX_SOFT_ROWS))
 
 
 def refine_models(
@@ -56,12 +56,21 @@ def refine_models(
         soft = expit(log_odds + shift[sample.group, cluster])
         jobs.append((np.flatnonzero(fold != f), np.flatnonzero(soft_fold != f), soft))
     return Parallel(n_jobs=n_jobs)(
-        delayed(_fit_soft)(estimator, labeled.take(hard_rows), y[hard_rows], sample.take(soft_rows), soft[soft_rows])
+        delayed(_fit_soft)(
+            estimator,
+            labeled.take(hard_rows),
+            y[hard_rows],
+            sample.take(soft_rows),
+            soft[soft_rows],
+            seed + 1,
+        )
         for hard_rows, soft_rows, soft in jobs
     )
 
 
-def memorised(models: Sequence, posterior: LabeledPosterior, sample: Rows, soft_log_odds: FloatArray, seed: int) -> float:
+def memorised(
+    models: Sequence, posterior: LabeledPosterior, sample: Rows, soft_log_odds: FloatArray, seed: int
+) -> float:
     """How much of a row's own soft label the model trained on it gives back: 0 for none, 1 for all of it.
 
     A classifier that memorises would count the shift of a row twice, once in its score and once on top.
@@ -74,10 +83,17 @@ def memorised(models: Sequence, posterior: LabeledPosterior, sample: Rows, soft_
     return float((pull * (seen - blind)).sum() / max((pull**2).sum(), 1e-300))
 
 
-def _fit_soft(estimator, labeled: Rows, y, sample: Rows, soft):
-    """Train on hard labels and on each soft row twice, as a positive and as a negative, by its probability."""
-    features = concat_rows([labeled.features, sample.features, sample.features])
-    target = np.concatenate([y, np.ones(len(sample), np.int64), np.zeros(len(sample), np.int64)])
-    weight = np.concatenate([labeled.weight, sample.weight * soft, sample.weight * (1 - soft)])
-    return fit_classifier(estimator, features, target, weight)
+def _fit_soft(estimator, labeled: Rows, y, sample: Rows, soft, seed: int):
+    """Train on hard labels and on two labels drawn for each soft row, by its probability.
 
+    The draws lie half a unit apart, so that a row of probability 1/2 is once positive and once negative. Unlike weighted
+    copies they serve classifiers without weights, and those that are slow with them.
+    """
+    first = uniform_keys(sample.key, seed)
+    drawn = np.concatenate([first < soft, (first + 0.5) % 1 < soft]).astype(np.int64)
+    return fit_classifier(
+        estimator,
+        concat_rows([labeled.features, sample.features, sample.features]),
+        np.concatenate([y, drawn]),
+        np.concatenate([labeled.weight, sample.weight, sample.weight]),
+    )

@@ -82,7 +82,9 @@ def try_partition(rows: LabeledRows, cluster: IntArray, n_clusters: int, *, shif
     if not shifted:
         nothing = Trust(0.0, 0.0, 0.0, np.zeros(rows.n_groups))
         zero = np.zeros(len(log_odds))
-        return Trial(cluster, n_clusters, log_odds, zero, log_loss_rows(log_odds, rows.y), nothing, np.zeros(0))
+        return Trial(
+            cluster, n_clusters, log_odds, zero, log_loss_rows(log_odds, rows.y), nothing, np.zeros(0)
+        )
     pooled = shifts_of_labeled(rows, log_odds, cluster, n_clusters)
     shift = pooled.shift[rows.group, cluster]
     trust = learn_trust(log_odds, shift, rows.y, rows.weight, rows.group, rows.n_groups)
@@ -90,7 +92,9 @@ def try_partition(rows: LabeledRows, cluster: IntArray, n_clusters: int, *, shif
     return Trial(cluster, n_clusters, log_odds, shift, loss, trust, pooled.variance)
 
 
-def shifts_of_labeled(rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, n_clusters: int) -> PooledShifts:
+def shifts_of_labeled(
+    rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, n_clusters: int
+) -> PooledShifts:
     """Shifts of the labelled groups as the method would estimate them without their labels."""
     prior = labeled_prior(rows.y, rows.weight, cluster, n_clusters)
     points = collect_points(
@@ -143,7 +147,11 @@ def choose(trials: list[Trial], rows: LabeledRows) -> int | None:
     if not accepted:
         return 0 if _exceeds(gain(plain, whole.loss, rows), 0.0) and whole.trust.value > 0 else None
     best = min(accepted, key=lambda t: (rows.weight @ t.loss, t.n_clusters))
-    simpler = [t for t in accepted if t.n_clusters < best.n_clusters and not _exceeds(gain(t.loss, best.loss, rows), 1.0)]
+    simpler = [
+        t
+        for t in accepted
+        if t.n_clusters < best.n_clusters and not _exceeds(gain(t.loss, best.loss, rows), 1.0)
+    ]
     chosen = min([*simpler, best], key=lambda t: (t.n_clusters, rows.weight @ t.loss))
     return next(i for i, t in enumerate(trials) if t is chosen)
 

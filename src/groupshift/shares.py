@@ -4,44 +4,39 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit, ndtri
-
-from groupshift.odds import in_doubt
+from scipy.special import expit, logit, ndtri
 
 
 def cell_shares(model: Any, coverage: float) -> dict[str, NDArray]:
     """One line for each (group, cluster) cell of a fitted model."""
-    n_groups, n_clusters = model.shift_.shape
-    eta = logit(model.labeled_prior_) + model.shift_
-    reach = ndtri(0.5 + coverage / 2) * np.sqrt(model.shift_variance_)
+    n_groups, n_clusters = model.group_prior_.shape
+    low, high = _interval(model.group_prior_, model.share_error_, coverage)
     return {
         "group": np.repeat(model.groups_, n_clusters),
         "cluster": np.tile(np.arange(n_clusters), n_groups),
         "rows": model.rows_.ravel(),
-        "share": in_doubt(eta).ravel(),
-        "low": in_doubt(eta - reach).ravel(),
-        "high": in_doubt(eta + reach).ravel(),
+        "share": model.group_prior_.ravel(),
+        "low": low.ravel(),
+        "high": high.ravel(),
     }
 
 
 def group_level_shares(model: Any, coverage: float) -> dict[str, NDArray]:
     """One line for each group: shares of its clusters weighted by its rows (post-stratified)."""
-    alpha = model.group_prior_
     total = np.maximum(model.row_weight_.sum(1, keepdims=True), 1e-300)
     weight = model.row_weight_ / total
-    share = (weight * alpha).sum(1)
-    slope = weight * alpha * (1 - alpha)
-    # Variances of the cells, and the covariance that cells of one group share.
-    own = np.maximum(model.shift_variance_ - model.shared_deviation_**2, 0)
-    variance = (slope**2 * own).sum(1) + (slope * model.shared_deviation_).sum(1) ** 2
-    # On the log-odds scale an interval stays inside (0, 1).
+    share = (weight * model.group_prior_).sum(1)
+    error = weight * model.share_error_
+    # Cells of one group share the error of the group's effect, and have one of their own.
+    common = np.clip(model.shared_deviation_ / np.sqrt(np.maximum(model.shift_variance_, 1e-300)), 0, 1)
+    variance = (error**2 * (1 - common**2)).sum(1) + (error * common).sum(1) ** 2
+    low, high = _interval(share, np.sqrt(variance), coverage)
+    return {"group": model.groups_, "rows": model.rows_.sum(1), "share": share, "low": low, "high": high}
+
+
+def _interval(share: NDArray, error: NDArray, coverage: float) -> tuple[NDArray, NDArray]:
+    """Interval of a share, made on the log-odds scale so that it stays inside (0, 1)."""
     spread = np.maximum(share * (1 - share), 1e-12)
-    reach = ndtri(0.5 + coverage / 2) * np.sqrt(variance) / spread
+    reach = ndtri(0.5 + coverage / 2) * error / spread
     eta = logit(np.clip(share, 1e-12, 1 - 1e-12))
-    return {
-        "group": model.groups_,
-        "rows": model.rows_.sum(1),
-        "share": share,
-        "low": in_doubt(eta - reach),
-        "high": in_doubt(eta + reach),
-    }
+    return expit(eta - reach), expit(eta + reach)

@@ -289,7 +289,10 @@ def _cluster_shift(response, precision, state, centered):
     total = precision.sum(0)
     mean = (precision * deviation).sum(0) / np.where(total > 0, total, 1)
     # Its error: groups are the sampling units, so each counts with its own variance plus that between groups.
-    spread = np.divide(1, precision, out=np.full(precision.shape, np.inf), where=precision > 0) + state.group_variance
+    spread = (
+        np.divide(1, precision, out=np.full(precision.shape, np.inf), where=precision > 0)
+        + state.group_variance
+    )
     information_ = (1 / spread).sum(0)
     return mean, np.divide(1, information_, out=np.zeros_like(total), where=information_ > 0)
 

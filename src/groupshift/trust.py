@@ -33,7 +33,12 @@ class Trust:
 
 
 def learn_trust(
-    log_odds: FloatArray, shift: FloatArray, y: NDArray, weight: FloatArray, group: NDArray[np.int64], n_groups: int
+    log_odds: FloatArray,
+    shift: FloatArray,
+    y: NDArray,
+    weight: FloatArray,
+    group: NDArray[np.int64],
+    n_groups: int,
 ) -> Trust:
     """Logistic regression of `y` on ``log_odds + b · shift`` with `log_odds` as offset.
 
