@@ -1,52 +1,56 @@
 """What `import groupshift` costs over `import sklearn`, in fresh processes."""
 
-import statistics
 import subprocess
 import sys
 
 from benchmarks.harness import line, run
 
-CODE = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
-# What scikit-learn's own users import anyway: its models, not its bare name.
-MODELS = "sklearn.ensemble, sklearn.cluster"
+CODE = "import time; t = time.perf_counter(); {}; print(time.perf_counter() - t)"
+STATEMENTS = {
+    "sklearn": "import sklearn",
+    "groupshift": "import groupshift",
+    "both": "import sklearn; import groupshift",
+    # The first use of the estimator loads what it is made of; so does scikit-learn's.
+    "sklearn's models": "from sklearn.ensemble import HistGradientBoostingClassifier; import sklearn.cluster",
+    "the estimator": "from groupshift import GroupShiftClassifier",
+}
 
 
-def seconds(modules: str) -> float:
-    command = [sys.executable, "-c", CODE.format(modules)]
+def seconds(statement: str) -> float:
+    command = [sys.executable, "-c", CODE.format(statement)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def measure(quick: bool, repeats: int) -> dict:
-    names = {"sklearn": "sklearn", "sklearn's models": MODELS, "groupshift": "groupshift"}
-    times: dict[str, list[float]] = {name: [] for name in names}
+    times: dict[str, list[float]] = {name: [] for name in STATEMENTS}
     for _ in range(repeats):
-        for name, modules in names.items():
-            times[name].append(seconds(modules))
-    middle = {name: statistics.median(values) for name, values in times.items()}
-    over = middle["groupshift"] - middle["sklearn"]
-    over_models = middle["groupshift"] - middle["sklearn's models"]
-    shown = "no accuracy is at stake"
+        for name, statement in STATEMENTS.items():
+            times[name].append(seconds(statement))
+    # The fastest of several: whatever else the machine does can only add to it.
+    least = {name: min(values) for name, values in times.items()}
     return {
         "seconds": times,
+        "fastest": least,
         "lines": [
-            line(
-                "import groupshift, seconds over",
-                "import sklearn",
-                ratio=over,
-                reach="<= 0.1",
-                met=over <= 0.1,
-                accuracy=shown,
-            ),
-            line(
-                "import groupshift, seconds over",
-                f"import {MODELS}",
-                ratio=over_models,
-                reach="shown",
-                met=True,
-                accuracy=shown,
+            _claim("import groupshift", "import sklearn", least["both"] - least["sklearn"]),
+            _claim(
+                "the estimator",
+                "scikit-learn's own models",
+                least["the estimator"] - least["sklearn's models"],
             ),
         ],
     }
+
+
+def _claim(what: str, against: str, over: float) -> dict:
+    return line(
+        f"{what}, seconds over",
+        against,
+        ratio=over,
+        reach="<= 0.1",
+        met=over <= 0.1,
+        accuracy="no accuracy is at stake",
+    )
 
 
 if __name__ == "__main__":

@@ -49,6 +49,8 @@ def _share_error(model, sample) -> float:
 def measure(quick: bool, repeats: int) -> dict:
     sizes = [m * (100_000 if quick else 1_000_000) for m in MILLIONS]
     results = []
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    kept = RESULTS / "streaming_scale-so-far.json"
     sample = paper_sample(300, 1000)
     with tempfile.TemporaryDirectory() as folder:
         for n_rows in sizes:
@@ -58,6 +60,9 @@ def measure(quick: bool, repeats: int) -> dict:
                 answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
                 results.append({"rows": n_rows, "mib_of_data": n_rows * 16 * 8 / 2**20, **json.loads(answer)})
             path.unlink()
+            # Large sizes take long: what is measured is kept even if the run is stopped.
+            kept.write_text(json.dumps(results, indent=1) + "\n")
+    kept.unlink()
     name = f"streaming_scale{'-quick' if quick else ''}.png"
     draw(results, RESULTS / name)
     most = max(r["memory_mib"] for r in results)

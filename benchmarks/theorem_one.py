@@ -18,7 +18,7 @@ def draw(n_rows: int, seed: int = 0) -> dict:
 
 def all_pairs(log_odds, group, cluster, group_prior, *, block: int = 512) -> float:
     """The second expectation as the paper writes it; without shares of 0 and 1 the first one is empty."""
-    prior = overall_prior(group, cluster, group_prior)
+    prior = overall_prior(group=group, cluster=cluster, group_prior=group_prior)
     s = log_odds + (logit(group_prior) - logit(prior))[group, cluster]
     positive, negative = expit(s) / expit(s).sum(), expit(-s) / expit(-s).sum()
     total = 0.0
