@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return options.command(options)
-    except (ValueError, FileNotFoundError, BlockingIOError, ImportError) as error:
+    except (ValueError, OSError, ImportError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     except KeyboardInterrupt:

@@ -98,7 +98,7 @@ def _name_rows(axes: Any, results: Results, methods: list[str]) -> None:
 
 
 def real_figure(results: Results) -> Figure | None:
-    """Tables 1 and 2 and the appendix as dots: ours with intervals, the published number beside it."""
+    """Tables 1 and 2 and the appendix as dots: with intervals, the published number beside them."""
     places = [p for p in results.places if p[0] != "synthetic"]
     if not places:
         return None
@@ -108,7 +108,7 @@ def real_figure(results: Results) -> Figure | None:
     figure, grid = _panels(
         len(settings),
         len(data),
-        width=2.6 * len(data) + 1.4,
+        width=max(2.6 * len(data) + 1.4, 5.5),
         height=0.26 * len(settings) * (len(methods) + 3),
         sharey=True,
     )
@@ -121,13 +121,13 @@ def real_figure(results: Results) -> Figure | None:
                 axes.set_axis_off()
     for axes in grid[-1]:
         axes.set_xlabel("test AUC")
-    _explain_markers(figure, "ours, with the 95 % interval over draws", "published")
+    _explain_markers(figure, "this run, with the 95 % interval over draws", "published")
     caption = (
         "Mean test AUC over draws with its 95 % interval (filled), and the paper's number (hollow "
         "diamond), which was "
         "measured on other data: see what differs."
     )
-    return Figure("real_data", "Real data, ours beside the paper's", caption, figure)
+    return Figure("real_data", "Real data: this run beside the paper", caption, figure)
 
 
 def _explain_markers(figure: Any, filled: str, hollow: str) -> None:
@@ -352,9 +352,11 @@ def calibration_figure(results: Results) -> Figure | None:
         axes.set_axis_off()
     for axes in grid[:, 0]:
         axes.set_ylabel("share of positives")
-    for axes in grid.flat[: len(panels)]:
-        axes.set_xlabel("predicted probability")
-        axes.label_outer()
+    for i, axes in enumerate(grid.flat[: len(panels)]):
+        # The last panel of a column carries the scale, whether or not its row is the last.
+        if i + columns >= len(panels):
+            axes.set_xlabel("predicted probability")
+            axes.tick_params(labelbottom=True)
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
     caption = (
         "Test rows of all draws, in 15 bins of equal width. On the diagonal, a probability means "

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 from threadpoolctl import threadpool_limits
 
 from groupshift.experiments.cost import measure_speed, task_seconds
@@ -105,6 +106,11 @@ def run_experiment(
                 ran, failed = progress.done, progress.failed
                 if on_progress is not None:
                     on_progress(progress)
+        except TerminatedWorkerError as error:
+            raise ChildProcessError(
+                f"A worker died, most likely for lack of memory. What is finished is kept in {out}: run it again "
+                f"with fewer than {n_jobs} jobs."
+            ) from error
         finally:
             counts = store.combine(tasks)
     return Summary(ran, failed, len(pending) - ran, counts["rows"])

@@ -47,7 +47,8 @@ def prepare_tables(experiment: Experiment, folder: str | Path) -> list[Path]:
         }
         names: dict[str, Any] = {name: np.array(getattr(table, name), dtype=str) for name in _NAMES}
         path = folder / prepared_path(data).name
-        np.savez_compressed(path, **arrays, **names)
+        compact: dict[str, Any] = {name: _compact(array) for name, array in arrays.items()}
+        np.savez_compressed(path, **compact, **names)
         written.append(path)
     return written
 
@@ -70,9 +71,24 @@ def _embeddings(data: AcsData | ReviewsData) -> str | None:
     return data.embeddings if isinstance(data, ReviewsData) else None
 
 
+def _compact(array: np.ndarray) -> np.ndarray:
+    """The same values in fewer bytes: codes as small integers, columns whole, since they compress better."""
+    if array.dtype.kind == "f" and np.array_equal(array, np.rint(array)) and np.abs(array).max() < 2**15:
+        array = array.astype(np.int16)
+    elif array.dtype.kind == "i":
+        array = array.astype(np.min_scalar_type(int(array.max())))
+    return np.asfortranarray(array)
+
+
+def _restored(name: str, array: np.ndarray) -> np.ndarray:
+    if name == "X":
+        return np.ascontiguousarray(array, dtype=np.float32)
+    return array.astype(np.int64) if name in ("y", "example_ids") else array
+
+
 def _read_prepared(path: Path) -> LabeledTable:
     with np.load(path) as arrays:
-        found: dict[str, Any] = {name: arrays[name] for name in _ARRAYS if name in arrays}
+        found: dict[str, Any] = {name: _restored(name, arrays[name]) for name in _ARRAYS if name in arrays}
         names: dict[str, Any] = {name: tuple(arrays[name].tolist()) for name in _NAMES}
     return LabeledTable(**found, **names, name=path.name.removesuffix(".table.npz"))
 

@@ -72,11 +72,11 @@ def published_table(
     header = ["Method"]
     for data, setting, *_ in places:
         what = TITLES.get(data, data) + ("" if len({p[1] for p in places}) == 1 else f" s{setting}")
-        header += [f"{what}: ours", "published", "difference", "vs Global (published)"]
+        header += [f"{what}: this run", "published", "difference", "vs Global (published)"]
     note = (
         "Mean test AUC ± half of its 95 % interval over draws (Student's t); the published number has no "
         "interval, so "
-        "that of the difference is ours. The last column of a data set is the gain over Global on the "
+        "that of the difference is this run's. The last column of a data set is the gain over Global on the "
         "same draws, "
         "paired, and in brackets the gain between the published means."
     )
