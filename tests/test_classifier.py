@@ -309,7 +309,9 @@ def test_shares_by_cell_and_by_group_fit_together(fitted):
         assert (shares["share"] < shares["high"]).all()
 
 
-def test_a_shift_is_the_odds_ratio_of_group_and_labelled_share(fitted):
+def test_a_trusted_shift_is_the_odds_ratio_of_group_and_labelled_share(rows, quick):
+    X, y, groups = rows
+    fitted = quick(trust=1.0, refine=0).fit(X, y, groups=groups)
     np.testing.assert_allclose(
         fitted.shift_, logit(fitted.group_prior_) - logit(fitted.labeled_prior_), atol=1e-9
     )

@@ -95,7 +95,8 @@ LAYERS = [
     {"shrinkage", "rows", "metrics", "trust", "gating", "merging", "context"},
     {"inputs", "partition", "calibration"},
     {"candidates", "posterior", "selection"},
-    {"refinement", "fitting", "shares"},
+    {"refinement", "estimation", "shares"},
+    {"fitting"},
     {"classifier"},
     {"baselines", "diagnostics"},
 ]

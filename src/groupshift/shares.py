@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit, ndtri
+from scipy.special import logit, ndtri
+
+from groupshift.odds import in_doubt
 
 
 def cell_shares(model: Any, coverage: float) -> dict[str, NDArray]:
@@ -39,4 +41,4 @@ def _interval(share: NDArray, error: NDArray, coverage: float) -> tuple[NDArray,
     spread = np.maximum(share * (1 - share), 1e-12)
     reach = ndtri(0.5 + coverage / 2) * error / spread
     eta = logit(np.clip(share, 1e-12, 1 - 1e-12))
-    return expit(eta - reach), expit(eta + reach)
+    return in_doubt(eta - reach), in_doubt(eta + reach)
