@@ -373,12 +373,15 @@ def _newton(points, ratio, excess, cells, share, settled, tol, max_iter):
             binned = Segments(cell, points.n_cells)
             share, _ = _newton(coarse, score, _excess(score), binned, share, settled, tol, max_iter)
     low, high = np.zeros(points.n_cells), np.ones(points.n_cells)
-    done = settled.copy()
-    n_iter = 0
+    done, weight, n_iter = settled.copy(), points.weight, 0
     while not done.all() and n_iter < max_iter:
         n_iter += 1
+        if done[cells.occupied].mean() > 0.5:
+            # Most cells are done: go on with the points of the others.
+            keep = cells.spread(~done)
+            excess, weight, cells = excess[keep], weight[keep], cells.only(~done)
         slope = excess / (1 + cells.spread(share) * excess)
-        weighted = points.weight * slope
+        weighted = weight * slope
         gradient, curvature = cells.sum(weighted), cells.sum(weighted * slope)
         low, high = np.where(gradient > 0, share, low), np.where(gradient < 0, share, high)
         step = share + gradient / np.where(curvature > 0, curvature, 1.0)

@@ -29,6 +29,10 @@ class Segments:
             total[self.occupied] = np.add.reduceat(values, self.start)
         return total
 
-    def spread(self, per_cell: NDArray[np.float64]) -> NDArray[np.float64]:
+    def only(self, cells: NDArray[np.bool_]) -> "Segments":
+        """The runs of the marked cells, for points of which the others are left out."""
+        return Segments(self.spread(np.arange(self.n_cells))[self.spread(cells)], self.n_cells)
+
+    def spread(self, per_cell: NDArray) -> NDArray:
         """The value of its cell for each point."""
         return np.repeat(per_cell[self.occupied], self.size)
