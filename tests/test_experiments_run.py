@@ -17,7 +17,7 @@ from groupshift.experiments.sharing import SharedWork
 from groupshift.experiments.store import Store, read_csv, read_part
 
 # Wall times and memory differ between runs; everything else must not.
-EFFORT = ("seconds", "seconds_borrowed", "peak_memory_mb")
+EFFORT = ("seconds", "seconds_borrowed", "peak_memory_mb", "added_memory_mb")
 
 
 def tiny(**changes):
@@ -171,6 +171,17 @@ def test_a_cut_part_does_not_count(tmp_path):
     assert read_part(part) is None
     assert run_experiment(experiment, tmp_path).ran == 1
     assert read_part(part) is not None
+
+
+def test_what_a_killed_run_was_writing_is_swept_away(tmp_path):
+    experiment = tiny(methods=["bayes"])
+    run_experiment(experiment, tmp_path)
+    (part,) = (tmp_path / "parts").rglob("*.jsonl")
+    left = part.with_name(f".{part.name}.99.tmp")
+    left.write_bytes(b"half")
+    assert run_experiment(experiment, tmp_path).ran == 0
+    assert not left.exists()
+    assert part.exists()
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path):

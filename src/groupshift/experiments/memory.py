@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 
 
-def reset_peak_memory() -> None:
-    """Let the peak start anew. Only Linux can; elsewhere the peak is that of the process so far."""
+def reset_peak_memory() -> float:
+    """Let the peak start anew, at the memory in use, which is returned in MB.
+
+    Only Linux can; elsewhere the peak stays that of the process so far.
+    """
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
+    return peak_memory_mb()
 
 
 def peak_memory_mb() -> float:

@@ -54,7 +54,7 @@ def make_classifier(spec: ClassifierSpec) -> Any:
 def run_method(experiment: Experiment, task: Task, sample: GroupedSample, work: SharedWork) -> Outcome:
     """Fit and judge one method; what it shares with others of the draw comes from `work`."""
     X, truth, groups = sample.testing()
-    reset_peak_memory()
+    in_use = reset_peak_memory()
     start = time.perf_counter()
     model, borrowed = None, 0.0
     if task.method.name == "bayes":
@@ -66,10 +66,11 @@ def run_method(experiment: Experiment, task: Task, sample: GroupedSample, work: 
             model = _fitted(experiment, task, sample)
             probability = model.predict_proba(X, groups)[:, 1]
             borrowed = work.borrowed
-    spent = time.perf_counter() - start
+    spent, peak = time.perf_counter() - start, peak_memory_mb()
     measured = measure(truth, probability, groups)
     # `seconds` is what the method costs alone; what other methods of the draw had already done is part of it.
-    effort = {"seconds": spent + borrowed, "seconds_borrowed": borrowed, "peak_memory_mb": peak_memory_mb()}
+    effort = {"seconds": spent + borrowed, "seconds_borrowed": borrowed, "peak_memory_mb": peak}
+    effort["added_memory_mb"] = peak - in_use
     metrics = {**measured.metrics, **share_facts(model, sample), **partition_facts(model, sample), **effort}
     notes = [] if model is None else [*getattr(model, "notes_", []), *_sentences(caught)]
     return Outcome(metrics, measured, notes)

@@ -48,6 +48,9 @@ class Store:
                 raise BlockingIOError(
                     f"Another run is writing to {self.folder}. Wait for it, end it, or pass another --out."
                 )
+            # What a killed run was writing never became a part.
+            for left in self.folder.glob("parts/*/.*.tmp"):
+                left.unlink(missing_ok=True)
             yield
 
     def write(self, task: Task, lines: Iterable[Mapping[str, Any]]) -> None:

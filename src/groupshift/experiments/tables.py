@@ -140,12 +140,12 @@ def relative_table(results: Results) -> Table | None:
                 record = {"setting": setting, "method": method, "median": mid, "min": low, "max": high}
                 records.append({**record, "pairs": len(values), "published_median": paper})
                 row += [
-                    f"{mid:+.1f} %",
-                    f"{low:+.1f} to {high:+.1f}",
-                    "" if paper is None else f"{paper:+.1f} %",
+                    percent(mid),
+                    f"{percent(low)} to {percent(high)}",
+                    "" if paper is None else percent(paper),
                 ]
             else:
-                row += [NOTHING, NOTHING, "" if paper is None else f"{paper:+.1f} %"]
+                row += [NOTHING, NOTHING, "" if paper is None else percent(paper)]
         if row.count(NOTHING) < 4:
             body.append(row)
     if not body:
@@ -212,7 +212,11 @@ def partition_table(results: Results) -> Table | None:
             body.append(
                 [
                     *(place_title(data, setting), results.title(method)),
-                    *(f"{values[0]:+.4f}", f"{values[1]:.2f}", f"{100 * values[2]:.0f} %"),
+                    *(
+                        f"{values[0]:+.4f}".replace("-", MINUS),
+                        f"{values[1]:.2f}",
+                        f"{100 * values[2]:.0f} %",
+                    ),
                 ]
             )
             names = ("auc_below_oracle", "adjusted_rand", "share_with_true_K")
@@ -265,6 +269,7 @@ EFFORT = (
     ("seconds", "seconds"),
     ("seconds_borrowed", "of which shared"),
     ("peak_memory_mb", "peak memory, MB"),
+    ("added_memory_mb", "of which added, MB"),
 )
 
 
@@ -308,6 +313,15 @@ def _overview(
         if body
         else None
     )
+
+
+def percent(value: float) -> str:
+    """A relative difference.
+
+    >>> percent(15.04)
+    '+15.0 %'
+    """
+    return f"{value:+.1f} %".replace("-", MINUS)
 
 
 def place_title(data: str, setting: str) -> str:
