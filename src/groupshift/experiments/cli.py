@@ -16,8 +16,7 @@ try:
 except ImportError as error:
     raise ImportError('The command line needs typer and rich: pip install "groupshift[cli]".') from error
 
-from groupshift.experiments.console import plain_progress, report_cost
-from groupshift.experiments.cost import duration
+from groupshift.experiments.console import failed_words, plain_progress, remains, report_cost
 from groupshift.experiments.run import Progress, run_experiment
 from groupshift.experiments.spec import load_experiment
 
@@ -138,8 +137,7 @@ def progress_bar() -> Iterator[Any]:
         task = bar.add_task("runs", total=None, rest="")
 
         def show(progress: Progress) -> None:
-            failed = f", {progress.failed} failed" if progress.failed else ""
-            rest = f"about {duration(progress.remaining_seconds)} remain{failed}; {progress.last} done"
+            rest = f"{remains(progress)}{failed_words(progress)}"
             bar.update(task, completed=progress.done, total=progress.total, rest=rest)
 
         yield show

@@ -35,10 +35,14 @@ def progress_line(progress: Progress) -> str:
     >>> progress_line(Progress(done=3, total=12, failed=1, share=0.25, seconds=60.0, last="synthetic-d01"))
     '3 of 12 runs, 1 failed; about 3 minutes remain (synthetic-d01 done)'
     """
-    failed = f", {progress.failed} failed" if progress.failed else ""
-    remains = (
-        "nothing remains"
-        if progress.done == progress.total
-        else f"about {duration(progress.remaining_seconds)} remain"
-    )
-    return f"{progress.done} of {progress.total} runs{failed}; {remains} ({progress.last} done)"
+    return f"{progress.done} of {progress.total} runs{failed_words(progress)}; {remains(progress)}"
+
+
+def failed_words(progress: Progress) -> str:
+    return f", {progress.failed} failed" if progress.failed else ""
+
+
+def remains(progress: Progress) -> str:
+    """What remains, and what was done last."""
+    rest = f"about {duration(progress.remaining_seconds)} remain"
+    return f"{'nothing remains' if progress.done == progress.total else rest} ({progress.last} done)"
