@@ -301,6 +301,25 @@ def test_known_shares_that_make_no_sense(world, tmp_path, capsys):
         assert not (tmp_path / "m.gshift").exists()
 
 
+def test_without_groups_all_rows_are_one(tmp_path, capsys):
+    write_table(small().drop_columns(["g"]), tmp_path / "t.csv")
+    assert run(["fit", f"{tmp_path}/t.csv", "--target", "y", "-o", f"{tmp_path}/m.gshift"]) == 0
+    assert "No groups" in capsys.readouterr().err
+    assert run(["predict", f"{tmp_path}/m.gshift", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/p.csv"]) == 0
+    assert run(["shares", f"{tmp_path}/m.gshift", "-o", f"{tmp_path}/s.csv"]) == 0
+    assert run(["check", f"{tmp_path}/t.csv", "--target", "y", "--quick"]) == 0
+    assert "all rows count as one group" in capsys.readouterr().out
+
+
+def test_labelled_rows_alone_give_a_calibrated_classifier(tmp_path, capsys):
+    table = small(y=np.tile(["0", "1"], 200))
+    assert fit_small(tmp_path, table) == 0
+    assert "No unlabelled rows" in capsys.readouterr().err
+    assert run(["predict", f"{tmp_path}/m.gshift", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/p.csv"]) == 0
+    assert run(["shares", f"{tmp_path}/m.gshift", "-o", f"{tmp_path}/s.csv"]) == 2
+    assert "knows no shares" in capsys.readouterr().err
+
+
 # Outputs
 
 

@@ -61,9 +61,9 @@ def save(
     >>> from sklearn.linear_model import LogisticRegression
     >>> from groupshift import GroupShiftClassifier, load, save
     >>> from groupshift.datasets import make_grouped_mixture
-    >>> X, y, groups, _ = make_grouped_mixture(n_features=2, n_clusters=1, n_groups=4, labeled_per_group=(50,
-    0),
-    ...                                        unlabeled_per_group=(50, 0), random_state=0).training()
+    >>> sample = make_grouped_mixture(n_features=2, n_clusters=1, n_groups=4, labeled_per_group=(50, 0),
+    ...                               unlabeled_per_group=(50, 0), random_state=0)
+    >>> X, y, groups, _ = sample.training()
     >>> model = GroupShiftClassifier(LogisticRegression(), 1, random_state=0).fit(X, y, groups=groups)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(model, f"{folder}/model.gshift")

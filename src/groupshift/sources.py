@@ -16,7 +16,7 @@ SEPARATORS = (",", ";", "\t", "|")
 HEAD_BYTES = 1 << 18
 CHUNK_BYTES = 1 << 22
 # A block must hold a row, and rows of ten thousand columns are long.
-BLOCK_BYTES = 1 << 24
+BLOCK_BYTES = 1 << 22
 BATCH_ROWS = 65_536
 
 
@@ -43,7 +43,8 @@ class Source:
         import pyarrow as pa
 
         names = list(self.columns if columns is None else columns)
-        missing = [name for name in names if name not in self.columns]
+        known = set(self.columns)
+        missing = [name for name in names if name not in known]
         if missing:
             raise SourceError(no_column(missing, self))
         try:

@@ -32,8 +32,7 @@ def check(files: list[str], roles: Roles, *, quick: bool, seed: int, as_json: bo
         print_json(found)
     elif not quick:
         screen.say("\n[bold]Is it worth it?[/]")
-        for sentence in found["diagnosis"]["sentences"]:
-            screen.sentence(in_commands(sentence))
+        _show_diagnosis(screen, found["diagnosis"])
 
 
 def describe(training: Training, facts: list[ColumnFacts]) -> dict[str, Any]:
@@ -90,6 +89,7 @@ def diagnosis(screen: Screen, training: Training, seed: int) -> dict[str, Any]:
         "worth": found.worth,
         "holds": found.holds,
         "rows_tried": len(rows),
+        "main_sentences": [found.verdict, *found.gain[:1], *found.assumption[:1], *found.caution[:3]],
         "sentences": list(found.sentences),
     }
 
@@ -121,6 +121,15 @@ def _show_rows(screen: Screen, training: Training, found: dict[str, Any]) -> Non
             "No group is on both sides. If that is not meant, look for different spellings: "
             f"{listed(groups['only_labeled'], 3)} against {listed(groups['only_unlabeled'], 3)}."
         )
+
+
+def _show_diagnosis(screen: Screen, found: dict[str, Any]) -> None:
+    """The sentences that an answer cannot do without; a screen holds no more."""
+    for sentence in found["main_sentences"]:
+        screen.sentence(in_commands(sentence))
+    more = len(set(found["sentences"]) - set(found["main_sentences"]))
+    if more:
+        screen.say(f"    {more} more findings with --json, and in the report of a fitted model.")
 
 
 def _missing(share: float) -> str:

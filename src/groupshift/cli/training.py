@@ -114,12 +114,13 @@ def _check_roles(sources: list[Source], roles: Roles) -> None:
 def _feature_names(sources: list[Source], roles: Roles, notes: list[str]) -> list[str]:
     wanted = list(roles.features) or [c for c in sources[0].columns if c not in roles.special]
     wanted = [name for name in wanted if name not in roles.exclude]
-    missing = [name for name in wanted if any(name not in source.columns for source in sources[1:])]
+    shared = set(wanted).intersection(*(source.columns for source in sources[1:]))
+    missing = [name for name in wanted if name not in shared]
     if missing and roles.features:
         raise InputError(no_column(missing, sources[1]))
     if missing:
         notes.append(f"Only in {sources[0].path}, and so left out: {listed(missing)}.")
-    return [name for name in wanted if name not in missing]
+    return [name for name in wanted if name in shared]
 
 
 def _read(source: Source, names: list[str], roles: Roles) -> Any:
