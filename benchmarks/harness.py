@@ -91,6 +91,7 @@ def environment() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "load_before": round(os.getloadavg()[0], 2),
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "not set"),
+        "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "not set"),
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in PACKAGES},
     }

@@ -15,13 +15,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier, distributed
-from groupshift.fitting import Tally
+from groupshift.estimation import Tally
 from groupshift.label_shift import BIN_WIDTH, collect_points
 from groupshift.packing import Packed
 from test_streaming import assert_same_model, fit_in_memory, halves, quick, table_of
 
 COLUMNS = ["a", "b", "c"]
-# Warnings are errors here; the housekeeping of a cluster (sockets closed late, ports taken) is not ours to test.
+# Warnings are errors here; the housekeeping of a cluster (sockets closed late, ports taken) is not ours.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore:Port .* is already in use"),
