@@ -1,11 +1,6 @@
 """Files that fight back."""
 
 import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +11,7 @@ pytest.importorskip("skops")
 
 import pyarrow as pa
 
-from cli_files import column, fitted_survey, make_fits_quick, run_cli, survey_tables
+from cli_files import column, fitted_survey, make_fits_quick, survey_tables
 from groupshift import load
 from groupshift.cli.errors import run
 from groupshift.files import write_table
@@ -318,101 +313,3 @@ def test_labelled_rows_alone_give_a_calibrated_classifier(tmp_path, capsys):
     assert run(["predict", f"{tmp_path}/m.gshift", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/p.csv"]) == 0
     assert run(["shares", f"{tmp_path}/m.gshift", "-o", f"{tmp_path}/s.csv"]) == 2
     assert "knows no shares" in capsys.readouterr().err
-
-
-# Outputs
-
-
-@pytest.mark.parametrize("place", ["/proc/p.csv", "/dev/full"])
-def test_outputs_that_cannot_be_written(world, tmp_path, capsys, place):
-    if not Path(place).parent.exists():
-        pytest.skip("only on Linux")
-    assert run(["predict", f"{world}/m.gshift", f"{world}/new.csv", "-o", place]) == 2
-    assert f"Cannot write {place}" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["fit", "predict", "shares", "update", "report"])
-def test_existing_outputs_are_kept_without_force(world, tmp_path, capsys, command):
-    target = tmp_path / {"fit": "o.gshift", "update": "o.gshift", "report": "o.html"}.get(command, "o.csv")
-    target.write_text("mine")
-    arguments = {
-        "fit": ["fit", f"{world}/labeled.csv", f"{world}/unlabeled.parquet", *ROLES, "--features", "age"],
-        "predict": ["predict", f"{world}/m.gshift", f"{world}/new.csv"],
-        "shares": ["shares", f"{world}/m.gshift"],
-        "update": ["update", f"{world}/m.gshift", f"{world}/unlabeled.parquet"],
-        "report": ["report", f"{world}/m.gshift"],
-    }[command]
-    assert run([*arguments, "-o", str(target)]) == 2
-    assert "--force" in capsys.readouterr().err
-    assert target.read_text() == "mine"
-    assert run([*arguments, "-o", str(target), "--force"]) == 0
-    assert target.read_bytes() != b"mine"
-    assert list(tmp_path.iterdir()) == [target]
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_killed_run_leaves_nothing(world, tmp_path, ending):
-    """Batches are made slow, so that the run is killed in the middle of writing."""
-    new = open_source(world / "new.csv").read()
-    write_table(pa.concat_tables([new] * 400), tmp_path / "big.csv")
-    (tmp_path / "out").mkdir()
-    slow = (
-        "import sys, time\n"
-        "from groupshift.cli import main, predict\n"
-        "score = predict.score_table\n"
-        "def slowly(*arguments):\n"
-        "    answer = score(*arguments)\n"
-        "    sys.stderr.write('batch\\n'); sys.stderr.flush(); time.sleep(0.3)\n"
-        "    return answer\n"
-        "predict.score_table = slowly\n"
-        "import groupshift.sources as sources\n"
-        "sources.BLOCK_BYTES = 1 << 16\n"
-        "main(sys.argv[1:])\n"
-    )
-    out = tmp_path / "out" / f"p.{ending}"
-    arguments = ["predict", f"{world}/m.gshift", f"{tmp_path}/big.csv", "-o", str(out), "--keep", "person"]
-    process = subprocess.Popen([sys.executable, "-c", slow, *arguments], stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    for _ in range(3):
-        assert process.stderr.readline() == "batch\n"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stderr.close()
-    time.sleep(0.05)
-    assert process.returncode == -signal.SIGKILL
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_predict_streams_in_bounded_memory(world, tmp_path):
-    """Ten times the rows must not take much more memory."""
-    new = open_source(world / "new.csv").read()
-    peak = {}
-    for times in (300, 3000):
-        write_table(pa.concat_tables([new] * times), tmp_path / f"{times}.parquet")
-        code = (
-            "import resource, sys; from groupshift.cli.errors import run\n"
-            "assert run(sys.argv[1:]) == 0; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-        )
-        arguments = [
-            "predict",
-            f"{world}/m.gshift",
-            f"{tmp_path}/{times}.parquet",
-            "-o",
-            f"{tmp_path}/p{times}.parquet",
-        ]
-        done = subprocess.run(
-            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
-        )
-        peak[times] = int(done.stdout.split()[-1]) / 1024
-    # 260,000 rows more are 10 MB of answers alone, and 40 MB of features; the margin is for the allocator.
-    assert peak[3000] - peak[300] < 50
-
-
-def test_standard_output_carries_the_data_and_nothing_else(world):
-    done = run_cli("predict", world / "m.gshift", world / "new.csv", "-o", "-", "--keep", "person")
-    assert done.returncode == 0
-    lines = done.stdout.splitlines()
-    assert lines[0] == '"person","probability","low","high","cluster","pooled"'
-    assert len(lines) == 1 + open_source(world / "new.csv").read().num_rows
-    assert "Wrote" in done.stderr
