@@ -56,7 +56,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     trust : "learned" or float between 0 and 1
         Factor on every shift; learned from labelled groups whose labels are hidden.
     refine : "auto" or int
-        Rounds of learning from unlabelled rows; "auto" keeps up to two that the judge confirms.
+        Rounds of learning from unlabelled rows; "auto" tries one and keeps it if the judge confirms it.
     per_cluster : bool
         Train one classifier for each cluster (the paper) instead of one for all.
     labeled_prior : {"share", "posterior"}

@@ -48,7 +48,7 @@ IntArray = NDArray[np.int64]
 MAX_CLUSTERING_ROWS = 50_000
 # A classifier that gives back more than this part of a row's own soft label would count its shift twice.
 MAX_MEMORISED = 0.25
-MAX_ROUNDS = 2
+MAX_ROUNDS = 1
 # One standard error, with Student's honesty for few groups, for steps that train on other rows than they are judged on.
 LENIENT = 0.84
 # A regression over groups learns from the groups it is judged on, each left out in turn: one chance in ten is allowed.
@@ -274,35 +274,53 @@ class Fitting:
             self._note("Too few labelled rows to hide any: one cluster is used.")
             self.trial = None
             return WholeSpace()
-        rows = self._labeled_rows(self.score)
-        candidates = propose_partitions(
+        self.candidates = propose_partitions(
             self.labeled, self.y, self.pooled, self.space, given=given, random_state=self._small_seed()
         )
-        judged = self.labeled.take(self.judged)
-        trials = [try_partition(rows, p.predict(judged), p.n_clusters) for _, p in candidates]
-        chosen = choose(trials, rows)
-        model.candidates_ = candidate_table([name for name, _ in candidates], trials, chosen, rows)
+        chosen = self._judge()
         if chosen is None:
             self._note(
                 "No shift was confirmed on hidden labels: probabilities are those of the plain classifier."
             )
-            self.trial = _without_shift(trials[0], rows)
             return WholeSpace()
-        self.trial = trials[chosen]
-        name, partition = candidates[chosen]
+        if self._try_per_cluster(self.candidates[chosen][1]):
+            # Sharper scores see partitions more clearly: judge them once more, and train anew if another one wins.
+            again = self._judge()
+            if again is not None and again != chosen and self._try_per_cluster(self.candidates[again][1]):
+                chosen = again
+            else:
+                self.trial = self._trial(self.candidates[chosen][1])
+        name, partition = self.candidates[chosen]
+        model.candidates_["chosen"] = np.arange(-1, len(self.candidates)) == chosen
         self._note(
-            f"The judge chose {name!r} of {len(candidates)} candidates, with trust {self.trial.trust.value:.2f}."
+            f"The judge chose {name!r} of {len(self.candidates)} candidates, with trust {self.trial.trust.value:.2f}."
         )
-        self._try_per_cluster(partition)
+        if isinstance(self.estimator, PerClusterClassifier):
+            self._note(
+                "A classifier for each cluster predicts hidden labels better than one for all, and is used."
+            )
         return partition
 
-    def _try_per_cluster(self, partition: Any) -> None:
-        """One classifier for each cluster instead of one for all, if hidden labels confirm it."""
+    def _judge(self) -> int | None:
+        """Number of the candidate to use with the current scores, its trial kept; None for no shift."""
+        rows = self._labeled_rows(self.score)
+        judged = self.labeled.take(self.judged)
+        trials = [try_partition(rows, p.predict(judged), p.n_clusters) for _, p in self.candidates]
+        chosen = choose(trials, rows)
+        self.trial = _without_shift(trials[0], rows) if chosen is None else trials[chosen]
+        self.model.candidates_ = candidate_table([name for name, _ in self.candidates], trials, chosen, rows)
+        return chosen
+
+    def _try_per_cluster(self, partition: Any) -> bool:
+        """One classifier for each cluster instead of the current ones, if hidden labels confirm it."""
         if partition.n_clusters == 1 or self.fold is None or len(self.models) < 3:
-            return
+            return False
         self._step("training a classifier for each cluster")
         before = (self.estimator, self.models, self.score, self.trial)
-        self.estimator = PerClusterClassifier(self.estimator, partition, self.model.encoder_)
+        plain = (
+            self.estimator.estimator if isinstance(self.estimator, PerClusterClassifier) else self.estimator
+        )
+        self.estimator = PerClusterClassifier(plain, partition, self.model.encoder_)
         self.models = crossfit_models(
             self.estimator, self.labeled.features, self.y, self.labeled.weight, self.fold, self.model.n_jobs
         )
@@ -311,11 +329,9 @@ class Fitting:
         rows = self._labeled_rows(self.score)
         mean, error = gain(before[3].loss, self.trial.loss, rows)
         if mean > noise_margin(rows.n_groups, LENIENT) * error:
-            self._note(
-                "A classifier for each cluster predicts hidden labels better than one for all, and is used."
-            )
-        else:
-            self.estimator, self.models, self.score, self.trial = before
+            return True
+        self.estimator, self.models, self.score, self.trial = before
+        return False
 
     def _settle(self, partition: Any) -> None:
         """Calibration, trust and context for the chosen partition; everything that shares depend on."""

@@ -24,6 +24,8 @@ NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 MAX_SHIFT = 18.0
 # Shares uniform between 0 and 1 have logits of variance 3.3: groups that differ more than thrice that are not believed.
 MAX_VARIANCE = 9.0
+# A weak prior on what labelled sample and population differ by: an odds ratio of 7 is one standard deviation away.
+COMMON_VARIANCE = 4.0
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def pool_shifts(
 
     >>> from groupshift.label_shift import collect_points
     >>> points = collect_points([0.1, -0.1], [0, 1], n_cells=2)
-    >>> bool(abs(pool_shifts(points, labeled_prior=[0.5], n_groups=2).shift).max() < 0.1)
+    >>> bool(abs(pool_shifts(points, labeled_prior=[0.5], n_groups=2).shift).max() < 0.2)
     True
     """
     prior = np.asarray(labeled_prior, float)
@@ -136,29 +138,32 @@ def pool_shifts(
     for n_iter in range(1, max_iter + 1):
         response, weight, full = _newton_sites(points, ratio, base, state.shift)
         # The pass over the points is the dear part: several cheap updates of the variances go with each.
-        new = _settle(response, weight, state, centered, known, logit(prior), 5)
+        new = _settle(response, weight, state, centered, 5)
         step = _damping(weight, full, new) * (new.shift - state.shift)
         state = replace(new, shift=state.shift + step, n_iter=n_iter)
         if np.abs(step).max(initial=0.0) < tol:
             break
     vague = weight.ravel() < PARABOLIC
     if not (vague & (points.weight_sum > 0)).any():
-        return _with_cluster_error(state)
+        return _finished(response, weight, state, known, logit(prior))
     few = points.only(vague)
     state = _widened(response, weight, state, centered)
     for _ in range(max_sweeps):
         response, weight = _integrated_sites(few, vague, base, response, weight, state)
-        new = _settle(response, weight, state, centered, known, logit(prior), 20)
+        new = _settle(response, weight, state, centered, 20)
         change = np.abs(new.shift - state.shift).max(initial=0.0)
         state = replace(new, n_iter=state.n_iter + 1)
         if change < tol:
             break
-    return _with_cluster_error(state)
+    return _finished(response, weight, state, known, logit(prior))
 
 
-def _with_cluster_error(state: PooledShifts) -> PooledShifts:
-    """A cell inherits the error of the common shift as far as it is pooled."""
-    return replace(state, variance=state.variance + state.pooling**2 * state.cluster_variance)
+def _finished(
+    response, weight, state: PooledShifts, known: KnownShares | None, base: FloatArray
+) -> PooledShifts:
+    """A cell inherits the error of the common shift as far as it is pooled; known rates have the last word."""
+    pooled = replace(state, variance=state.variance + state.pooling**2 * state.cluster_variance)
+    return pooled if known is None else _conditioned(response, weight, pooled, known, base)
 
 
 def _widened(response, weight, state: PooledShifts, centered: bool) -> PooledShifts:
@@ -172,11 +177,9 @@ def _widened(response, weight, state: PooledShifts, centered: bool) -> PooledShi
     return _effects(response, weight, wide, centered)[0]
 
 
-def _settle(response, weight, state, centered, known, base, n_iter):
+def _settle(response, weight, state, centered, n_iter):
     for _ in range(n_iter):
         state = _update(response, weight, state, centered)
-        if known is not None:
-            state = _condition(state, known, base)
     return state
 
 
@@ -282,19 +285,21 @@ def _effects(response, weight, state: PooledShifts, centered: bool):
 
 
 def _cluster_shift(response, precision, state, centered):
+    """m_k and their variances, drawn towards each other and, weakly, towards no shift at all."""
     if centered:
         zero = np.zeros(response.shape[1])
         return zero, zero
-    deviation = response - state.group_effect[:, None]
     total = precision.sum(0)
-    mean = (precision * deviation).sum(0) / np.where(total > 0, total, 1)
-    # Its error: groups are the sampling units, so each counts with its own variance plus that between groups.
-    spread = (
-        np.divide(1, precision, out=np.full(precision.shape, np.inf), where=precision > 0)
-        + state.group_variance
-    )
-    information_ = (1 / spread).sum(0)
-    return mean, np.divide(1, information_, out=np.zeros_like(total), where=information_ > 0)
+    mean = (precision * (response - state.group_effect[:, None])).sum(0) / np.where(total > 0, total, 1)
+    # Groups are the sampling units, so each counts with its own variance plus that between groups.
+    spread = np.divide(1, precision, out=np.full(precision.shape, np.inf), where=precision > 0)
+    known = (1 / (spread + state.group_variance)).sum(0)
+    # Clusters differ in their common shift as cells do in theirs; scores that say little cannot run off on their own.
+    between = state.group_variance + state.cell_variance + 0.05
+    weight = known / (1 + known * between)
+    middle = (weight * mean).sum() / (weight.sum() + 1 / COMMON_VARIANCE)
+    posterior = 1 / (known + 1 / between)
+    return posterior * (known * mean + middle / between), posterior
 
 
 def _variance(effect, posterior_variance, current):
@@ -310,36 +315,72 @@ def _variance(effect, posterior_variance, current):
     return float(np.clip(wanted, current / 10, min(current * 2, MAX_VARIANCE)))
 
 
-def _condition(state: PooledShifts, known: KnownShares, base: FloatArray) -> PooledShifts:
-    """Shifts of the groups with known rates, moved to agree with them (a Kalman step on the linearised rate)."""
-    shift, variance = state.shift.copy(), state.variance.copy()
-    tau_u = state.group_variance
-    effect = state.group_effect.copy()
-    for g, share, error, weight in zip(known.group, known.share, known.std_error, known.weight, strict=True):
-        moved, covariance = condition_group(
-            shift[g], np.diag(variance[g]) + _shared_variance(state, g, tau_u), share, error, weight, base
-        )
-        effect[g] += float(np.mean(moved - shift[g]))
-        shift[g], variance[g] = moved, np.diag(covariance)
-    return replace(state, shift=shift, variance=variance, group_effect=effect)
+def _conditioned(response, weight, state: PooledShifts, known: KnownShares, base: FloatArray) -> PooledShifts:
+    """All shifts given the known rates too.
+
+    A rate is news about its group, and about the common shift as far as that is uncertain; through the common shift it
+    reaches the other groups. The variances stay as the rows have them.
+    """
+    own, pull = _group_posteriors(weight, state)
+    heard = np.einsum("gkl,gl->gk", own, weight * response)
+    common, spread = state.cluster_shift.copy(), np.diag(state.cluster_variance)
+    rates = list(zip(known.group, known.share, known.std_error, known.weight, strict=True))
+    for g, share, error, mix in rates:
+        mean = pull[g] @ common + heard[g]
+        total = own[g] + pull[g] @ spread @ pull[g].T
+        moved, _ = condition_group(mean, total, share, error, mix, base)
+        alpha = expit(base + moved)
+        slope = mix * alpha * (1 - alpha)
+        surprise = share - mix @ alpha - slope @ (mean - moved)
+        noise = slope @ total @ slope + max(error, 1e-6) ** 2
+        gain = spread @ pull[g].T @ slope / noise
+        common = np.clip(common + gain * surprise, -MAX_SHIFT, MAX_SHIFT)
+        spread = spread - noise * np.outer(gain, gain)
+    shift = state.shift + np.einsum("gkl,l->gk", pull, common - state.cluster_shift)
+    variance = state.variance.copy()
+    for g, *rate in rates:
+        mean, total = pull[g] @ common + heard[g], own[g] + pull[g] @ spread @ pull[g].T
+        shift[g], covariance = condition_group(mean, total, *rate, base)
+        variance[g] = np.diag(covariance)
+    return replace(
+        state,
+        shift=np.clip(shift, -MAX_SHIFT, MAX_SHIFT),
+        variance=variance,
+        cluster_shift=common,
+        cluster_variance=np.maximum(np.diag(spread), 0),
+    )
 
 
-def _shared_variance(state, g, tau_u):
-    # A known rate is mostly news about the group as a whole, which the cells of the group share.
-    k = state.shift.shape[1]
-    return np.full((k, k), tau_u + 1e-6)
+def _group_posteriors(weight, state: PooledShifts):
+    """Covariance of each group's shifts given the common shift, and how far they follow it: (G, K, K) each."""
+    one = np.eye(weight.shape[1])
+    # A rate can move a group off the common shift even where the rows showed no variance between groups.
+    prior = (state.cell_variance + 1e-3) * one + state.group_variance
+    own = np.linalg.inv(np.linalg.inv(prior) + weight[:, :, None] * one)
+    return own, one - own * weight[:, None, :]
 
 
-def condition_group(shift, covariance, share, std_error, weight, base, n_iter: int = 20):
+def condition_group(shift, covariance, share, std_error, weight, base, n_iter: int = 50):
     """Posterior of one group's shifts given that its rate of positives is `share` ± `std_error`."""
+    error = max(std_error, 1e-6)
+    precision = np.linalg.inv(covariance)
+
+    def cost(candidate):
+        far = candidate - shift
+        return far @ precision @ far + ((share - weight @ expit(base + candidate)) / error) ** 2
+
     current = shift.copy()
     for _ in range(n_iter):
         alpha = expit(base + current)
         jacobian = weight * alpha * (1 - alpha)
-        gain = covariance @ jacobian / (jacobian @ covariance @ jacobian + max(std_error, 1e-6) ** 2)
-        new = shift + gain * (share - weight @ alpha - jacobian @ (shift - current))
-        new = np.clip(new, current - 1.0, current + 1.0)
-        if np.abs(new - current).max() < 1e-9:
+        gain = covariance @ jacobian / (jacobian @ covariance @ jacobian + error**2)
+        wanted = shift + gain * (share - weight @ alpha - jacobian @ (shift - current))
+        step = np.clip(wanted - current, -1.0, 1.0)
+        # The rate is curved, flat near 0 and 1: a full step may overshoot, and a shorter one then does better.
+        before = cost(current)
+        while np.abs(step).max() > 1e-9 and cost(current + step) > before:
+            step = step / 2
+        current = current + step
+        if np.abs(step).max() <= 1e-9:
             break
-        current = new
     return np.clip(current, -MAX_SHIFT, MAX_SHIFT), covariance - np.outer(gain, jacobian @ covariance)
