@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint bench docs clean
 
 setup: $(READY)
 
@@ -29,6 +29,12 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python -m benchmarks
+
+# Runs the examples, so it takes a minute or two; warnings and broken internal links are errors.
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --group docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going --quiet docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
