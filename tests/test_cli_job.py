@@ -294,6 +294,11 @@ def test_the_demo_compares_and_writes_what_it_says(tmp_path, monkeypatch, capsys
     assert [s["method"] for s in answer["scores"]][-1] == "groupshift"
     assert all(0.5 < s["auc"] < 1 and 0 < s["log_loss"] < 2 for s in answer["scores"])
     assert {"predictions.csv", "shares.csv", "report.html", "model.gshift"} <= set(answer["files"])
+    made = tmp_path / "groupshift-demo"
+    fit = ["fit", f"{made}/labeled.csv", f"{made}/unlabeled.csv", "--target", "in_favour", "--group", "state"]
+    assert run([*fit, "-o", "again.gshift"]) == 0
+    np.testing.assert_array_equal(load("again.gshift").shift_, load(made / "model.gshift").shift_)
+    capsys.readouterr()
     assert run(["demo"]) == 0
     assert (tmp_path / "groupshift-demo-2" / "predictions.csv").exists()
     assert "Label shift" in capsys.readouterr().out

@@ -7,6 +7,7 @@ import numpy as np
 
 from groupshift.cli.column_facts import ColumnFacts, column_facts
 from groupshift.cli.screen import Screen, in_commands, listed, percent, print_json
+from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
 
 # Enough to tell whether it is worth it; the fit itself takes all rows.
@@ -81,7 +82,11 @@ def diagnosis(screen: Screen, training: Training, seed: int) -> dict[str, Any]:
     given = {
         name: None if values is None else values[rows] for name, values in training.fit_arguments().items()
     }
-    with screen.working("Trying the method on a part of the rows"), warnings.catch_warnings():
+    with (
+        screen.working("Trying the method on a part of the rows"),
+        suitable_threads(MAX_LABELED),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")
         model.fit(training.features.take(rows), training.y[rows], **given)
         found = model.diagnose()

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from groupshift.cli.errors import InputError
-from groupshift.cli.fit import fit as fit_command
 from groupshift.cli.predict import predict as predict_command
 from groupshift.cli.screen import Screen, print_json
 from groupshift.cli.shares import report as report_command
 from groupshift.cli.shares import shares as shares_command
-from groupshift.cli.training import Roles
+from groupshift.cli.threads import suitable_threads
+from groupshift.cli.training import Roles, read_training
 from groupshift.files import write_table
+from groupshift.persistence import save
 
 COMPARED = {
     "global": "Global: one classifier, blind to groups",
@@ -37,11 +38,12 @@ def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
     with screen.working(f"Making the {data}"):
         table, y, test, target, group, story = _survey(seed) if data == "survey" else _flights(seed)
     screen.say(story)
-    scores = compare(screen, table, y, test, group, seed)
+    with suitable_threads(len(y)):
+        scores, model = compare(screen, table, y, test, group, seed)
     if not as_json:
         _show(screen, scores)
     files = write_files(folder, table, y, test, target, group)
-    _run_commands(screen, folder, target, group, seed)
+    _write_answers(screen, folder, model, target, group)
     if as_json:
         print_json(
             {
@@ -64,8 +66,8 @@ def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
 
 def compare(
     screen: Screen, table: Any, y: np.ndarray, test: np.ndarray, group: str, seed: int
-) -> list[dict[str, Any]]:
-    """AUC and log loss of every method on held-out rows, all with the same classifier."""
+) -> tuple[list[dict[str, Any]], Any]:
+    """AUC and log loss of every method on held-out rows, all with the same classifier; and the last model."""
     from groupshift import METHODS
     from groupshift.metrics import evaluate
     from groupshift.tables import FeatureEncoder
@@ -89,7 +91,7 @@ def compare(
             {"method": title, "seconds": round(time.monotonic() - start, 1)}
             | {k: float(v) for k, v in found.items()}
         )
-    return scores
+    return scores, model
 
 
 def boosted_trees(is_category: np.ndarray, seed: int) -> Any:
@@ -120,23 +122,16 @@ def write_files(folder: Path, table: Any, y: np.ndarray, test: dict, target: str
     return ["labeled.csv", "unlabeled.csv", "new.csv", "new_truth.csv"]
 
 
-def _run_commands(screen: Screen, folder: Path, target: str, group: str, seed: int) -> None:
-    """What the user would type, without the talk."""
-    model = str(folder / "model.gshift")
+def _write_answers(screen: Screen, folder: Path, model: Any, target: str, group: str) -> None:
+    """What `groupshift fit` (which would learn the same), predict, shares and report write, without the talk."""
+    saved = str(folder / "model.gshift")
+    files = [str(folder / "labeled.csv"), str(folder / "unlabeled.csv")]
     quiet = {"force": False, "as_json": False}
-    hush = Screen.muted()
-    with screen.working("Writing model, predictions, shares and report"), hush:
-        fit_command(
-            [str(folder / "labeled.csv"), str(folder / "unlabeled.csv")],
-            Roles(target, group, exclude=("row_id",)),
-            model,
-            method="groupshift",
-            known_shares=None,
-            seed=seed,
-            **quiet,
-        )
+    with screen.working("Writing model, predictions, shares and report"), Screen.muted():
+        recipe = read_training(files, Roles(target, group, exclude=("row_id",))).recipe
+        save(model, saved, overwrite=False, table=recipe.to_json())
         predict_command(
-            model,
+            saved,
             str(folder / "new.csv"),
             str(folder / "predictions.csv"),
             ["row_id", group],
@@ -144,8 +139,8 @@ def _run_commands(screen: Screen, folder: Path, target: str, group: str, seed: i
             coverage=0.9,
             **quiet,
         )
-        shares_command(model, str(folder / "shares.csv"), by="group", coverage=0.9, **quiet)
-        report_command(model, str(folder / "report.html"), force=False)
+        shares_command(saved, str(folder / "shares.csv"), by="group", coverage=0.9, **quiet)
+        report_command(saved, str(folder / "report.html"), force=False)
 
 
 def _show(screen: Screen, scores: list[dict[str, Any]]) -> None:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from groupshift.cli.errors import InputError
 from groupshift.cli.models import check_columns, load_model, native
 from groupshift.cli.screen import Screen, in_commands, listed, print_json
+from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
 from groupshift.columns import as_text, convert, plan_column
 from groupshift.files import STANDARD_OUTPUT, check_output
@@ -30,7 +31,12 @@ def fit(files: list[str], roles: Roles, out: str, *, method, known_shares, seed,
         known = read_known_shares(known_shares, training.recipe.group) if known_shares else None
     for note in training.notes:
         screen.note(note)
-    with screen.working("Fitting"), warnings.catch_warnings(record=True) as caught:
+    n_labeled = int(training.labeled.sum())
+    with (
+        screen.working("Fitting"),
+        suitable_threads(n_labeled),
+        warnings.catch_warnings(record=True) as caught,
+    ):
         warnings.simplefilter("always", UserWarning)
         model.fit(training.features, training.y, known_shares=known, **training.fit_arguments())
     _say_warnings(screen, caught)
