@@ -1,0 +1,173 @@
+"""Fills the results block of README.md from a folder that `groupshift reproduce` wrote.
+
+    python docs/make_results_table.py [results/beyond]
+
+Reads results.csv and experiment.json, writes nothing but the block between the two comments.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from groupshift.experiments.differences import against_paper
+from groupshift.experiments.published import NAMES, published_auc
+from groupshift.experiments.results import Mean, Results
+from groupshift.experiments.spec import Experiment
+from groupshift.experiments.store import Store, read_csv
+from groupshift.experiments.tables import place_title, share, signed
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+FOLDER = ROOT / "results" / "beyond"
+BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+ABSENT = (
+    "The experiments behind this table have not been run yet: `groupshift reproduce beyond --scale results`."
+)
+SHORT = ("global", "published", "groupshift", "true_clustering")
+# (data, setting) as in results.csv.
+Title = tuple[str, str]
+
+
+def main(folder: str | None = None) -> None:
+    text = README.read_text()
+    README.write_text(filled(text, block(Path(folder) if folder else FOLDER)))
+
+
+def filled(text: str, content: str) -> str:
+    """The text with the block between the two comments replaced."""
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n{content}\n{END}{after}"
+
+
+def block(folder: Path) -> str:
+    """What the README says about a folder of results."""
+    if not (folder / "results.csv").is_file():
+        return ABSENT
+    results = read(folder)
+    values = draws(results)
+    titles = list(dict.fromkeys((data, setting) for data, setting, _, _ in values))
+    return "\n\n".join(
+        [
+            _source(results, folder),
+            markdown(*short_table(values, titles)),
+            "<details><summary>Every method, and log loss</summary>",
+            markdown(*full_table(results, values, titles)),
+            "</details>",
+            "<details><summary>What differs from the paper's experiments</summary>",
+            "\n".join(f"- {sentence}" for sentence in against_paper(results)),
+            "</details>",
+        ]
+    )
+
+
+def read(folder: Path) -> Results:
+    """Results as the tables stand; `load_results` would make them anew, under the hands of a running experiment."""
+    described = Store(folder).read_experiment()
+    values: dict = {}
+    for row in read_csv(folder / "results.csv"):
+        if row["value"]:
+            place = (row["data"], row["setting"], row["d"], row["K"])
+            by_draw = values.setdefault((place, row["method"], row["metric"]), {})
+            by_draw[int(row["repetition"])] = float(row["value"])
+    return Results(
+        experiment=Experiment.from_dict(described),
+        tables=described.get("tables", {}),
+        values=values,
+        runs=[],
+        bins=[],
+        expected=set(),
+    )
+
+
+def draws(results: Results) -> dict[tuple[str, str, str, str], dict[tuple, float]]:
+    """Values by (data, setting, method, metric), one for each draw; synthetic sets of all d and K together."""
+    pooled: dict = {}
+    for (place, method, metric), by_repetition in results.values.items():
+        mine = pooled.setdefault((*place[:2], method, metric), {})
+        mine |= {(*place[2:], repetition): value for repetition, value in by_repetition.items()}
+    return pooled
+
+
+def gain(values: dict, title: Title, method: str, metric: str) -> Mean:
+    """Mean difference to Global over the draws that both have."""
+    mine, base = values.get((*title, method, metric), {}), values.get((*title, "global", metric), {})
+    return Mean.of(mine[draw] - base[draw] for draw in mine if draw in base)
+
+
+def mean(values: dict, title: Title, method: str, metric: str) -> Mean:
+    return Mean.of(values.get((*title, method, metric), {}).values())
+
+
+def short_table(values: dict, titles: Sequence[Title]) -> tuple[list[str], list[list[str]]]:
+    header = ["AUC", "draws", *(NAMES[m] for m in SHORT), "ours less Global", "log loss: ours less Global"]
+    header += ["published: Global", "the paper's method"]
+    body = []
+    for title in titles:
+        means = [mean(values, title, method, "auc") for method in SHORT]
+        cells = [share(m.value) if m.n else "" for m in means]
+        gains = [signed(gain(values, title, "groupshift", metric)) for metric in ("auc", "log_loss")]
+        published = [share(published_auc(method, *title)) for method in ("global", "published")]
+        body.append([place_title(*title), str(means[2].n), *cells, *gains, *published])
+    return header, body
+
+
+def full_table(results: Results, values: dict, titles: Sequence[Title]) -> tuple[list[str], list[list[str]]]:
+    header = [
+        "Data",
+        "Method",
+        "draws",
+        "AUC",
+        "less Global",
+        "log loss",
+        "less Global",
+        "published AUC",
+        "less Global",
+    ]
+    return header, [row for title in titles for row in _rows_of(results, values, title)]
+
+
+def _rows_of(results: Results, values: dict, title: Title) -> Iterator[list[str]]:
+    for method in results.methods:
+        auc = mean(values, title, method, "auc")
+        if not auc.n:
+            continue
+        cells = [place_title(*title), results.title(method), str(auc.n)]
+        for metric in ("auc", "log_loss"):
+            own = "" if method == "global" else signed(gain(values, title, method, metric))
+            cells += [share(mean(values, title, method, metric).value), own]
+        paper, base = published_auc(method, *title), published_auc("global", *title)
+        against = "" if paper is None or base is None or method == "global" else signed(paper - base)
+        yield [*cells, share(paper), against]
+
+
+def _source(results: Results, folder: Path) -> str:
+    where = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
+    experiment = results.experiment
+    return (
+        f"Made by `groupshift reproduce {experiment.name} --scale {experiment.scale}`, kept in "
+        f"[`{where}/results.csv`]({where}/results.csv), and put here by `python docs/make_results_table.py`.\n"
+        "Means over draws on held-out rows of the population; ± is half of a 95 % interval of the paired difference.\n"
+        f"{experiment.about}\n"
+        "Published numbers come from larger and partly other data: compare differences, not levels."
+    )
+
+
+def markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown; all but the first column to the right.
+
+    >>> print(markdown(["a", "b"], [["x", "1"]]))
+    | a | b |
+    |---|--:|
+    | x | 1 |
+    """
+    rule = "|---|" + "--:|" * (len(header) - 1)
+    return "\n".join([_line(header), rule, *map(_line, body)])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
