@@ -1,0 +1,73 @@
+"""Variants by gene: which ones are harmful, when the classified ones are not like the rest?"""
+
+# --- data
+import numpy as np
+import pandas as pd
+
+
+def make_variants(n_genes=40, seed=0):
+    """Variants of invented genes, harmful in a share that differs by gene and by region of the protein."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for number in range(n_genes):
+        tolerance = rng.normal(0, 1.2, size=2)  # of the gene's folded domains, and of its loose ends
+        for labeled in (True, False):
+            # Labs publish what they were asked about: harmful variants of folded domains, above all.
+            n = int(rng.lognormal(3.8 if labeled else 5.0, 0.6)) + 5
+            domain = rng.random(n) < (0.7 if labeled else 0.4)
+            log_odds = np.where(domain, 0.2, -1.2) + tolerance[(~domain).astype(int)] + 0.9 * labeled
+            harmful = rng.random(n) < 1 / (1 + np.exp(-log_odds))
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "gene": f"GENE{number + 1}",
+                        "conservation": rng.normal(np.where(domain, 2.2, -1.8) + 0.9 * harmful, 0.9),
+                        "size_change": rng.normal(np.where(domain, 1.1, 0.3) * harmful, 1.0),
+                        "charge_change": rng.normal(np.where(domain, 0.2, 1.0) * harmful, 1.0),
+                        "in_domain": np.where(domain, "yes", "no"),
+                        "harmful": harmful.astype(float) if labeled else np.nan,
+                        "truth": harmful,
+                    }
+                )
+            )
+    return pd.concat(parts, ignore_index=True)
+
+
+variants = make_variants()
+# --- fit
+from groupshift import GroupShiftClassifier
+
+features = variants.drop(columns=["harmful", "truth"])
+model = GroupShiftClassifier(group="gene", random_state=0)
+model.fit(features, variants["harmful"])
+print("\n".join(model.notes_))
+
+# --- predict
+unknown = variants["harmful"].isna()
+details = pd.DataFrame(model.predict_details(features[unknown]))
+answer = pd.concat([features[unknown].reset_index(drop=True), details], axis=1)
+print(answer[["gene", "in_domain", "probability", "low", "high", "pooled"]].head(5).round(2).to_string(index=False))
+
+# --- genes
+shares = model.group_shares(by="group").sort_values("rows")
+print(shares.iloc[[0, 1, -2, -1]].round(2).to_string(index=False))
+
+# --- compare
+from groupshift.metrics import evaluate
+
+truth = variants.loc[unknown, "truth"].astype(int)
+plain = GroupShiftClassifier(
+    group="gene", partition=1, shares=None, shrinkage="none", random_state=0
+).fit(features, variants["harmful"])
+for name, p in {
+    "plain": plain.predict_proba(features[unknown])[:, 1],
+    "groupshift": details["probability"],
+}.items():
+    found = evaluate(truth, p).overall
+    print(f"{name:11} AUC {found['auc']:.3f}   log loss {found['log_loss']:.3f}")
+
+# --- draw
+from groupshift.displays import GroupSharesDisplay
+
+GroupSharesDisplay.from_estimator(model)
+# --- end
