@@ -1,10 +1,12 @@
-"""Fills the results block of README.md from a folder that `groupshift reproduce` wrote.
+"""Fills the two blocks of README.md that show results: the table against the paper, and the transcript.
 
     python docs/make_results_table.py [results/beyond]
 
-Reads results.csv and experiment.json, writes nothing but the block between the two comments.
+The table comes from results.csv and experiment.json in a folder that `groupshift reproduce` wrote, the transcript
+from docs/transcript.md. Nothing but what stands between the comments changes.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +21,9 @@ from groupshift.experiments.tables import place_title, share, signed
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 FOLDER = ROOT / "results" / "beyond"
-BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+TRANSCRIPT = ROOT / "docs" / "transcript.md"
+# Commands of the transcript that the README shows; all of them are too many for a first look.
+SHOWN = ("$ groupshift demo", "$ groupshift fit", "$ groupshift predict", "$ head -4 predictions")
 ABSENT = (
     "The experiments behind this table have not been run yet: `groupshift reproduce beyond --scale results`."
 )
@@ -29,15 +33,31 @@ Title = tuple[str, str]
 
 
 def main(folder: str | None = None) -> None:
-    text = README.read_text()
-    README.write_text(filled(text, block(Path(folder) if folder else FOLDER)))
+    README.write_text(current(README.read_text(), Path(folder) if folder else FOLDER))
 
 
-def filled(text: str, content: str) -> str:
-    """The text with the block between the two comments replaced."""
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n{content}\n{END}{after}"
+def current(text: str, folder: Path = FOLDER) -> str:
+    """The README with its blocks as the files have them now."""
+    return filled(filled(text, "results", block(folder)), "transcript", transcript(TRANSCRIPT.read_text()))
+
+
+def filled(text: str, name: str, content: str) -> str:
+    """The text with what stands between two comments replaced.
+
+    >>> filled("a <!-- b:begin -->old<!-- b:end --> c", "b", "new").split()
+    ['a', '<!--', 'b:begin', '-->', 'new', '<!--', 'b:end', '-->', 'c']
+    """
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, rest = text.split(begin)
+    _, after = rest.split(end)
+    return f"{before}{begin}\n{content}\n{end}{after}"
+
+
+def transcript(text: str) -> str:
+    """The commands that a newcomer needs, with their output, as one block."""
+    found = re.findall(r"```console\n(.*?)\n```", text, flags=re.DOTALL)
+    shown = [part for part in found if part.startswith(SHOWN)]
+    return "```console\n" + "\n\n".join(shown) + "\n```"
 
 
 def block(folder: Path) -> str:
@@ -154,14 +174,15 @@ def _source(results: Results, folder: Path) -> str:
 
 
 def markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown; all but the first column to the right.
+    """A table in Markdown, numbers to the right.
 
     >>> print(markdown(["a", "b"], [["x", "1"]]))
     | a | b |
     |---|--:|
     | x | 1 |
     """
-    rule = "|---|" + "--:|" * (len(header) - 1)
+    words = 2 if "Method" in header else 1
+    rule = "|" + "---|" * words + "--:|" * (len(header) - words)
     return "\n".join([_line(header), rule, *map(_line, body)])
 
 

@@ -1,0 +1,136 @@
+"""The pages at the root keep their word: code runs, links lead somewhere, numbers are those of the files."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+import groupshift
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "SECURITY")
+README = ROOT / "README.md"
+
+pytestmark = pytest.mark.skipif(not README.is_file(), reason="the tests run away from the repository")
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(text, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def local_targets(text):
+    """Files that links and images of a page lead to; web addresses and places on the page are not among them."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(r"\]\(([^)\s]+)\)", prose) + re.findall(r'(?:src|href)="([^"]+)"', prose)
+    return [urlsplit(link).path for link in links if not urlsplit(link).scheme and not link.startswith("#")]
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pandas")
+    pytest.importorskip("skops")
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks(read("README.md"), "python")
+    names = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert "hidden in turn" in capsys.readouterr().out
+    assert names["people"]["in_favour"].between(0, 1).all()
+    assert len(names["shares"]) == 20
+    assert [path.name for path in tmp_path.iterdir()] == ["railway.gshift"]
+
+
+def test_ten_lines_are_ten():
+    (code,) = blocks(read("README.md"), "python")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+
+
+def test_the_link_finder_finds_links():
+    page = "[a](b.md) ![c\nd](e/f.png) [w](https://x.org/y) [p](#place)\n```\n[no](no.md)\n```\n"
+    assert local_targets(page) == ["b.md", "e/f.png"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_local_link_and_image_exists(page):
+    absent = [target for target in local_targets(read(f"{page}.md")) if not (ROOT / target).is_file()]
+    assert not absent
+
+
+def test_the_readme_shows_its_two_pictures():
+    targets = local_targets(read("README.md"))
+    assert {"docs/images/overview.png", "docs/images/report.png"} <= set(targets)
+
+
+@pytest.mark.parametrize("page", ["README", "CONTRIBUTING"])
+def test_commands_named_are_make_targets(page):
+    rules = set(re.findall(r"^([a-z]+):", read("Makefile"), flags=re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z]+)\s+#", read(f"{page}.md")))
+    assert named <= rules
+    assert named >= {"test"}
+
+
+def test_the_readme_names_two_commands():
+    assert re.findall(r"^make (\w+)", read("README.md"), flags=re.MULTILINE) == ["demo", "test"]
+
+
+def test_numbers_in_the_readme_are_those_of_the_files():
+    # Run `python docs/make_results_table.py` after new results or a new transcript.
+    text = read("README.md")
+    assert script("make_results_table").current(text) == text
+
+
+def test_a_table_is_made_of_tidy_rows(tmp_path):
+    from groupshift.experiments.spec import load_experiment
+    from groupshift.experiments.store import ROW_COLUMNS, Store, write_csv
+
+    Store(tmp_path).write_experiment(load_experiment("beyond", scale="small"), {})
+    auc = {("global", 0): 0.8, ("global", 1): 0.9, ("groupshift", 0): 0.85, ("groupshift", 1): 0.95}
+    rows = [
+        ("ipr", 2, None, None, draw, method, metric, value if metric == "auc" else 1 - value)
+        for (method, draw), value in auc.items()
+        for metric in ("auc", "log_loss")
+    ]
+    write_csv(tmp_path / "results.csv", ROW_COLUMNS, rows)
+    found = script("make_results_table").block(tmp_path)
+    assert "groupshift reproduce beyond --scale small" in found
+    # Two draws, the same difference in both: no spread. Published: Global .816, the paper's method .850.
+    assert "| IPR, setting 2 | 2 | .850 |  | .900 |  | +.050 ± .000 | −.050 ± .000 | .816 | .850 |" in found  # noqa: RUF001
+    assert "| IPR, setting 2 | Global | 2 | .850 |  | .150 |  | .816 |  |" in found
+
+
+def test_contributing_stays_short():
+    assert len(read("CONTRIBUTING.md").splitlines()) < 50
+
+
+def test_one_version_everywhere():
+    version = tomllib.loads(read("pyproject.toml"))["project"]["version"]
+    assert version == groupshift.__version__
+    assert f"\nversion: {version}\n" in read("CITATION.cff")
+    assert f"## {version}" in read("CHANGELOG.md")
+
+
+def test_the_doi_is_the_same_everywhere():
+    names = ("README.md", "CITATION.cff", "pyproject.toml")
+    found = {doi for name in names for doi in re.findall(r"10\.1609/[\w.]*\w", read(name))}
+    assert len(found) == 1
+
+
+def test_architecture_names_every_module():
+    source = Path(groupshift.__file__).parent
+    modules = {path.stem for path in source.glob("*.py")} - {"__init__"}
+    folders = {f"{path.parent.name}/" for path in source.glob("*/__init__.py")}
+    named = set(re.findall(r"`([a-z_]+/?)`", read("ARCHITECTURE.md")))
+    assert (modules | folders) <= named
+    assert not {name for name in named if name.endswith("/")} - folders
