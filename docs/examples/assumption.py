@@ -20,7 +20,9 @@ for ax, (title, cells) in zip(axes.flat, panels.items(), strict=True):
     for k, ((weight, share), (means, sd)) in enumerate(zip(cells, clusters, strict=True)):
         negatives = weight * (1 - share) * norm.pdf(x, means[0] + moved, sd)
         positives = weight * share * norm.pdf(x, means[1] + moved, sd)
-        ax.fill_between(x, negatives, color=BLUE, alpha=0.45, linewidth=0, label="negatives" if k == 0 else None)
+        ax.fill_between(
+            x, negatives, color=BLUE, alpha=0.45, linewidth=0, label="negatives" if k == 0 else None
+        )
         ax.fill_between(
             x, positives, color=VERMILION, alpha=0.45, linewidth=0, label="positives" if k == 0 else None
         )

@@ -12,7 +12,9 @@ make_up = rng.normal(0, 0.5, (n_groups, 3))
 X = make_up[group] + rng.normal(size=(len(group), 3))
 variance = np.full(n_groups, 0.15)
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.6), sharex=True, sharey=True, layout="constrained")
-for ax, (title, slope) in zip(axes, {"alike groups, alike shifts": 1.0, "no relation": 0.0}.items(), strict=True):
+for ax, (title, slope) in zip(
+    axes, {"alike groups, alike shifts": 1.0, "no relation": 0.0}.items(), strict=True
+):
     # What is left of each labelled group's true shift after its estimated one.
     left = slope * make_up[:, 0] + rng.normal(0, 0.25, n_groups)
     observed = left + rng.normal(0, np.sqrt(variance))

@@ -25,10 +25,14 @@ for setting in (2, 1):
         loss = {}
         for refine in (0, 1, "auto"):
             classifier = make_pipeline(SplineTransformer(n_knots=6), LogisticRegression(C=0.3, max_iter=2000))
-            model = GroupShiftClassifier(classifier, partition=sample.partition, refine=refine, random_state=0)
+            model = GroupShiftClassifier(
+                classifier, partition=sample.partition, refine=refine, random_state=0
+            )
             model.fit(X, y, groups=groups)
             p = model.predict_proba(new_X, groups=new_groups)[:, 1]
             loss[refine] = evaluate(truth, p, metrics="log_loss").overall["log_loss"]
         limit = evaluate(truth, sample.posterior[sample.test], metrics="log_loss").overall["log_loss"]
         did = "kept it" if any("was kept" in note for note in model.notes_) else "left it out"
-        print(f"{setting:>7} {draw:>4} {loss[0]:>8.4f} {loss[1]:>9.4f} {loss['auto']:>7.4f} {limit:>7.4f}   {did}")
+        print(
+            f"{setting:>7} {draw:>4} {loss[0]:>8.4f} {loss[1]:>9.4f} {loss['auto']:>7.4f} {limit:>7.4f}   {did}"
+        )

@@ -10,7 +10,9 @@ from groupshift.shrinkage import pool_shifts
 rng = np.random.default_rng(0)
 n_groups, prior, distance = 300, 0.5, 1.5
 rows = rng.choice([5, 10, 20, 50, 100, 200, 500, 1000], size=n_groups)
-print(f"{'spread of true shifts':>22} {'rows':>6} {'alone':>7} {'pooled':>7} {'no shift':>9} {'90 % interval holds':>20}")
+print(
+    f"{'spread of true shifts':>22} {'rows':>6} {'alone':>7} {'pooled':>7} {'no shift':>9} {'90 % interval holds':>20}"
+)
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
 for ax, spread in zip(axes, (0.0, 1.0), strict=True):
     true_shift = rng.normal(0, spread, n_groups)

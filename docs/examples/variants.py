@@ -46,7 +46,12 @@ print("\n".join(model.notes_))
 unknown = variants["harmful"].isna()
 details = pd.DataFrame(model.predict_details(features[unknown]))
 answer = pd.concat([features[unknown].reset_index(drop=True), details], axis=1)
-print(answer[["gene", "in_domain", "probability", "low", "high", "pooled"]].head(5).round(2).to_string(index=False))
+print(
+    answer[["gene", "in_domain", "probability", "low", "high", "pooled"]]
+    .head(5)
+    .round(2)
+    .to_string(index=False)
+)
 
 # --- genes
 shares = model.group_shares(by="group").sort_values("rows")
@@ -56,9 +61,9 @@ print(shares.iloc[[0, 1, -2, -1]].round(2).to_string(index=False))
 from groupshift.metrics import evaluate
 
 truth = variants.loc[unknown, "truth"].astype(int)
-plain = GroupShiftClassifier(
-    group="gene", partition=1, shares=None, shrinkage="none", random_state=0
-).fit(features, variants["harmful"])
+plain = GroupShiftClassifier(group="gene", partition=1, shares=None, shrinkage="none", random_state=0).fit(
+    features, variants["harmful"]
+)
 for name, p in {
     "plain": plain.predict_proba(features[unknown])[:, 1],
     "groupshift": details["probability"],

@@ -76,8 +76,8 @@ def evaluate(
         - ``"log_loss"``: mean of −log of the probability given to the truth, clipped to [eps, 1 − eps] with
           the eps of the dtype of ``probability``, which is scikit-learn's rule.
         - ``"brier"``: mean squared difference.
-        - ``"ece"``: expected calibration error, the mean over bins of |share of positives − mean
-          probability|, weighted by bin. Bins hold equal weight; rows with equal probabilities share a bin.
+        - ``"ece"``: expected calibration error, the mean over bins of the gap between share of positives
+          and mean probability, weighted by bin. Bins hold equal weight; rows with equal probabilities share a bin.
           There are 10, fewer in a group whose effective number of rows, (Σw)²/Σw², is below 250, so that a
           bin has 25; under 50 a single bin compares the group's share with its mean probability. It is the
           plain estimate, not debiased: noise alone leaves a perfect model above 0, by up to 0.08 in a group
