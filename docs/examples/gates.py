@@ -28,7 +28,7 @@ gated = (X @ slope + intercept).argmax(1)
 names = {"k-means": kmeans, "merged cells": merged, "linear gates": gated}
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.1), sharey=True, layout="constrained")
 for ax, (name, cluster) in zip(axes, names.items(), strict=True):
-    agreement = adjusted_rand_score(truth, cluster)
+    agreement = max(adjusted_rand_score(truth, cluster), 0.0)
     print(f"{name:13} agreement with the truth (adjusted Rand index): {agreement:.2f}")
     ax.scatter(*X[:2500].T, c=np.array(["#0072B2", "#D55E00"])[cluster[:2500]], s=3)
     ax.set_title(f"{name}: {agreement:.2f}", fontsize=10)

@@ -1,0 +1,120 @@
+"""Pages of the guide tell the truth: their snippets and examples run, and the list of public names is complete."""
+
+import contextlib
+import io
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+import groupshift
+import groupshift.datasets
+from groupshift import fitting
+from groupshift.posterior import default_classifier
+
+DOCS = Path(__file__).parents[1] / "docs"
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# Pages with snippets that need what a test has not: a cluster, a release.
+NOT_RUN = {"explanation/distributed.md", "releasing.md"}
+PAGES = sorted(
+    page.relative_to(DOCS).as_posix()
+    for page in DOCS.rglob("*.md")
+    if "_build" not in page.parts and BLOCK.search(page.read_text(encoding="utf-8"))
+)
+EXAMPLES = sorted(path.name for path in (DOCS / "examples").glob("*.py"))
+
+pytestmark = pytest.mark.skipif(not PAGES, reason="docs/ is not part of an installed package")
+
+
+@pytest.fixture
+def small(monkeypatch, tmp_path):
+    """The same code on less data and with fewer trees: a page is tested for whether it runs, not for its numbers."""
+
+    def at_most(make, **limits):
+        def made(**settings):
+            for name, limit in limits.items():
+                settings[name] = min(settings.get(name, limit), limit)
+            return make(**settings)
+
+        return made
+
+    def few_trees(*args):
+        return default_classifier(*args).set_params(max_iter=10)
+
+    sizes = {"n_groups": 12, "labeled_per_group": 40, "unlabeled_per_group": 80}
+    monkeypatch.setattr(groupshift.datasets, "make_survey", at_most(groupshift.datasets.make_survey, **sizes))
+    mixture = at_most(groupshift.datasets.make_grouped_mixture, n_groups=12, unlabeled_per_group=(100, 0))
+    monkeypatch.setattr(groupshift.datasets, "make_grouped_mixture", mixture)
+    monkeypatch.setattr(fitting, "default_classifier", few_trees)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in NOT_RUN])
+def test_snippets_of_a_page_run_one_after_the_other(page, small):
+    pytest.importorskip("pandas")
+    if "larger_than_memory" in page:
+        pytest.importorskip("dask.dataframe")
+    text = (DOCS / page).read_text(encoding="utf-8")
+    namespace = {"__name__": "page"}
+    for found in BLOCK.finditer(text):
+        # Empty lines in front make a traceback name the line of the page.
+        lines_before = text.count("\n", 0, found.start(1))
+        code = compile("\n" * lines_before + found.group(1), page, "exec")
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(code, namespace)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs_and_shows_something(name, small):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pytest.importorskip("pandas")
+    pyplot.switch_backend("Agg")
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            runpy.run_path(str(DOCS / "examples" / name), run_name="__main__")
+        assert printed.getvalue() or pyplot.get_fignums()
+    finally:
+        pyplot.close("all")
+
+
+def test_every_public_name_is_justified_on_the_reference_page():
+    text = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
+    public = [*groupshift.__all__, *groupshift.datasets.__all__]
+    assert [name for name in public if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_figures_and_outputs_on_the_pages_come_from_an_example():
+    made = {Path(name).stem for name in EXAMPLES} | {"cli"}
+    used = {
+        re.sub(r"-\d+$", "", name)
+        for page in DOCS.rglob("*.md")
+        for name in re.findall(r"_build/parts/([\w-]+)\.", page.read_text(encoding="utf-8"))
+    }
+    assert used <= made
+    # And no example runs in the build for nothing.
+    assert made <= used
+
+
+def test_markers_that_pages_cut_examples_at_exist():
+    for page in DOCS.rglob("*.md"):
+        cuts = re.findall(r"literalinclude\} (\S+\.py)\n((?::.*\n)+)", page.read_text(encoding="utf-8"))
+        for script, options in cuts:
+            lines = (page.parent / script).read_text(encoding="utf-8").splitlines()
+            for marker in re.findall(r'"(# --- \w+)"', options):
+                assert lines.count(marker) == 1, (page.name, marker)
+
+
+@pytest.mark.parametrize(
+    ("link", "broken"),
+    [("b.html", 0), ("b.html#there", 0), ("c.html", 1), ("b.html#nowhere", 1), ("https://example.org/x", 0)],
+)
+def test_link_check_finds_links_that_lead_nowhere(tmp_path, monkeypatch, link, broken):
+    monkeypatch.setattr(sys, "path", [str(DOCS), *sys.path])
+    from check_links import broken_links
+
+    (tmp_path / "a.html").write_text(f'<a href="{link}">x</a>', encoding="utf-8")
+    (tmp_path / "b.html").write_text('<p id="there">y</p>', encoding="utf-8")
+    assert len(broken_links(tmp_path)) == broken
