@@ -23,7 +23,8 @@ class Page(HTMLParser):
 
 def broken_links(folder: Path) -> list[str]:
     """Sentences, one for each internal link that leads nowhere."""
-    pages = {path.resolve(): Page(path) for path in folder.rglob("*.html")}
+    # Under _static lie templates of the theme, which are no pages.
+    pages = {path.resolve(): Page(path) for path in folder.rglob("*.html") if "_static" not in path.parts}
     found = []
     for path, page in pages.items():
         for link in page.links:
