@@ -222,7 +222,8 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         -------
         dict of arrays : probability, low, high, cluster, pooled
         """
-        return self._details(*self._log_odds(X, groups), coverage)
+        log_odds, cluster, group = self._log_odds(X, groups)
+        return self._details(log_odds, cluster, group, coverage)
 
     def _details(self, log_odds, cluster, group, coverage):
         variance, pooled = self.unseen_variance_[cluster], group < 0
@@ -317,7 +318,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"trust={self.trust!r} is not known. Pass 'learned' or a number between 0 and 1."
             )
-        if self.refine != "auto" and not (isinstance(self.refine, Integral) and self.refine >= 0):
+        if self.refine != "auto" and not (isinstance(self.refine, Integral) and int(self.refine) >= 0):
             raise ValueError(
                 f"refine={self.refine!r} is not known. Pass 'auto' or a number of rounds, 0 or more."
             )

@@ -30,6 +30,7 @@ from groupshift.progress import begin
 from groupshift.refinement import memorised, n_soft_rows, refine_models
 from groupshift.rows import Population, Rows, fold_of, sampled
 from groupshift.selection import (
+    LENIENT,
     LabeledRows,
     Trial,
     choose,
@@ -49,8 +50,6 @@ MAX_CLUSTERING_ROWS = 50_000
 # A classifier that gives back more than this part of a row's own soft label would count its shift twice.
 MAX_MEMORISED = 0.25
 MAX_ROUNDS = 1
-# One standard error, with Student's honesty for few groups, for steps that train on other rows than they are judged on.
-LENIENT = 0.84
 # A regression over groups learns from the groups it is judged on, each left out in turn: one chance in ten is allowed.
 CONTEXT_LEVEL = 0.9
 
@@ -72,7 +71,11 @@ class Fitting:
         self.unit = float(labeled.weight.mean())
         self.labeled = _in_units(labeled, self.unit)
         self.y = y
-        self.population = population
+        self.population: Any = population
+        # Filled by the steps in turn: None where a step had nothing to learn from.
+        self.trial: Any = None
+        self.fold: Any = None
+        self.loss: Any = None
         self.known_shares = known_shares
         self.seed = seed
         self.rng = np.random.default_rng(seed)
@@ -432,7 +435,7 @@ class Fitting:
             self.models,
             self.score,
             self.trial,
-            getattr(self, "loss", None),
+            self.loss,
             model.context_,
             list(model.notes_),
         )

@@ -70,7 +70,7 @@ def learn_gates(
         counts = np.stack(
             [np.bincount(index, weights=len(y) * weight * m, minlength=2 * n_groups) for m in member.T], 1
         )
-        theta = _compositions(counts.reshape(2, n_groups, n_clusters).transpose(0, 2, 1))
+        theta = _compositions(counts.astype(float).reshape(2, n_groups, n_clusters).transpose(0, 2, 1))
         joint = (
             log_softmax(design @ gates, axis=1)
             + np.log(theta).transpose(0, 2, 1).reshape(-1, n_clusters)[index]

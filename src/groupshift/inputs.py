@@ -154,7 +154,9 @@ def check_matrix(matrix: NDArray, names: list[str], picky: str | None) -> None:
 
 def check_coverage(coverage: float) -> float:
     if not 0 < coverage < 1:
-        raise ValueError(f"coverage={coverage!r} is not possible. Pass a probability between 0 and 1, such as 0.9.")
+        raise ValueError(
+            f"coverage={coverage!r} is not possible. Pass a probability between 0 and 1, such as 0.9."
+        )
     return coverage
 
 

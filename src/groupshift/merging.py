@@ -37,7 +37,7 @@ def merge_levels(
     # The prior's mean is each class's own mix of groups, worth one row a group in all.
     base = counts.sum(1) + 0.5
     base = n_groups * base / base.sum(1, keepdims=True)
-    evidence = sum(_evidence(counts[c], base[c]) for c in (0, 1))
+    evidence = _evidence(counts[0], base[0]) + _evidence(counts[1], base[1])
     factor = np.full((n_cells, n_cells), -np.inf)
     for a in range(n_cells - 1):
         factor[a, a + 1 :] = _factors(counts, base, evidence, a, np.arange(a + 1, n_cells))
@@ -47,7 +47,7 @@ def merge_levels(
     while alive > 1:
         if alive in levels:
             found[alive] = np.unique(cluster, return_inverse=True)[1]
-        a, b = np.unravel_index(np.argmax(factor), factor.shape)
+        a, b = (int(i) for i in np.unravel_index(np.argmax(factor), factor.shape))
         counts[:, a] += counts[:, b]
         cluster[cluster == b] = a
         evidence[a] = sum(_evidence(counts[c, a : a + 1], base[c])[0] for c in (0, 1))

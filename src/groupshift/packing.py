@@ -70,7 +70,7 @@ def unpack_points(packed: tuple) -> Points:
 
 
 def _spread(values: NDArray, cells: NDArray, n_cells: int, kind: type) -> NDArray:
-    spread = np.zeros(n_cells, kind)
+    spread: NDArray = np.zeros(n_cells, kind)
     spread[cells] = values
     return spread
 

@@ -14,6 +14,11 @@ from groupshift.trust import Trust, learn_trust
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+# One standard error, with Student's honesty for few groups: enough for steps that learn little from what judges them.
+LENIENT = 0.84
+# Shifts of which labels confirm less than a fifth are mostly the mixture's misfit, and what they gain may not carry over.
+MIN_TRUST = 0.2
+
 
 @dataclass(frozen=True)
 class LabeledRows:
@@ -129,10 +134,10 @@ def noise_margin(n_groups: int, level: float = 0.975) -> float:
 def choose(trials: list[Trial], rows: LabeledRows) -> int | None:
     """Number of the trial to use; None for no shift at all.
 
-    The first trial has one cluster. It has a single number to learn, the trust, whose caution is margin enough: it is taken if
-    it lowers the loss. A partition has many, and must beat Global beyond noise, through its shifts and not through its
-    calibration alone, and beat one cluster too. Of those that do, the best is taken, or a simpler one within a
-    standard error of it.
+    The first trial has one cluster and a single number to learn, the trust, which is cautious itself: it is taken if it
+    lowers the loss by more than a standard error. A partition has more to learn, and must beat Global beyond noise, through
+    its shifts and not through its calibration alone, with a trust that is worth the name, and beat one cluster too. Of those
+    that do, the best is taken, or a simpler one within a standard error of it.
     """
     margin = noise_margin(rows.n_groups)
     whole = trials[0]
@@ -140,12 +145,14 @@ def choose(trials: list[Trial], rows: LabeledRows) -> int | None:
     accepted = [
         t
         for t in trials[1:]
-        if _exceeds(gain(plain, t.loss, rows), margin)
+        if t.trust.value >= MIN_TRUST
+        and _exceeds(gain(plain, t.loss, rows), margin)
         and _exceeds(gain(log_loss_rows(t.log_odds, rows.y), t.loss, rows), margin)
         and _exceeds(gain(whole.loss, t.loss, rows), 1.0)
     ]
     if not accepted:
-        return 0 if _exceeds(gain(plain, whole.loss, rows), 0.0) and whole.trust.value > 0 else None
+        lenient = noise_margin(rows.n_groups, LENIENT)
+        return 0 if _exceeds(gain(plain, whole.loss, rows), lenient) and whole.trust.value > 0 else None
     best = min(accepted, key=lambda t: (rows.weight @ t.loss, t.n_clusters))
     simpler = [
         t

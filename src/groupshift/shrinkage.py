@@ -338,9 +338,9 @@ def _conditioned(response, weight, state: PooledShifts, known: KnownShares, base
         spread = spread - noise * np.outer(gain, gain)
     shift = state.shift + np.einsum("gkl,l->gk", pull, common - state.cluster_shift)
     variance = state.variance.copy()
-    for g, *rate in rates:
+    for g, share, error, mix in rates:
         mean, total = pull[g] @ common + heard[g], own[g] + pull[g] @ spread @ pull[g].T
-        shift[g], covariance = condition_group(mean, total, *rate, base)
+        shift[g], covariance = condition_group(mean, total, share, error, mix, base)
         variance[g] = np.diag(covariance)
     return replace(
         state,
