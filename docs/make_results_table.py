@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from groupshift.experiments.differences import against_paper
+from groupshift.experiments.grid import list_tasks
 from groupshift.experiments.published import NAMES, published_auc
 from groupshift.experiments.results import Mean, Results
 from groupshift.experiments.spec import Experiment
@@ -124,12 +125,21 @@ def short_table(values: dict, titles: Sequence[Title]) -> tuple[list[str], list[
     header += ["published: Global", "the paper's method"]
     body = []
     for title in titles:
-        means = [mean(values, title, method, "auc") for method in SHORT]
+        common = on_common_draws(values, title)
+        means = [mean(common, title, method, "auc") for method in SHORT]
         cells = [share(m.value) if m.n else "" for m in means]
-        gains = [signed(gain(values, title, "groupshift", metric)) for metric in ("auc", "log_loss")]
+        gains = [signed(gain(common, title, "groupshift", metric)) for metric in ("auc", "log_loss")]
         published = [share(published_auc(method, *title)) for method in ("global", "published")]
-        body.append([place_title(*title), str(means[2].n), *cells, *gains, *published])
+        body.append([place_title(*title), str(max(m.n for m in means)), *cells, *gains, *published])
     return header, body
+
+
+def on_common_draws(values: dict, title: Title) -> dict:
+    """Values of the methods side by side, on the draws that all of them have: other draws may be harder."""
+    wanted = [(*title, method, metric) for method in SHORT for metric in ("auc", "log_loss")]
+    there = {key: values[key] for key in wanted if key in values}
+    common = set.intersection(*map(set, there.values()))
+    return {key: {draw: by_draw[draw] for draw in common} for key, by_draw in there.items()}
 
 
 def full_table(results: Results, values: dict, titles: Sequence[Title]) -> tuple[list[str], list[list[str]]]:
@@ -168,9 +178,16 @@ def _source(results: Results, folder: Path) -> str:
         f"Made by `groupshift reproduce {experiment.name} --scale {experiment.scale}`, kept in "
         f"[`{where}/results.csv`]({where}/results.csv), and put here by `python docs/make_results_table.py`.\n"
         "Means over draws on held-out rows of the population; ± is half of a 95 % interval of the paired difference.\n"
-        f"{experiment.about}\n"
+        f"{experiment.about}{_unfinished(results)}\n"
         "Published numbers come from larger and partly other data: compare differences, not levels."
     )
+
+
+def _unfinished(results: Results) -> str:
+    """A warning if some of the planned runs are not in the file."""
+    planned = len(list_tasks(results.experiment))
+    there = sum(len(draw) for (_, _, metric), draw in results.values.items() if metric == "log_loss")
+    return "" if there >= planned else f" {there:,} of {planned:,} planned runs are in the file."
 
 
 def markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
