@@ -33,8 +33,8 @@ bench: $(READY)
 # Runs the examples, so it takes a minute or two; warnings and broken internal links are errors.
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet --group docs
-	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going --quiet docs docs/_build/html
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -E -W --keep-going --quiet docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv build dist docs/_build .mypy_cache .ruff_cache .pytest_cache

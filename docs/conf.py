@@ -32,6 +32,8 @@ nitpick_ignore_regex = [("py:.*", r"(?!groupshift).*")]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "groupshift"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "navbar_align": "left",
