@@ -50,7 +50,7 @@ def command_pages() -> str:
     pages = []
     for command in ("", *COMMANDS):
         wanted = f"groupshift {command}".strip()
-        result = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "90", "NO_COLOR": "1"})
+        result = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "88", "NO_COLOR": "1"})
         if result.exit_code != 0:
             raise RuntimeError(f"`{wanted} --help` failed: {result.output}") from result.exception
         pages.append(f"## {wanted}\n\n```text\n{_plain(result.output)}\n```\n")
