@@ -1,6 +1,6 @@
 """Runs the job on the flights data and writes what a newcomer sees to docs/transcript.md.
 
-    python docs/make_transcript.py
+python docs/make_transcript.py
 """
 
 import os
@@ -13,8 +13,14 @@ from pathlib import Path
 TARGET = Path(__file__).parent / "transcript.md"
 STEPS = (
     ("Some flights, as an analyst would have them", "groupshift demo --data flights --out flights"),
-    ("What is in the files?", "groupshift check flights/labeled.csv flights/unlabeled.csv --target late --group dest"),
-    ("Learn", "groupshift fit flights/labeled.csv flights/unlabeled.csv --target late --group dest --out late.gshift"),
+    (
+        "What is in the files?",
+        "groupshift check flights/labeled.csv flights/unlabeled.csv --target late --group dest",
+    ),
+    (
+        "Learn",
+        "groupshift fit flights/labeled.csv flights/unlabeled.csv --target late --group dest --out late.gshift",
+    ),
     ("Predict", "groupshift predict late.gshift flights/new.csv --out predictions.csv --keep row_id,dest"),
     (None, "head -4 predictions.csv"),
     ("The share of late flights by destination", "groupshift shares late.gshift --out shares.csv"),

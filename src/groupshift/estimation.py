@@ -96,6 +96,8 @@ def estimate_shifts(
     if known is not None:
         pooled = _conditioned(pooled, known, logit(model.labeled_prior_))
     _set_shifts(model, pooled)
+    # How much is borrowed is a matter of the rows, not of how far the shifts are trusted.
+    model.pooling_ = mixture.pooling
     _set_shares(model, points, mixture, known)
     model.tally_ = points
 
@@ -110,7 +112,6 @@ def _set_shifts(model: Any, pooled: PooledShifts) -> None:
     model.shift_ = pooled.shift
     model.shift_variance_ = pooled.variance
     model.shared_deviation_ = pooled.shared_deviation
-    model.pooling_ = pooled.pooling
     model.unseen_shift_ = pooled.cluster_shift
     model.unseen_variance_ = pooled.unseen_variance
     model.group_variance_ = pooled.group_variance

@@ -1,7 +1,6 @@
 """The steps of `fit`, in order: train, cut space, learn trust, estimate shifts, learn from unlabelled rows."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,21 +23,22 @@ from groupshift.posterior import (
     out_of_fold_scores,
     probability_edge,
     raw_score,
-    weight_argument,
 )
 from groupshift.progress import begin
-from groupshift.refinement import memorised, n_soft_rows, refine_models
-from groupshift.rows import Population, Rows, fold_of, sampled
+from groupshift.refinement import refine
+from groupshift.rows import Population, Rows, at_most, in_units
 from groupshift.selection import (
     LENIENT,
     LabeledRows,
     Trial,
+    candidate_table,
     choose,
     gain,
     labeled_prior,
     log_loss_rows,
     noise_margin,
     try_partition,
+    without_shift,
 )
 from groupshift.trust import residual_variance
 
@@ -47,9 +47,6 @@ IntArray = NDArray[np.int64]
 
 # k-means moves little beyond this many rows; the published configuration uses all of them.
 MAX_CLUSTERING_ROWS = 50_000
-# A classifier that gives back more than this part of a row's own soft label would count its shift twice.
-MAX_MEMORISED = 0.25
-MAX_ROUNDS = 1
 # A regression over groups learns from the groups it is judged on, each left out in turn: one chance in ten is allowed.
 CONTEXT_LEVEL = 0.9
 
@@ -69,7 +66,7 @@ class Fitting:
         self.model = model
         # Weights in units of a mean labelled row: penalties and sampling errors count rows, whatever the weights' scale.
         self.unit = float(labeled.weight.mean())
-        self.labeled = _in_units(labeled, self.unit)
+        self.labeled = in_units(labeled, self.unit)
         self.y = y
         self.population: Any = population
         # Filled by the steps in turn: None where a step had nothing to learn from.
@@ -107,7 +104,7 @@ class Fitting:
             return
         self._step("estimating shares")
         estimate_shifts(model, self.population, self.known_shares)
-        self._refine()
+        refine(self)
 
     def _step(self, name: str) -> None:
         begin(name, self.model.verbose)
@@ -149,7 +146,7 @@ class Fitting:
         """Rows of both samples for clustering: all of them for the paper's silhouette, else a sample."""
         limit = np.inf if self.model.partition == "silhouette" else MAX_CLUSTERING_ROWS
         if self.population is None:
-            return _at_most(self.labeled, limit, self.seed)
+            return at_most(self.labeled, limit, self.seed)
         n_all = len(self.labeled) + self.population.n_rows
         if min(limit, n_all) > self.population.sample_limit:
             limit = self.population.sample_limit
@@ -157,9 +154,9 @@ class Fitting:
                 f"Clusters were sought on {limit:,.0f} of {n_all:,} rows: memory is not asked to hold them all."
             )
         share = min(1.0, limit / n_all)
-        labeled = _at_most(self.labeled, share * len(self.labeled), self.seed)
+        labeled = at_most(self.labeled, share * len(self.labeled), self.seed)
         unlabeled = self.population.sample(int(np.ceil(share * self.population.n_rows)), self.seed)
-        unlabeled = _in_units(unlabeled, self.unit)
+        unlabeled = in_units(unlabeled, self.unit)
         return labeled.append(unlabeled)
 
     def _fixed_partition(self) -> Any:
@@ -310,7 +307,7 @@ class Fitting:
         judged = self.labeled.take(self.judged)
         trials = [try_partition(rows, p.predict(judged), p.n_clusters) for _, p in self.candidates]
         chosen = choose(trials, rows)
-        self.trial = _without_shift(trials[0], rows) if chosen is None else trials[chosen]
+        self.trial = without_shift(trials[0], rows) if chosen is None else trials[chosen]
         self.model.candidates_ = candidate_table([name for name, _ in self.candidates], trials, chosen, rows)
         return chosen
 
@@ -409,110 +406,6 @@ class Fitting:
         )
         return context
 
-    def _refine(self) -> None:
-        """Rounds of learning from unlabelled rows, each kept only if hidden labels confirm it."""
-        model = self.model
-        rounds = MAX_ROUNDS if model.refine == "auto" else int(model.refine)
-        if not rounds or len(self.models) < 3 or weight_argument(self.estimator) is None:
-            return
-        if model.refine == "auto" and (self.trial is None or not np.any(model.shift_)):
-            return
-        n_soft = n_soft_rows(len(self.y))
-        for number in range(1, rounds + 1):
-            self._step(f"learning from unlabelled rows, round {number}")
-            if not self._refine_once(n_soft):
-                self._note(
-                    f"Round {number} of learning from unlabelled rows was not confirmed and is left out."
-                )
-                break
-            self._note(f"Round {number} of learning from unlabelled rows was kept.")
-
-    def _refine_once(self, n_soft: int) -> bool:
-        model = self.model
-        sample = _in_units(self.population.sample(n_soft, self.seed), self.unit)
-        posterior = model.posterior_
-        before = (
-            self.models,
-            self.score,
-            self.trial,
-            self.loss,
-            model.context_,
-            list(model.notes_),
-        )
-        log_odds, cluster = posterior.score(sample)
-        models = refine_models(
-            self.estimator,
-            self.labeled,
-            self.y,
-            self.fold,
-            self.models,
-            posterior,
-            sample,
-            model.shift_,
-            seed=self.seed,
-            n_jobs=model.n_jobs,
-        )
-        if (
-            memorised(models, posterior, sample, log_odds + model.shift_[sample.group, cluster], self.seed)
-            > MAX_MEMORISED
-        ):
-            return False
-        self.models = models
-        self.score = out_of_fold_scores(models[:-1], self.labeled.features, self.fold, self.edge)
-        self.trial = self._trial(posterior.partition)
-        if self.trial is not None and model.trust_ == 0:
-            self.trial = _without_shift(self.trial, self._labeled_rows(self.score))
-        old_loss = before[3]
-        self._settle(posterior.partition)
-        if model.refine == "auto" and self.trial is not None:
-            rows = self._labeled_rows(self.score)
-            mean, error = gain(old_loss, self.loss, rows)
-            if mean <= noise_margin(rows.n_groups, LENIENT) * error:
-                self.models, self.score, self.trial, self.loss, model.context_, model.notes_ = before
-                self._settle(posterior.partition)
-                model.notes_ = before[-1]
-                return False
-        estimate_shifts(model, self.population, self.known_shares, score=self._blind_score(n_soft))
-        return True
-
-    def _blind_score(self, n_soft: int) -> Callable[[Rows], tuple[FloatArray, IntArray]]:
-        """A scorer that asks, of rows that were trained on, the model that did not see them."""
-        posterior, models, seed = self.model.posterior_, self.models, self.seed
-        share = n_soft / self.population.n_rows
-
-        def score(rows: Rows) -> tuple[FloatArray, IntArray]:
-            cluster = posterior.partition.predict(rows)
-            fold = np.where(
-                sampled(rows.key, share, seed), fold_of(rows.key, len(models) - 1, seed), len(models) - 1
-            )
-            raw = out_of_fold_scores(models, rows.features, fold, posterior.edge)
-            return posterior.calibration.transform(raw, cluster), cluster
-
-        return score
-
-
-def candidate_table(
-    names: list[str], trials: list[Trial], chosen: int | None, rows: LabeledRows
-) -> dict[str, NDArray]:
-    """The judge's scores of all candidates, "no shift" (Global) first."""
-    plain = log_loss_rows(trials[0].log_odds, rows.y)
-    gains = [gain(plain, t.loss, rows) for t in trials]
-    total = rows.weight.sum()
-    return {
-        "name": np.array(["no shift", *names], dtype=object),
-        "n_clusters": np.array([1] + [t.n_clusters for t in trials]),
-        "loss": np.array([rows.weight @ plain / total] + [rows.weight @ t.loss / total for t in trials]),
-        "gain": np.array([0.0] + [g for g, _ in gains]),
-        "std_error": np.array([0.0] + [e for _, e in gains]),
-        "trust": np.array([0.0] + [t.trust.value for t in trials]),
-        "chosen": np.arange(-1, len(trials)) == (-1 if chosen is None else chosen),
-    }
-
-
-def _without_shift(trial: Trial, rows: LabeledRows) -> Trial:
-    nothing = replace(trial.trust, value=0.0, without=np.zeros(rows.n_groups))
-    return replace(trial, trust=nothing, loss=log_loss_rows(trial.log_odds, rows.y))
-
 
 def _rates(log_odds, y, weight, cluster, n_clusters, soft):
     overall = prediction_rates(log_odds, y, weight=weight, soft=soft)
@@ -524,11 +417,3 @@ def _rates(log_odds, y, weight, cluster, n_clusters, soft):
             prediction_rates(log_odds[own], y[own], weight=weight[own], soft=soft) if both else overall
         )
     return np.array(rates).T
-
-
-def _in_units(rows: Rows, unit: float) -> Rows:
-    return rows if unit == 1 else replace(rows, weight=rows.weight / unit)
-
-
-def _at_most(rows: Rows, n_rows: float, seed: int) -> Rows:
-    return rows if len(rows) <= n_rows else rows.take(sampled(rows.key, n_rows / len(rows), seed))

@@ -8,8 +8,16 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from groupshift.posterior import LabeledPosterior, fit_classifier, out_of_fold_scores, raw_score
-from groupshift.rows import Rows, fold_of, uniform_keys
+from groupshift.estimation import Score, estimate_shifts
+from groupshift.posterior import (
+    LabeledPosterior,
+    fit_classifier,
+    out_of_fold_scores,
+    raw_score,
+    weight_argument,
+)
+from groupshift.rows import Rows, fold_of, in_units, sampled, uniform_keys
+from groupshift.selection import LENIENT, gain, noise_margin, without_shift
 from groupshift.tables import concat_rows
 
 FloatArray = NDArray[np.float64]
@@ -18,6 +26,10 @@ IntArray = NDArray[np.int64]
 # Each soft row is drawn twice: three rows of training to a labelled one. More change little and cost much.
 SOFT_ROWS_PER_LABEL = 1.5
 MAX_SOFT_ROWS = 200_000
+# A classifier that gives back more than this part of a row's own soft label would count its shift twice.
+MAX_MEMORISED = 0.25
+# Later rounds were hardly ever confirmed.
+MAX_ROUNDS = 1
 
 
 def n_soft_rows(n_labeled: int) -> int:
@@ -97,3 +109,87 @@ def _fit_soft(estimator, labeled: Rows, y, sample: Rows, soft, seed: int):
         np.concatenate([y, drawn]),
         np.concatenate([labeled.weight, sample.weight, sample.weight]),
     )
+
+
+def refine(fitting: Any) -> None:
+    """Rounds of learning from unlabelled rows, each kept only if hidden labels confirm it."""
+    model = fitting.model
+    rounds = MAX_ROUNDS if model.refine == "auto" else int(model.refine)
+    if not rounds or len(fitting.models) < 3 or weight_argument(fitting.estimator) is None:
+        return
+    if model.refine == "auto" and (fitting.trial is None or not np.any(model.shift_)):
+        return
+    n_soft = n_soft_rows(len(fitting.y))
+    for number in range(1, rounds + 1):
+        fitting._step(f"learning from unlabelled rows, round {number}")
+        if not _refine_once(fitting, n_soft):
+            fitting._note(
+                f"Round {number} of learning from unlabelled rows was not confirmed and is left out."
+            )
+            break
+        fitting._note(f"Round {number} of learning from unlabelled rows was kept.")
+
+
+def _refine_once(fitting: Any, n_soft: int) -> bool:
+    model = fitting.model
+    sample = in_units(fitting.population.sample(n_soft, fitting.seed), fitting.unit)
+    posterior = model.posterior_
+    before = (
+        fitting.models,
+        fitting.score,
+        fitting.trial,
+        fitting.loss,
+        model.context_,
+        list(model.notes_),
+    )
+    log_odds, cluster = posterior.score(sample)
+    models = refine_models(
+        fitting.estimator,
+        fitting.labeled,
+        fitting.y,
+        fitting.fold,
+        fitting.models,
+        posterior,
+        sample,
+        model.shift_,
+        seed=fitting.seed,
+        n_jobs=model.n_jobs,
+    )
+    if (
+        memorised(models, posterior, sample, log_odds + model.shift_[sample.group, cluster], fitting.seed)
+        > MAX_MEMORISED
+    ):
+        return False
+    fitting.models = models
+    fitting.score = out_of_fold_scores(models[:-1], fitting.labeled.features, fitting.fold, fitting.edge)
+    fitting.trial = fitting._trial(posterior.partition)
+    if fitting.trial is not None and model.trust_ == 0:
+        fitting.trial = without_shift(fitting.trial, fitting._labeled_rows(fitting.score))
+    old_loss = before[3]
+    fitting._settle(posterior.partition)
+    if model.refine == "auto" and fitting.trial is not None:
+        rows = fitting._labeled_rows(fitting.score)
+        mean, error = gain(old_loss, fitting.loss, rows)
+        if mean <= noise_margin(rows.n_groups, LENIENT) * error:
+            fitting.models, fitting.score, fitting.trial, fitting.loss, model.context_, model.notes_ = before
+            fitting._settle(posterior.partition)
+            model.notes_ = before[-1]
+            return False
+    estimate_shifts(model, fitting.population, fitting.known_shares, score=_blind_score(fitting, n_soft))
+    return True
+
+
+def _blind_score(fitting: Any, n_soft: int) -> Score:
+    """A scorer that asks, of rows that were trained on, the model that did not see them."""
+    posterior, models, seed = fitting.model.posterior_, fitting.models, fitting.seed
+    share = n_soft / fitting.population.n_rows
+
+    def score(rows: Rows) -> tuple[FloatArray, IntArray]:
+        cluster = posterior.partition.predict(rows)
+        fold = np.where(
+            sampled(rows.key, share, seed), fold_of(rows.key, len(models) - 1, seed), len(models) - 1
+        )
+        raw = out_of_fold_scores(models, rows.features, fold, posterior.edge)
+        return posterior.calibration.transform(raw, cluster), cluster
+
+    return score

@@ -1,7 +1,7 @@
 """Rows of a table on their way through the method, and the population: unlabelled rows, wherever they live."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -121,3 +121,13 @@ def sampled(keys: NDArray, fraction: float, seed: int) -> NDArray[np.bool_]:
 def fold_of(keys: NDArray, n_folds: int, seed: int) -> NDArray[np.int64]:
     """The fold of each row, by its key alone."""
     return np.minimum((uniform_keys(keys, seed) * n_folds).astype(np.int64), n_folds - 1)
+
+
+def in_units(rows: Rows, unit: float) -> Rows:
+    """Rows with their weights in multiples of `unit`."""
+    return rows if unit == 1 else replace(rows, weight=rows.weight / unit)
+
+
+def at_most(rows: Rows, n_rows: float, seed: int) -> Rows:
+    """All rows, or a sample of about `n_rows` of them."""
+    return rows if len(rows) <= n_rows else rows.take(sampled(rows.key, n_rows / len(rows), seed))

@@ -1,6 +1,6 @@
 """The judge: hide the labels of labelled groups, predict them from features alone, and see which partition does it best."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,3 +166,27 @@ def choose(trials: list[Trial], rows: LabeledRows) -> int | None:
 def _exceeds(gain_and_error: tuple[float, float], margin: float) -> bool:
     mean, error = gain_and_error
     return mean > margin * error and mean > 0
+
+
+def candidate_table(
+    names: list[str], trials: list[Trial], chosen: int | None, rows: LabeledRows
+) -> dict[str, NDArray]:
+    """The judge's scores of all candidates, "no shift" (Global) first."""
+    plain = log_loss_rows(trials[0].log_odds, rows.y)
+    gains = [gain(plain, t.loss, rows) for t in trials]
+    total = rows.weight.sum()
+    return {
+        "name": np.array(["no shift", *names], dtype=object),
+        "n_clusters": np.array([1] + [t.n_clusters for t in trials]),
+        "loss": np.array([rows.weight @ plain / total] + [rows.weight @ t.loss / total for t in trials]),
+        "gain": np.array([0.0] + [g for g, _ in gains]),
+        "std_error": np.array([0.0] + [e for _, e in gains]),
+        "trust": np.array([0.0] + [t.trust.value for t in trials]),
+        "chosen": np.arange(-1, len(trials)) == (-1 if chosen is None else chosen),
+    }
+
+
+def without_shift(trial: Trial, rows: LabeledRows) -> Trial:
+    """The trial with its shifts left out: the plain classifier."""
+    nothing = replace(trial.trust, value=0.0, without=np.zeros(rows.n_groups))
+    return replace(trial, trust=nothing, loss=log_loss_rows(trial.log_odds, rows.y))
