@@ -49,6 +49,8 @@ IntArray = NDArray[np.int64]
 MAX_CLUSTERING_ROWS = 50_000
 # A regression over groups learns from the groups it is judged on, each left out in turn: one chance in ten is allowed.
 CONTEXT_LEVEL = 0.9
+# Fewer groups than this cannot tell a line through them from chance.
+MIN_CONTEXT_GROUPS = 20
 
 
 class Fitting:
@@ -385,7 +387,11 @@ class Fitting:
 
     def _context(self, rows: LabeledRows, log_odds: FloatArray) -> Context | None:
         """What group means say about shifts, if hidden labels confirm that they say anything."""
-        if rows.n_groups < 10 or self.population is None or self.model.shrinkage != "hierarchical":
+        if (
+            rows.n_groups < MIN_CONTEXT_GROUPS
+            or self.population is None
+            or self.model.shrinkage != "hierarchical"
+        ):
             return None
         few = self.rng.permutation(len(rows.y))[:MAX_CLUSTERING_ROWS]
         judged = self.labeled.take(self.judged[np.sort(few)])

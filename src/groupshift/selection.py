@@ -134,10 +134,10 @@ def noise_margin(n_groups: int, level: float = 0.975) -> float:
 def choose(trials: list[Trial], rows: LabeledRows) -> int | None:
     """Number of the trial to use; None for no shift at all.
 
-    The first trial has one cluster and a single number to learn, the trust, which is cautious itself: it is taken if it
-    lowers the loss by more than a standard error. A partition has more to learn, and must beat Global beyond noise, through
-    its shifts and not through its calibration alone, with a trust that is worth the name, and beat one cluster too. Of those
-    that do, the best is taken, or a simpler one within a standard error of it.
+    Every choice needs a trust that is worth the name. The first trial has one cluster and a single number to learn, the
+    trust, which is cautious itself: it is taken if it lowers the loss by more than a standard error. A partition has more to
+    learn, and must beat Global beyond noise, through its shifts and not through its calibration alone, and beat one cluster
+    too. Of those that do, the best is taken, or a simpler one within a standard error of it.
     """
     margin = noise_margin(rows.n_groups)
     whole = trials[0]
@@ -152,7 +152,9 @@ def choose(trials: list[Trial], rows: LabeledRows) -> int | None:
     ]
     if not accepted:
         lenient = noise_margin(rows.n_groups, LENIENT)
-        return 0 if _exceeds(gain(plain, whole.loss, rows), lenient) and whole.trust.value > 0 else None
+        return (
+            0 if whole.trust.value >= MIN_TRUST and _exceeds(gain(plain, whole.loss, rows), lenient) else None
+        )
     best = min(accepted, key=lambda t: (rows.weight @ t.loss, t.n_clusters))
     simpler = [
         t
