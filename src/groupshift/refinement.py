@@ -25,7 +25,7 @@ IntArray = NDArray[np.int64]
 
 # Each soft row is drawn twice: three rows of training to a labelled one. More change little and cost much.
 SOFT_ROWS_PER_LABEL = 1.5
-MAX_SOFT_ROWS = 200_000
+MAX_SOFT_ROWS = 60_000
 # A classifier that gives back more than this part of a row's own soft label would count its shift twice.
 MAX_MEMORISED = 0.25
 # Later rounds were hardly ever confirmed.
