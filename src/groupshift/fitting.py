@@ -281,9 +281,7 @@ class Fitting:
         )
         chosen = self._judge()
         if chosen is None:
-            self._note(
-                "No shift was confirmed on hidden labels: probabilities are those of the plain classifier."
-            )
+            self._note("Hidden labels confirm none of the estimated shifts: none is used.")
             return WholeSpace()
         if self._try_per_cluster(self.candidates[chosen][1]):
             # Sharper scores see partitions more clearly: judge them once more, and train anew if another one wins.
