@@ -263,16 +263,20 @@ def em(
     (n_iter + 1, n_cells).
     """
     ratio = _log_likelihood_ratio(points, labeled_prior)
+    cells = Segments(points.cell, points.n_cells)
+    # One exponential serves all steps: q = α r / (α r + 1 − α) with r = r⁺/r⁻.
+    odds = np.exp(np.clip(ratio, -MAX_LOG_ODDS, MAX_LOG_ODDS))
+    weighted = points.weight * odds
     total = np.where(points.weight_sum > 0, points.weight_sum, np.nan)
     trace = np.empty((n_iter + 1, points.n_cells))
-    trace[0] = _mean_posterior(points, points.score, total) if start is None else start
+    trace[0] = cells.sum(points.weight * expit(points.score)) / total if start is None else start
     for step in range(1, n_iter + 1):
-        trace[step] = _mean_posterior(points, ratio + logit(trace[step - 1])[points.cell], total)
-    return Shares(
-        trace[-1],
-        _std_error(points, _excess(ratio), trace[-1], Segments(points.cell, points.n_cells)),
-        n_iter,
-    ), trace
+        # Rounding can lift a mean of ones above 1, where it has no log-odds.
+        share = np.minimum(trace[step - 1], 1.0)
+        old = cells.spread(share)
+        trace[step] = share * cells.sum(weighted / (old * odds + (1 - old))) / total
+    trace = np.minimum(trace, 1.0)
+    return Shares(trace[-1], _std_error(points, _excess(ratio), trace[-1], cells), n_iter), trace
 
 
 def bbse(
@@ -347,11 +351,6 @@ def _log_likelihood_ratio(points: Points, labeled_prior: ArrayLike) -> FloatArra
 
 def _cell_sum(points: Points, values: FloatArray) -> FloatArray:
     return Segments(points.cell, points.n_cells).sum(points.weight * values)
-
-
-def _mean_posterior(points: Points, log_odds: FloatArray, total: FloatArray) -> FloatArray:
-    # Rounding can lift a mean of ones above 1, where it has no log-odds.
-    return np.minimum(_cell_sum(points, expit(log_odds)) / total, 1.0)
 
 
 def _excess(ratio: FloatArray) -> FloatArray:

@@ -4,12 +4,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.cluster import KMeans, MiniBatchKMeans, kmeans_plusplus
+from threadpoolctl import threadpool_limits
 
+from groupshift.chunks import add_up, map_chunks
 from groupshift.rows import Rows
 from groupshift.tables import Codes, FittedPart
 
 MAX_ONE_HOT = 20
+BLOCK_ROWS = 4096
+# Mini-batch k-means stops for lack of progress, after some 60 batches of 4,096; centres of so many rows move no more.
+MAX_DRAWN_ROWS = 409_600
 
 
 class WholeSpace(FittedPart):
@@ -50,13 +55,11 @@ class Space(FittedPart):
     """
 
     def fit(self, matrix: NDArray, weight: NDArray, is_category: NDArray[np.bool_]) -> "Space":
-        number = matrix[:, ~is_category].astype(float)
-        present = np.isfinite(number)
-        share = weight[:, None] * present
-        total = np.maximum(share.sum(0), 1e-300)
-        filled = np.where(present, number, 0.0)
-        self.mean_ = (share * filled).sum(0) / total
-        deviation = np.sqrt((share * (filled - self.mean_) ** 2).sum(0) / total)
+        first = _weighted_sums(matrix, weight, ~is_category, np.zeros(int((~is_category).sum())), power=1)
+        total = np.maximum(first[1], 1e-300)
+        self.mean_ = first[0] / total
+        second = _weighted_sums(matrix, weight, ~is_category, self.mean_, power=2)
+        deviation = np.sqrt(second[0] / total)
         # A constant column has no spread to divide by; it then tells no clusters apart.
         self.scale_ = np.where(deviation > 1e-12 * np.maximum(1, np.abs(self.mean_)), deviation, 1.0)
         self.is_category_ = is_category
@@ -75,6 +78,21 @@ class Space(FittedPart):
         # Codes are ordered by frequency: the rarest categories share the zero vector with the missing ones.
         one_hot = (codes[:, :, None] == np.arange(MAX_ONE_HOT)).reshape(len(matrix), -1)
         return np.hstack([number, one_hot.astype(float)])
+
+
+def _weighted_sums(
+    matrix: NDArray, weight: NDArray, columns: NDArray[np.bool_], center: NDArray, *, power: int
+) -> NDArray[np.float64]:
+    """Σ w (x − center)^power of each column over the rows where it is a number, and Σ w of those rows."""
+    total = np.zeros((2, len(center)))
+    # A few thousand rows at a time stay in the processor's cache: 5 times faster than whole columns.
+    for start in range(0, len(matrix), BLOCK_ROWS):
+        part = slice(start, start + BLOCK_ROWS)
+        number = matrix[part][:, columns].astype(float, copy=False)
+        present = np.isfinite(number)
+        far = np.where(present, number - center, 0.0)
+        total += weight[part] @ far**power, weight[part] @ present
+    return total
 
 
 class LinearPartition(FittedPart):
@@ -126,17 +144,58 @@ def kmeans_partition(
     """k-means in standardised space; with a `batch_size`, in mini-batches as the paper runs it."""
     if n_clusters == 1:
         return WholeSpace()
-    embedded = space.transform(matrix)
-    distinct = len(np.unique(embedded[:1000], axis=0)) if len(embedded) < 1000 else n_clusters
+    distinct = len(np.unique(space.transform(matrix), axis=0)) if len(matrix) < 1000 else n_clusters
     n_clusters = min(n_clusters, distinct)
     if n_clusters == 1:
         return WholeSpace()
-    if batch_size is None:
-        model = KMeans(n_clusters, n_init=1, max_iter=100, random_state=random_state)
-    else:
-        model = MiniBatchKMeans(n_clusters, batch_size=batch_size, n_init=3, random_state=random_state)
-    model.fit(embedded, sample_weight=weight)
+    if batch_size is not None:
+        centroids = _mini_batch_centroids(space, matrix, weight, n_clusters, batch_size, random_state)
+        return LinearPartition.from_centroids(space, centroids)
+    model = KMeans(n_clusters, n_init=1, max_iter=100, random_state=random_state)
+    model.fit(space.transform(matrix), sample_weight=weight)
     return LinearPartition.from_centroids(space, model.cluster_centers_.astype(float))
+
+
+def _mini_batch_centroids(
+    space: Space, matrix: NDArray, weight: NDArray, n_clusters: int, batch_size: int, random_state: int
+) -> NDArray[np.float64]:
+    """Mini-batches of random rows until ten of them in a row bring nothing, by scikit-learn's rule for that.
+
+    The steps are scikit-learn's; the batches are drawn here, since its `fit` weighs all rows anew for each batch, which
+    takes ten times as long as the batch itself from a million rows.
+    """
+    rng = np.random.default_rng(random_state)
+    size = min(batch_size, len(matrix))
+
+    def draw(n_rows: int) -> tuple[NDArray, NDArray]:
+        rows = rng.integers(len(matrix), size=n_rows)
+        return space.transform(matrix[rows]), weight[rows]
+
+    start = _best_start(*draw(min(3 * max(size, n_clusters), len(matrix))), n_clusters, random_state)
+    model = MiniBatchKMeans(n_clusters, init=start, n_init=1, batch_size=size, random_state=random_state)
+    memory = 1 - min(2 * size / (len(matrix) + 1), 1)
+    smooth = lowest = np.inf
+    stalled = 0
+    for _ in range(min(100 * len(matrix), MAX_DRAWN_ROWS) // size):
+        batch, mass = draw(size)
+        model.partial_fit(batch, sample_weight=mass)
+        inertia = model.inertia_ / max(mass.sum(), 1e-300)
+        smooth = inertia if smooth == np.inf else memory * smooth + (1 - memory) * inertia
+        stalled = 0 if smooth < lowest else stalled + 1
+        lowest = min(lowest, smooth)
+        if stalled == 10:
+            break
+    return model.cluster_centers_.astype(float)
+
+
+def _best_start(points: NDArray, weight: NDArray, n_clusters: int, random_state: int) -> NDArray:
+    """The best of three starts by k-means++."""
+    starts = [
+        kmeans_plusplus(points, n_clusters, sample_weight=weight, random_state=random_state + i)[0]
+        for i in range(3)
+    ]
+    # |x|² is the same for every start.
+    return min(starts, key=lambda c: weight @ ((c**2).sum(1) - 2 * points @ c.T).min(1))
 
 
 def silhouette_partition(
@@ -167,7 +226,7 @@ def silhouette_partition(
     return candidates[max(scores, key=lambda k: (scores[k], -k))], scores
 
 
-def silhouettes(embedded: NDArray, labelings: list[NDArray], block: int = 2048) -> list[float]:
+def silhouettes(embedded: NDArray, labelings: list[NDArray], block: int = 256) -> list[float]:
     """Mean silhouette of several labelings of the same rows; the distances are computed once for all of them.
 
     >>> points = np.array([[0.0], [0.1], [5.0], [5.1]])
@@ -176,23 +235,42 @@ def silhouettes(embedded: NDArray, labelings: list[NDArray], block: int = 2048) 
     """
     if not labelings:
         return []
-    points = embedded.astype(np.float32)
-    square = (points**2).sum(1)
     one_hot = [np.eye(labels.max() + 1, dtype=np.float32)[labels] for labels in labelings]
-    stacked = np.hstack(one_hot)
-    sums = np.empty((len(points), stacked.shape[1]), np.float32)
-    for start in range(0, len(points), block):
-        part = slice(start, start + block)
-        distance = square[part, None] + square - 2 * points[part] @ points.T
-        np.sqrt(np.maximum(distance, 0, out=distance), out=distance)
-        # Rounding leaves a point a little away from itself.
-        distance[np.arange(len(distance)), np.arange(start, start + len(distance))] = 0
-        sums[part] = distance @ stacked
+    sums = _distance_sums(embedded.astype(np.float32), np.hstack(one_hot), block)
     ends = np.cumsum([h.shape[1] for h in one_hot])
     return [
-        _silhouette(total.astype(float), labels)
+        _silhouette(total, labels)
         for total, labels in zip(np.split(sums, ends[:-1], axis=1), labelings, strict=True)
     ]
+
+
+def _distance_sums(points: NDArray, member: NDArray, block: int) -> NDArray[np.float64]:
+    """Sum of the distances of each point to the members of each cluster.
+
+    Blocks of distances stay in the processor's cache, and each serves both of its sides.
+    """
+    square = (points**2).sum(1, keepdims=True)
+    one = np.ones_like(square)
+    # |x|² + |y|² − 2xy as one product.
+    left, right = np.hstack([-2 * points, square, one]), np.hstack([points, one, square])
+    parts = [slice(start, start + block) for start in range(0, len(points), block)]
+
+    def strip(i: int) -> NDArray[np.float64]:
+        sums = np.zeros((len(points), member.shape[1]))
+        for b in parts[i:]:
+            distance = left[parts[i]] @ right[b].T
+            np.sqrt(np.maximum(distance, 0, out=distance), out=distance)
+            if b == parts[i]:
+                # Rounding leaves a point a little away from itself.
+                np.fill_diagonal(distance, 0)
+            else:
+                sums[b] += distance.T @ member[parts[i]]
+            sums[parts[i]] += distance @ member[b]
+        return sums
+
+    # Our threads share the cores already: BLAS, left to itself, would start as many again for every small block.
+    with threadpool_limits(1, user_api="blas"):
+        return add_up(map_chunks(strip, range(len(parts))))
 
 
 def _silhouette(total: NDArray, labels: NDArray) -> float:
