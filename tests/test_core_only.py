@@ -95,7 +95,7 @@ LAYERS = [
     {"odds", "progress", "chunks", "segments", "files", "model_types", "cluster_profile", "datasets"},
     {"label_shift", "tables", "alignment", "auc_gain", "persistence", "parquet", "sources"},
     {"shrinkage", "rows", "metrics", "trust", "gating", "merging", "context", "shares", "columns"},
-    {"inputs", "partition", "calibration", "assumption", "expected_gain", "caution"},
+    {"inputs", "column_survey", "partition", "calibration", "assumption", "expected_gain", "caution"},
     {"candidates", "posterior", "selection", "batches"},
     {"refinement", "estimation", "evidence", "verdict"},
     {"fitting", "packing"},

@@ -1,7 +1,7 @@
 """Columns of a table by their role, and rows made of them batch by batch: what files and clusters share."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupshift.inputs import accepts_missing, check_weights, example_keys
+from groupshift.progress import begin
 from groupshift.rows import Rows
 from groupshift.tables import (
     Codes,
@@ -312,6 +313,25 @@ def same_kind(labeled: NDArray, unlabeled: NDArray, name: str) -> None:
             f"Column {name!r} holds {found[0]} in the labelled data and {found[1]} in the unlabelled data: "
             "no group is in both. Convert one of them."
         )
+
+
+def read_both(
+    model: Any,
+    labeled: Any,
+    roles: Roles,
+    target: str,
+    survey: Callable[[Surveyor], Survey],
+    keys: NDArray | None = None,
+) -> tuple[Rows, NDArray[np.int64], Survey]:
+    """What `fit` reads before it learns: labelled rows, their classes, and the survey of the unlabelled rows.
+
+    Groups and encoder go onto the model; `survey` runs a surveyor over the unlabelled rows, wherever they are.
+    """
+    begin("reading groups and categories", model.verbose)
+    found = survey(Surveyor(roles, category_columns(labeled, roles), model.unlabeled_value))
+    rows, y = read_labeled(model, labeled, roles, target, encoder_for(labeled, roles, found), keys)
+    set_groups(model, found, roles)
+    return rows, y, found
 
 
 def fitted_roles(model: Any, group: str | None, weight: str | None) -> Roles:

@@ -1,7 +1,6 @@
 """Columns of files as features: what kind each is, and the same treatment again at predict (pyarrow)."""
 
-import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,6 @@ from sklearn.utils.metaestimators import available_if
 from groupshift.tables import FeatureEncoder
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", ".", "?", "-")
-# Of the values that are there, so many must parse for a text column to count as numbers or dates.
-NEARLY_ALL = 0.99
-# Fewer rows than this can be all distinct by chance.
-FEW_ROWS = 50
-ID_SHARE = 0.95
-# A part of the numbers 1, 2, 3 … is a row number; measurements that never repeat lie further apart.
-COUNTER_ROWS, COUNTER_DENSITY = 200, 0.1
 THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d*)?$"
 THOUSANDS_WITH_DOTS = r"^[+-]?\d{1,3}(\.\d{3})+(,\d*)?$"
 DATE_FORMATS = (
@@ -37,7 +29,6 @@ DATE_FORMATS = (
     "%d/%m/%Y %H:%M",
     "%d/%m/%Y %H:%M:%S",
 )
-LOOKS_LIKE_DATE = r"^(\d{4}[-/]\d{1,2}[-/]\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{4})"
 
 
 @dataclass(frozen=True)
@@ -107,7 +98,7 @@ def as_text(column: Any, *, missing: tuple[str, ...] = MISSING) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = _decoded(column)
+    column = decoded(column)
     kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         column = pc.cast(column, pa.float64())
@@ -122,83 +113,12 @@ def as_text(column: Any, *, missing: tuple[str, ...] = MISSING) -> Any:
     return pc.if_else(pc.is_in(text, value_set=pa.array(missing)), None, text)
 
 
-def plan_column(name: str, column: Any) -> ColumnPlan:
-    """The kind of a column, from all its values."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = column.type
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return ColumnPlan(name, "nested")
-    column = _decoded(column)
-    kind = column.type
-    if column.null_count == len(column):
-        return ColumnPlan(name, "empty")
-    if pa.types.is_boolean(kind):
-        return ColumnPlan(name, "boolean")
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return ColumnPlan(name, "date")
-    if (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_temporal(kind)
-    ):
-        return ColumnPlan(name, "id" if pa.types.is_integer(kind) and is_counter(column, name) else "number")
-    text = as_text(column)
-    n_values = len(text) - text.null_count
-    if n_values == 0:
-        return ColumnPlan(name, "empty")
-    return _plan_text(name, text, n_values, pc)
-
-
-def _plan_text(name: str, text: Any, n_values: int, pc: Any) -> ColumnPlan:
-    enough = NEARLY_ALL * n_values
-    # "007" and "01234" are names made of digits: postcodes, FIPS codes, ids.
-    is_code = pc.any(pc.match_substring_regex(text, r"^0\d+$")).as_py()
-    if is_code:
-        return _plan_category(name, text, n_values, pc)
-    if _all_numbers(text, pc) or (_parsed(text, ".", pc) >= enough):
-        plan = ColumnPlan(name, "number")
-        whole = pc.all(pc.match_substring_regex(text, r"^\d+$")).as_py()
-        return replace(plan, kind="id") if whole and is_counter(convert(text, plan)[0], name) else plan
-    if _parsed(text, ",", pc) >= enough:
-        return ColumnPlan(name, "number", decimal=",")
-    if (
-        pc.all(pc.is_in(pc.utf8_lower(text), value_set=_array(["true", "false"]), skip_nulls=True)).as_py()
-        and not text.null_count
-    ):
-        return ColumnPlan(name, "boolean")
-    if pc.sum(pc.match_substring_regex(text, LOOKS_LIKE_DATE)).as_py() >= enough:
-        for form in DATE_FORMATS:
-            if n_values - _lost(text, _dates(text, form)) >= enough:
-                return ColumnPlan(name, "date", format=form)
-    return _plan_category(name, text, n_values, pc)
-
-
-def _plan_category(name: str, text: Any, n_values: int, pc: Any) -> ColumnPlan:
-    n_distinct = pc.count_distinct(text, mode="only_valid").as_py()
-    return ColumnPlan(name, "id" if n_values >= FEW_ROWS and n_distinct > ID_SHARE * n_values else "category")
-
-
-def is_counter(column: Any, name: str = "") -> bool:
-    """Whether whole numbers are all distinct and lie close together, as row numbers do, or are called ids."""
-    import pyarrow.compute as pc
-
-    n = len(column) - column.null_count
-    if n < FEW_ROWS or column.null_count or pc.count_distinct(column).as_py() < n:
-        return False
-    ends = pc.min_max(column).as_py()
-    dense = n >= COUNTER_ROWS and n > COUNTER_DENSITY * (int(ends["max"] - ends["min"]) + 1)
-    return dense or re.search(r"(^|_)(id|key|nr|no|number)$", name.lower()) is not None
-
-
 def convert(column: Any, plan: ColumnPlan) -> tuple[Any, int]:
     """A column as its plan has it, and how many values did not fit and became missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = _decoded(column)
+    column = decoded(column)
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
     if plan.kind == "category":
         return as_text(column), 0
@@ -214,7 +134,7 @@ def convert(column: Any, plan: ColumnPlan) -> tuple[Any, int]:
         return truth, _lost(text, truth)
     if is_text:
         text = as_text(column)
-        numbers = _numbers(text, plan.decimal, pc)
+        numbers = numbers_in(text, plan.decimal, pc)
         return numbers, _lost(text, numbers)
     return _finite(_plain_numbers(column, pa, pc), pc), 0
 
@@ -242,11 +162,11 @@ def _as_seconds(column: Any, pa: Any, pc: Any) -> Any:
 
 
 def _dates_lossy(text: Any, form: str | None) -> tuple[Any, int]:
-    dates = _dates(text, form or DATE_FORMATS[0])
+    dates = dates_in(text, form or DATE_FORMATS[0])
     return dates, _lost(text, dates)
 
 
-def _dates(text: Any, form: str) -> Any:
+def dates_in(text: Any, form: str) -> Any:
     import pyarrow.compute as pc
 
     # ISO's T, fractions of a second and zone are more than a model of days needs.
@@ -255,7 +175,7 @@ def _dates(text: Any, form: str) -> Any:
     return pc.strptime(text, format=form, unit="s", error_is_null=True)
 
 
-def _all_numbers(text: Any, pc: Any) -> bool:
+def all_numbers(text: Any, pc: Any) -> bool:
     import pyarrow as pa
 
     try:
@@ -265,16 +185,11 @@ def _all_numbers(text: Any, pc: Any) -> bool:
     return True
 
 
-def _parsed(text: Any, decimal: str, pc: Any) -> int:
-    numbers = _numbers(text, decimal, pc)
-    return len(numbers) - numbers.null_count
-
-
-def _numbers(text: Any, decimal: str, pc: Any) -> Any:
+def numbers_in(text: Any, decimal: str, pc: Any) -> Any:
     """Numbers in text, null where there is none; currency, percent and thousands marks are left aside."""
     import pyarrow as pa
 
-    if decimal == "." and _all_numbers(text, pc):
+    if decimal == "." and all_numbers(text, pc):
         return _finite(pc.cast(text, pa.float64()), pc)
     text = pc.replace_substring_regex(text, r"^([+-]?)\s*[$€£]\s*", r"\1")
     text = pc.replace_substring_regex(text, r"\s*[%€]$", "")
@@ -298,7 +213,7 @@ def _lost(before: Any, after: Any) -> int:
     return after.null_count - before.null_count
 
 
-def _decoded(column: Any) -> Any:
+def decoded(column: Any) -> Any:
     """A column without dictionary encoding and views, in one array type."""
     import pyarrow as pa
     import pyarrow.compute as pc

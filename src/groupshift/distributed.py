@@ -24,18 +24,15 @@ from groupshift.batches import (
     Survey,
     Surveyor,
     assign_roles,
-    category_columns,
     check_columns,
     concatenated,
-    encoder_for,
     fitted_roles,
     framed,
-    read_labeled,
+    read_both,
     set_groups,
 )
 from groupshift.chunks import add_up
 from groupshift.packing import Packed
-from groupshift.progress import begin
 from groupshift.rows import Rows, sampled
 
 Summed = TypeVar("Summed")
@@ -112,11 +109,7 @@ def fit(
         features=features,
     )
     check_columns(list(unlabeled.columns), roles.columns, "The unlabelled data")
-    begin("reading groups and categories", model.verbose)
-    surveyor = Surveyor(roles, category_columns(labeled, roles), model.unlabeled_value)
-    survey = _survey(unlabeled, surveyor)
-    rows, y = read_labeled(model, labeled, roles, target, encoder_for(labeled, roles, survey))
-    set_groups(model, survey, roles)
+    rows, y, survey = read_both(model, labeled, roles, target, partial(_survey, unlabeled))
     population = Distributed(unlabeled, Reader.of(model, roles), survey.n_rows, _offsets(survey, len(rows)))
     return model._learn(rows, y, population, known_shares)
 

@@ -78,11 +78,21 @@ def open_files(
         How columns of CSV files are read; others are guessed from their first rows, as pyarrow does.
     """
     need_pyarrow("Reading files in batches")
-    import pyarrow.dataset
-
     is_text = str(_first_file(path)).lower().removesuffix(".gz").endswith((".csv", ".tsv"))
     kind = _text_format(text_types or {}, tab=".tsv" in str(_first_file(path))) if is_text else "parquet"
-    return FileTable(pyarrow.dataset.dataset(path, format=kind, partitioning="hive"), batch_rows)
+    return file_table(path, kind, batch_rows=batch_rows)
+
+
+def file_table(path: Any, kind: Any = "parquet", *, batch_rows: int = BATCH_ROWS) -> FileTable:
+    """A file, or all files of a folder, of one format, whatever their names end in."""
+    from pathlib import Path
+
+    import pyarrow.dataset
+
+    # The folders that one file lies in say nothing of it: it may have a column of that name.
+    alone = isinstance(path, (str, PathLike)) and not Path(path).is_dir()
+    partitioning = None if alone else "hive"
+    return FileTable(pyarrow.dataset.dataset(path, format=kind, partitioning=partitioning), batch_rows)
 
 
 def as_source(data: Any, *, batch_rows: int, text_types: Mapping[str, str] | None = None) -> BatchSource:

@@ -1,4 +1,4 @@
-"""Tables in files: CSV with any separator and encoding, Parquet, Arrow, gzip (pyarrow)."""
+"""Tables in files: CSV with any separator and encoding, Parquet and folders of it, Arrow, gzip (pyarrow)."""
 
 import codecs
 import csv
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from groupshift.files import need_pyarrow
+from groupshift.parquet import FileTable, file_table
 
 SEPARATORS = (",", ";", "\t", "|")
 HEAD_BYTES = 1 << 18
@@ -26,7 +27,11 @@ class SourceError(ValueError):
 
 @dataclass(frozen=True)
 class Source:
-    """A table in a file: its columns are known, its rows are read when asked for."""
+    """A table in a file: its columns are known, its rows are read when asked for.
+
+    A folder of Parquet files is one table. `schema` holds the types of the columns; None for text files, whose
+    cells are all read as text.
+    """
 
     path: Path
     format: str
@@ -37,6 +42,13 @@ class Source:
     zipped: bool = False
     raw_names: tuple[str, ...] = ()
     header_only: bool = False
+    schema: Any = None
+
+    def type_of(self, column: str) -> Any:
+        """The Arrow type that a column is read as."""
+        import pyarrow as pa
+
+        return pa.string() if self.schema is None else self.schema.field(column).type
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Tables of some ten thousand rows, one after the other, with these columns in this order."""
@@ -62,6 +74,8 @@ class Source:
     def describe(self) -> str:
         """How the file is read, in a few words."""
         kind = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}[self.format]
+        if self.path.is_dir():
+            return "folder of Parquet"
         if self.format != "csv":
             return kind
         separator = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}[self.separator]
@@ -71,7 +85,7 @@ class Source:
         import pyarrow as pa
 
         names = list(self.columns if columns is None else columns)
-        return pa.table({name: pa.array([], pa.string()) for name in names})
+        return pa.table({name: pa.array([], self.type_of(name)) for name in names})
 
     def _csv(self, names: list[str]) -> Iterator[Any]:
         """Every cell as text: what a column holds is decided on all its values, not on the first block."""
@@ -99,12 +113,8 @@ class Source:
                     yield pa.Table.from_batches([batch]).rename_columns(names)
 
     def _parquet(self, names: list[str]) -> Iterator[Any]:
-        import pyarrow as pa
-        import pyarrow.parquet
-
-        with pa.parquet.ParquetFile(self.path) as file:
-            for batch in file.iter_batches(BATCH_ROWS, columns=names):
-                yield pa.Table.from_batches([batch]).select(names)
+        # Read like any population in files: a batch at a time, without whole column chunks ahead.
+        return file_table(self.path, batch_rows=BATCH_ROWS).batches(names)
 
     def _arrow(self, names: list[str]) -> Iterator[Any]:
         import pyarrow as pa
@@ -125,6 +135,10 @@ def open_source(path: str | Path) -> Source:
     """Look at a file: what it is written in, and which columns it has."""
     need_pyarrow("Reading files")
     path = Path(path)
+    if path.is_dir():
+        source = _open_folder(path)
+        _check_names(source)
+        return source
     head = _head(path)
     if head.startswith(b"PAR1"):
         source = _open_binary(path, "parquet")
@@ -158,15 +172,48 @@ def _head(path: Path) -> bytes:
             head = file.read(8)
     except FileNotFoundError as error:
         raise SourceError(f"There is no file {path}. Check the name and the folder.") from error
-    except IsADirectoryError as error:
-        raise SourceError(
-            f"{path} is a folder. Pass one file: CSV, TSV, Parquet or Arrow, gzipped or not."
-        ) from error
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror}.") from error
     if not head:
         raise SourceError(f"{path} is empty: it has no header and no rows. Check how it was made.")
     return head
+
+
+def _open_folder(path: Path) -> Source:
+    """All Parquet files of a folder and its folders, as Spark and Dask write them, as one table."""
+    import pyarrow as pa
+
+    files = [file for file in sorted(path.rglob("*")) if file.is_file() and file.name[0] not in "._"]
+    if not files:
+        raise SourceError(f"{path} is an empty folder. Pass a file, or a folder of Parquet files.")
+    if other := [file for file in files if _head(file)[:4] != b"PAR1"]:
+        raise SourceError(
+            f"{path} is a folder, and {other[0].relative_to(path)} in it is no Parquet file. Pass one file (CSV, "
+            "TSV, Parquet or Arrow), or a folder that holds Parquet files only."
+        )
+    try:
+        table = file_table(path)
+        _check_alike(path, table)
+        return Source(
+            path, "parquet", tuple(table.columns), table.dataset.count_rows(), schema=table.dataset.schema
+        )
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(
+            f"A file in the folder {path} cannot be read ({_first_line(error)}). It may have been cut short: copy "
+            "it again."
+        ) from error
+
+
+def _check_alike(path: Path, table: FileTable) -> None:
+    """Files of a folder must have the columns of the first one."""
+    first, *others = table.dataset.get_fragments()
+    for other in others:
+        missing = set(first.physical_schema.names) - set(other.physical_schema.names)
+        if missing:
+            raise SourceError(
+                f"{Path(other.path).name} in the folder {path} has no column {sorted(missing)[0]!r}, which "
+                f"{Path(first.path).name} has. Pass files with the same columns."
+            )
 
 
 def _open_binary(path: Path, kind: str) -> Source:
@@ -176,9 +223,10 @@ def _open_binary(path: Path, kind: str) -> Source:
     try:
         if kind == "parquet":
             with pa.parquet.ParquetFile(path) as file:
-                return Source(path, kind, tuple(file.schema_arrow.names), file.metadata.num_rows)
+                schema = file.schema_arrow
+                return Source(path, kind, tuple(schema.names), file.metadata.num_rows, schema=schema)
         with _arrow_reader(path) as reader:
-            return Source(path, kind, tuple(reader.schema.names))
+            return Source(path, kind, tuple(reader.schema.names), schema=reader.schema)
     except (pa.ArrowException, OSError) as error:
         raise SourceError(
             f"{path} begins like {kind.capitalize()} but cannot be read ({_first_line(error)}). It may have "

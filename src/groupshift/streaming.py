@@ -1,4 +1,4 @@
-"""Populations larger than memory: `fit`, `update` and `predict` on Parquet and CSV files, a batch at a time.
+"""Populations larger than memory: `fit`, `update`, `predict` and `check` on files, a batch at a time.
 
 The labelled rows are in memory; the unlabelled ones are read in batches, as often as the method needs them:
 once for their groups and categories, once or twice for samples, and once for each estimate of the shares.
@@ -9,14 +9,18 @@ The answer is that of ``model.fit`` on the labelled rows with the unlabelled one
 >>> model = GroupShiftClassifier(random_state=0)
 >>> streaming.fit(model, labeled, "population/", target="ill", group="clinic")  # doctest: +SKIP
 >>> streaming.predict(model, "population/", "risk.parquet", group="clinic")  # doctest: +SKIP
+>>> print(streaming.check(model, labeled, "population/", target="ill", group="clinic"))  # doctest: +SKIP
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift.batches import (
@@ -25,28 +29,28 @@ from groupshift.batches import (
     Survey,
     Surveyor,
     assign_roles,
-    category_columns,
     check_columns,
     concatenated,
-    encoder_for,
     fitted_roles,
     framed,
     in_library,
     is_unlabeled,
-    read_labeled,
+    read_both,
     set_groups,
 )
 from groupshift.chunks import add_up, map_chunks
+from groupshift.diagnostics import Diagnosis
 from groupshift.files import write_batches
 from groupshift.parquet import BATCH_ROWS, BatchSource, as_source
-from groupshift.progress import begin
-from groupshift.rows import Rows, sampled
+from groupshift.rows import InMemory, Rows, sampled
 from groupshift.tables import FeatureEncoder
 
 Summed = TypeVar("Summed")
 
 # Rows that a sample may hold in memory: with 16 numbers a row, 128 MB.
 SAMPLE_LIMIT = 1_000_000
+# Rows that a check tries the method on: enough to tell whether it is worth it.
+LABELED_TRIED, UNLABELED_TRIED = 10_000, 30_000
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,30 @@ class Streamed:
             first += table.num_rows
 
 
+@dataclass(frozen=True)
+class Training:
+    """Labelled rows in memory, a population in files, and which column is what.
+
+    `keys` are the numbers of labelled rows that lie among the others in one table; without them, labelled rows
+    come first. `first` is the number of the population's first row.
+    """
+
+    labeled: Any
+    source: BatchSource
+    roles: Roles
+    target: str
+    keys: NDArray | None = None
+    first: int = 0
+
+    def read(self, model: Any) -> tuple[Rows, NDArray[np.int64], Streamed]:
+        """Labelled rows, their classes and the population; groups and encoder go onto the model."""
+        rows, y, survey = read_both(
+            model, self.labeled, self.roles, self.target, partial(survey_of, self.source), self.keys
+        )
+        first = self.first if self.keys is not None else len(rows)
+        return rows, y, Streamed(self.source, Reader.of(model, self.roles), survey.n_rows, first)
+
+
 def fit(
     model: Any,
     labeled: Any,
@@ -125,27 +153,80 @@ def fit(
     -------
     model, fitted
     """
+    training = _opened(
+        model,
+        labeled,
+        unlabeled,
+        target=target,
+        group=group,
+        weight=weight,
+        example_id=example_id,
+        features=features,
+        batch_rows=batch_rows,
+    )
+    return fit_to(model, training, known_shares)
+
+
+def fit_to(model: Any, training: Training, known_shares: Mapping | None = None) -> Any:
+    """Fit a model to labelled rows and a population whose columns have their roles already."""
     model._check_settings()
-    labeled = _in_memory(labeled, model)
-    source = as_source(unlabeled, batch_rows=batch_rows, text_types=_text_types(labeled, group, example_id))
-    keys = None
-    if labeled is None:
-        labeled, keys = _labeled_part(source, target, model)
-    columns = framed(labeled).columns
-    roles = assign_roles(
-        model, columns, target=target, group=group, weight=weight, example_id=example_id, features=features
-    )
-    if keys is not None:
-        roles = Roles(roles.features, roles.group, roles.weight, roles.example_id, target)
-    check_columns(source.columns, roles.columns, "The unlabelled data")
-    begin("reading groups and categories", model.verbose)
-    survey = survey_of(source, Surveyor(roles, category_columns(labeled, roles), model.unlabeled_value))
-    rows, y = read_labeled(model, labeled, roles, target, encoder_for(labeled, roles, survey), keys)
-    set_groups(model, survey, roles)
-    first = 0 if keys is not None else len(rows)
-    return model._learn(
-        rows, y, Streamed(source, Reader.of(model, roles), survey.n_rows, first), known_shares
-    )
+    return model._learn(*training.read(model), known_shares)
+
+
+def check(
+    model: Any,
+    labeled: Any,
+    unlabeled: Any,
+    *,
+    labeled_rows: int = LABELED_TRIED,
+    unlabeled_rows: int = UNLABELED_TRIED,
+    **columns: Any,
+) -> Diagnosis:
+    """Is it worth it, does the assumption hold, where not to trust it: an answer before a fit to all rows.
+
+    A copy of `model` is fitted to a sample, drawn by the keys of the examples, and diagnosed. After a fit to
+    all rows, ``model.diagnose()`` answers from the sums that the model keeps: it needs no rows either.
+
+    Parameters
+    ----------
+    model : GroupShiftClassifier
+        Left as it is; ``refine=0`` makes a check faster and changes little.
+    labeled, unlabeled : as `fit` takes them
+    labeled_rows, unlabeled_rows : int
+        About so many rows of each are tried; all of them where there are fewer.
+    **columns
+        target, group, weight, example_id, features and batch_rows, as `fit` takes them.
+
+    Returns
+    -------
+    Diagnosis
+    """
+    training = _opened(model, labeled, unlabeled, **columns)
+    return fit_sample(model, training, labeled_rows, unlabeled_rows).diagnose()
+
+
+def fit_sample(
+    model: Any,
+    training: Training,
+    labeled_rows: int = LABELED_TRIED,
+    unlabeled_rows: int = UNLABELED_TRIED,
+) -> Any:
+    """A copy of the model, fitted to about so many labelled and unlabelled rows."""
+    trial = clone(model)
+    trial._check_settings()
+    rows, y, population = training.read(trial)
+    picked = np.flatnonzero(sampled(rows.key, labeled_rows / len(rows), 0))
+    if len(rows) > labeled_rows and len(np.unique(y[picked])) == 2:
+        rows, y = rows.take(picked), y[picked]
+    labeled, trial.labeled_groups_ = _renumbered(rows, trial.labeled_groups_)
+    tried, trial.groups_ = _renumbered(population.sample(unlabeled_rows, 0), trial.groups_)
+    return trial._learn(labeled, y, InMemory(tried))
+
+
+def _renumbered(rows: Rows, groups: NDArray) -> tuple[Rows, NDArray]:
+    """Rows of a sample numbered by the groups that are in it, and these groups."""
+    found, numbers = np.unique(rows.group, return_inverse=True)
+    return replace(rows, group=numbers.astype(np.int64)), groups[found]
 
 
 def update(
@@ -233,6 +314,33 @@ def survey_of(source: BatchSource, surveyor: Surveyor) -> Survey:
             "The unlabelled data has no rows without a label, so there are no shares to learn. Pass some."
         )
     return survey
+
+
+def _opened(
+    model: Any,
+    labeled: Any,
+    unlabeled: Any,
+    *,
+    target: str,
+    group: str | None = None,
+    weight: str | None = None,
+    example_id: str | None = None,
+    features: Sequence[str] | None = None,
+    batch_rows: int = BATCH_ROWS,
+) -> Training:
+    labeled = _in_memory(labeled, model)
+    source = as_source(unlabeled, batch_rows=batch_rows, text_types=_text_types(labeled, group, example_id))
+    keys = None
+    if labeled is None:
+        labeled, keys = _labeled_part(source, target, model)
+    columns = framed(labeled).columns
+    roles = assign_roles(
+        model, columns, target=target, group=group, weight=weight, example_id=example_id, features=features
+    )
+    if keys is not None:
+        roles = replace(roles, target=target)
+    check_columns(source.columns, roles.columns, "The unlabelled data")
+    return Training(labeled, source, roles, target, keys)
 
 
 def _in_memory(labeled: Any, model: Any) -> Any:

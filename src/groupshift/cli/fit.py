@@ -12,7 +12,8 @@ from groupshift.cli.models import check_columns, load_model, native
 from groupshift.cli.screen import Screen, in_commands, listed, print_json
 from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
-from groupshift.columns import as_text, convert, plan_column
+from groupshift.column_survey import plan_column
+from groupshift.columns import as_text, convert
 from groupshift.files import STANDARD_OUTPUT, check_output
 from groupshift.sources import no_column, open_source
 

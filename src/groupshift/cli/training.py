@@ -10,7 +10,8 @@ from groupshift.cli.errors import InputError
 from groupshift.cli.recipe import Recipe
 from groupshift.cli.screen import listed
 from groupshift.cli.target import Target, read_target
-from groupshift.columns import ColumnPlan, as_text, convert, group_values, plan_column
+from groupshift.column_survey import plan_column
+from groupshift.columns import ColumnPlan, as_text, convert, group_values
 from groupshift.sources import Source, no_column, open_source
 
 WHY_LEFT_OUT = {
