@@ -93,7 +93,16 @@ def test_importing_brings_nothing_that_scikit_learn_does_not():
 # counts as one module.
 LAYERS = [
     {"odds", "progress", "chunks", "segments", "files", "model_types", "cluster_profile", "datasets"},
-    {"label_shift", "tables", "alignment", "auc_gain", "persistence", "parquet", "sources"},
+    {
+        "label_shift",
+        "cell_likelihood",
+        "tables",
+        "alignment",
+        "auc_gain",
+        "persistence",
+        "parquet",
+        "sources",
+    },
     {"shrinkage", "rows", "metrics", "trust", "gating", "merging", "context", "shares", "columns"},
     {"inputs", "column_survey", "partition", "calibration", "assumption", "expected_gain", "caution"},
     {"candidates", "posterior", "selection", "batches"},

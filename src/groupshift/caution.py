@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from groupshift.label_shift import Points, information
+from groupshift.cell_likelihood import CellLikelihood
+from groupshift.label_shift import Points
 from groupshift.tables import Codes
 
 FloatArray = NDArray[np.float64]
@@ -119,7 +120,7 @@ def row_value(points: Points, model: Any) -> FloatArray:
     n_groups = len(points.rows) // model.n_clusters_
     base = np.tile(logit(np.clip(model.labeled_prior_, 1e-9, 1 - 1e-9)), n_groups)
     eta = base + model.shift_.ravel()
-    _, curvature = information(points, points.score - base[points.cell], eta)
+    _, curvature = CellLikelihood(points, base).information(eta)
     full = points.effective_rows * expit(eta) * expit(-eta)
     return np.divide(curvature, full, out=np.full(len(full), np.nan), where=full > 0)
 

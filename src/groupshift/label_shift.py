@@ -320,25 +320,6 @@ def prediction_rates(
     return tuple(float(np.average(predicted[y == k], weights=weight[y == k])) for k in (1, 0))  # type: ignore[return-value]
 
 
-def information(points: Points, ratio: FloatArray, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """First derivative of each cell's log-likelihood in ``η = logit α`` and the information about η.
-
-    The information is the sum of squared row scores ``Σ w (q − α)²``: equal to minus the second derivative at the optimum, and
-    never negative away from it. Weights count as effective rows, so that both are on the scale of one observation per row.
-    """
-    cells = Segments(points.cell, points.n_cells)
-    row_score = expit(ratio + cells.spread(eta)) - cells.spread(expit(eta))
-    weighted = points.information_weight * row_score
-    return cells.sum(weighted), cells.sum(weighted * row_score)
-
-
-def cell_log_likelihood(points: Points, base: FloatArray, eta: FloatArray) -> FloatArray:
-    """Log-likelihood of every cell at shares ``expit(eta)``, scores learned under shares ``expit(base)``."""
-    cells = Segments(points.cell, points.n_cells)
-    excess = _excess(points.score - cells.spread(base))
-    return cells.sum(points.information_weight * np.log1p(cells.spread(expit(eta)) * excess))
-
-
 def _log_likelihood_ratio(points: Points, labeled_prior: ArrayLike) -> FloatArray:
     prior = np.broadcast_to(np.asarray(labeled_prior, float), points.n_cells)
     if ((prior <= 0) | (prior >= 1)).any():
