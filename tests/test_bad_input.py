@@ -14,6 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from conftest import finite_and_in_doubt
 from groupshift import DegradedWarning, GroupShiftClassifier
+from groupshift.datasets import make_survey
 
 RNG = np.random.default_rng(0)
 N = 200
@@ -143,6 +144,11 @@ BAD = {
     "empty frame": (lambda: fit(FRAME[:0], Y[:0], GROUPS[:0]), "X has 0 rows"),
     "no columns": (lambda: fit(FRAME[[]]), "0 columns"),
     "empty frame at predict": (lambda: fit_then_predict(FRAME[:0], GROUPS[:0], X=FRAME), "X has 0 rows"),
+    "a dict of columns": (
+        lambda: fit(make_survey(n_groups=2, labeled_per_group=50, unlabeled_per_group=50, random_state=0).X),
+        "X is a dict of columns, which has no rows. Pass an array or a frame: pandas.DataFrame(X) makes one",
+    ),
+    "a dict of columns at predict": (lambda: fit_then_predict({"a": X[:, 0]}), "X is a dict of columns"),
     "one dimension": (lambda: fit(X[:, 0]), "Expected 2D array, got 1D array"),
     "negative weights": (
         lambda: fit(sample_weight=changed(np.ones(N), [0, 1], -1)),

@@ -103,7 +103,7 @@ LAYERS = [
         "parquet",
         "sources",
     },
-    {"shrinkage", "rows", "metrics", "trust", "gating", "merging", "context", "shares", "columns"},
+    {"shrinkage", "rows", "metrics", "trust", "gating", "merging", "context", "shares", "columns", "unseen"},
     {"inputs", "column_survey", "partition", "calibration", "assumption", "expected_gain", "caution"},
     {"candidates", "posterior", "selection", "batches"},
     {"refinement", "estimation", "evidence", "verdict"},

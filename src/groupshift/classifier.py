@@ -1,7 +1,6 @@
 """GroupShiftClassifier: calibrated, group-aware probabilities from a biased labelled sample and an unlabelled population."""
 
 import warnings
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from groupshift.inputs import (
     check_features,
     check_labels,
     check_matrix,
+    check_settings,
     check_weighed_classes,
     check_weights,
     example_keys,
@@ -30,6 +30,7 @@ from groupshift.inputs import (
 from groupshift.odds import in_doubt
 from groupshift.rows import InMemory, Population, Rows
 from groupshift.tables import Codes, FeatureEncoder, frame_like, library_of
+from groupshift.unseen import group_numbers
 
 
 class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
@@ -172,7 +173,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         known_shares : mapping of group to share or (share, standard error), optional
             Rates of positives known from elsewhere.
         """
-        self._check_settings()
+        check_settings(self)
         rows, labels = self._read_fit(X, y, groups, sample_weight, example_ids)
         labeled = np.flatnonzero(labels >= 0)
         unlabeled = np.flatnonzero(labels < 0)
@@ -298,31 +299,6 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = accepts_missing(self.estimator)
         return tags
 
-    def _check_settings(self) -> None:
-        allowed = {
-            "calibration": ("crossfit", "holdout"),
-            "shares": ("mlls", "em", "bbse-hard", "bbse-soft", None),
-            "shrinkage": ("hierarchical", "none"),
-            "labeled_prior": ("share", "posterior"),
-            "unseen": ("pooled", "error"),
-        }
-        for name, values in allowed.items():
-            if getattr(self, name) not in values:
-                raise ValueError(f"{name}={getattr(self, name)!r} is not known. Pass one of {values}.")
-        if self.shrinkage == "hierarchical" and self.shares not in ("mlls", None):
-            raise ValueError(
-                f"shrinkage='hierarchical' pools likelihoods and needs shares='mlls', not {self.shares!r}. "
-                "Pass shrinkage='none' with the other estimators."
-            )
-        if self.trust != "learned" and not (isinstance(self.trust, (int, float)) and 0 <= self.trust <= 1):
-            raise ValueError(
-                f"trust={self.trust!r} is not known. Pass 'learned' or a number between 0 and 1."
-            )
-        if self.refine != "auto" and not (isinstance(self.refine, Integral) and int(self.refine) >= 0):
-            raise ValueError(
-                f"refine={self.refine!r} is not known. Pass 'auto' or a number of rounds, 0 or more."
-            )
-
     def _read_fit(self, X, y, groups, sample_weight, example_ids, encoder=None) -> tuple[Rows, np.ndarray]:
         rows, self._row_groups = self._read_rows(
             X, groups, sample_weight, example_ids, reset=True, encoder=encoder
@@ -379,7 +355,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         """Group-aware log-odds, cluster and group number (-1: unseen) of rows."""
         check_is_fitted(self)
         rows, values = self._read_rows(X, groups, None, None, reset=False)
-        group = self._group_numbers(values, len(rows))
+        group = group_numbers(self, values, len(rows))
         numbered = Rows(rows.features, rows.matrix, group, rows.weight, rows.key)
         parts = zip(*map_chunks(self._shifted, numbered.chunks()), strict=True)
         log_odds, cluster = (part[0] if len(part) == 1 else np.concatenate(part) for part in parts)
@@ -392,39 +368,6 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             return log_odds, cluster
         shift = np.where(rows.group >= 0, self.shift_[rows.group, cluster], self.unseen_shift_[cluster])
         return log_odds + shift, cluster
-
-    def _group_numbers(self, values, n_rows):
-        if not self.has_groups_:
-            return np.full(n_rows, 0 if len(self.groups_) else -1)
-        if values is None:
-            warnings.warn(
-                "This model was fitted with groups, but none were given to predict: every row gets the shift common to all "
-                "groups. Pass groups=, or fit with group= naming a column of X.",
-                UserWarning,
-                stacklevel=4,
-            )
-            return np.full(n_rows, -1)
-        group = Codes.of(self.groups_).transform(values)
-        if (group < 0).any():
-            self._report_unseen(values[group < 0])
-        return group
-
-    def _report_unseen(self, values):
-        unseen = list(dict.fromkeys(values.tolist()))
-        named = ", ".join(map(repr, unseen[:5])) + (f" and {len(unseen) - 5} more" if len(unseen) > 5 else "")
-        if not len(self.groups_):
-            return
-        if self.unseen == "error":
-            raise ValueError(
-                f"Groups {named} had no unlabelled rows at fit, so their class shares are unknown. Add rows of these groups with "
-                "update(), or pass unseen='pooled'."
-            )
-        warnings.warn(
-            f"Groups {named} had no unlabelled rows at fit: their rows get the shift common to all groups. "
-            "Add rows of these groups with update() for shifts of their own.",
-            UserWarning,
-            stacklevel=5,
-        )
 
 
 def _recoded(rows: Rows, values: np.ndarray, attribute: str, model: Any) -> Rows:

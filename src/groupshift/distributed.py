@@ -32,6 +32,7 @@ from groupshift.batches import (
     set_groups,
 )
 from groupshift.chunks import add_up
+from groupshift.inputs import check_settings
 from groupshift.packing import Packed
 from groupshift.rows import Rows, sampled
 
@@ -97,7 +98,7 @@ def fit(
     features : sequence of str, optional
         Default: all columns of the labelled rows that have no other role.
     """
-    model._check_settings()
+    check_settings(model)
     _check_dask(unlabeled)
     roles = assign_roles(
         model,

@@ -1,7 +1,9 @@
 """What users pass, checked and brought into one form; every error says what was found and what to do."""
 
 import warnings
+from collections.abc import Mapping
 from hashlib import blake2b
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,38 @@ class DegradedWarning(UserWarning):
     """The data do not allow what was asked for, and a simpler answer is given."""
 
 
+def check_settings(model: Any) -> None:
+    """Every setting of a GroupShiftClassifier is one that it knows."""
+    allowed = {
+        "calibration": ("crossfit", "holdout"),
+        "shares": ("mlls", "em", "bbse-hard", "bbse-soft", None),
+        "shrinkage": ("hierarchical", "none"),
+        "labeled_prior": ("share", "posterior"),
+        "unseen": ("pooled", "error"),
+    }
+    for name, values in allowed.items():
+        if getattr(model, name) not in values:
+            raise ValueError(f"{name}={getattr(model, name)!r} is not known. Pass one of {values}.")
+    if model.shrinkage == "hierarchical" and model.shares not in ("mlls", None):
+        raise ValueError(
+            f"shrinkage='hierarchical' pools likelihoods and needs shares='mlls', not {model.shares!r}. "
+            "Pass shrinkage='none' with the other estimators."
+        )
+    if model.trust != "learned" and not (isinstance(model.trust, (int, float)) and 0 <= model.trust <= 1):
+        raise ValueError(f"trust={model.trust!r} is not known. Pass 'learned' or a number between 0 and 1.")
+    if model.refine != "auto" and not (isinstance(model.refine, Integral) and int(model.refine) >= 0):
+        raise ValueError(
+            f"refine={model.refine!r} is not known. Pass 'auto' or a number of rounds, 0 or more."
+        )
+
+
 def check_features(X: Any, *, allow_nan: bool):
     """Features as a frame or a numeric array; at least one row."""
+    if isinstance(X, Mapping):
+        raise TypeError(
+            f"X is a {type(X).__name__} of columns, which has no rows. Pass an array or a frame: pandas.DataFrame(X) makes one, "
+            "and so does backend='pandas' in make_survey and to_table."
+        )
     frame = as_frame(X)
     if frame is None:
         return check_array(

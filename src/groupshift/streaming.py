@@ -41,9 +41,11 @@ from groupshift.batches import (
 from groupshift.chunks import add_up, map_chunks
 from groupshift.diagnostics import Diagnosis
 from groupshift.files import write_batches
+from groupshift.inputs import check_settings
 from groupshift.parquet import BATCH_ROWS, BatchSource, as_source
 from groupshift.rows import InMemory, Rows, sampled
 from groupshift.tables import FeatureEncoder
+from groupshift.unseen import report_unseen
 
 Summed = TypeVar("Summed")
 
@@ -169,7 +171,7 @@ def fit(
 
 def fit_to(model: Any, training: Training, known_shares: Mapping | None = None) -> Any:
     """Fit a model to labelled rows and a population whose columns have their roles already."""
-    model._check_settings()
+    check_settings(model)
     return model._learn(*training.read(model), known_shares)
 
 
@@ -213,7 +215,7 @@ def fit_sample(
 ) -> Any:
     """A copy of the model, fitted to about so many labelled and unlabelled rows."""
     trial = clone(model)
-    trial._check_settings()
+    check_settings(trial)
     rows, y, population = training.read(trial)
     picked = np.flatnonzero(sampled(rows.key, labeled_rows / len(rows), 0))
     if len(rows) > labeled_rows and len(np.unique(y[picked])) == 2:
@@ -283,7 +285,7 @@ def predict(
                 kept = kept.append_column(name, [column])
             writer.write(kept)
     if unseen:
-        model._report_unseen(np.array([*unseen], object))
+        report_unseen(model, np.array([*unseen], object))
     return writer.n_rows
 
 
@@ -302,7 +304,7 @@ class Predictor:
         if self.reader.groups is not None and self.reader.roles.group is not None and (rows.group < 0).any():
             new = list(dict.fromkeys(_group_values(batch, self.reader)[rows.group < 0].tolist()))
             if self.model.unseen == "error":
-                self.model._report_unseen(np.array(new, object))
+                report_unseen(self.model, np.array(new, object))
         return self.model._details(log_odds, cluster, rows.group, self.coverage), new
 
 

@@ -117,7 +117,8 @@ def make_survey(
     missing : float
         Share of the answers on education and income that are missing, at random.
     backend : {None, "pandas", "polars", "pyarrow"}
-        What `X` is: a dict of arrays (missing text is None), or a frame of that library.
+        What `X` is: a dict of arrays (missing text is None), which needs no library, or a frame of that
+        library, which `fit` takes.
 
     Returns
     -------
