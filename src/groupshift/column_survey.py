@@ -128,7 +128,7 @@ class ColumnSurvey:
     def __add__(self, other: "ColumnSurvey") -> "ColumnSurvey":
         sums = ("rows", "values", "distinct", "codes", "whole", "plain", "comma", "truths", "dated")
         return ColumnSurvey(
-            self.kind,
+            "nested" if "nested" in (self.kind, other.kind) else self.kind,
             **{name: getattr(self, name) + getattr(other, name) for name in sums},
             low=min(self.low, other.low),
             high=max(self.high, other.high),

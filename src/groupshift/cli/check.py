@@ -3,15 +3,12 @@
 import warnings
 from typing import Any
 
-import numpy as np
-
-from groupshift.cli.column_facts import ColumnFacts, column_facts
+from groupshift.cli.column_facts import ColumnFacts, Groups, look
 from groupshift.cli.screen import Screen, in_commands, listed, percent, print_json
 from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
+from groupshift.streaming import LABELED_TRIED
 
-# Enough to tell whether it is worth it; the fit itself takes all rows.
-MAX_LABELED, MAX_UNLABELED = 10_000, 30_000
 # Columns that fit a screen; those with a remark come first.
 MOST_COLUMNS = 25
 
@@ -20,11 +17,11 @@ def check(files: list[str], roles: Roles, *, quick: bool, seed: int, as_json: bo
     screen = Screen(quiet=as_json)
     with screen.working("Reading"):
         training = read_training(files, roles)
-    facts = column_facts(training)
-    found: dict[str, Any] = describe(training, facts)
+        facts, groups = look(training)
+    found: dict[str, Any] = describe(training, facts, groups)
     if not as_json:
         _show_rows(screen, training, found)
-        _show_columns(screen, facts, two_sides=bool((~training.labeled).any()))
+        _show_columns(screen, facts, two_sides=bool(training.n_unlabeled))
         for note in training.notes:
             screen.note(note)
     if not quick:
@@ -36,31 +33,30 @@ def check(files: list[str], roles: Roles, *, quick: bool, seed: int, as_json: bo
         _show_diagnosis(screen, found["diagnosis"])
 
 
-def describe(training: Training, facts: list[ColumnFacts]) -> dict[str, Any]:
+def describe(training: Training, facts: list[ColumnFacts], groups: Groups) -> dict[str, Any]:
     """Everything that check says but the diagnosis, for another program."""
-    y, labeled = training.y, training.labeled
     found: dict[str, Any] = {
         "files": [
             {"path": str(source.path), "format": source.describe(), "rows": n, "columns": len(source.columns)}
             for source, n in zip(training.sources, training.n_rows, strict=True)
         ],
-        "labeled_rows": int(labeled.sum()),
-        "unlabeled_rows": int((~labeled).sum()),
+        "labeled_rows": len(training.numbers),
+        "unlabeled_rows": training.n_unlabeled,
         "positive": training.target.positive,
         "negative": training.target.negative,
-        "labeled_share": float(y[labeled].mean()),
+        "labeled_share": float(training.y.mean()),
         "columns": [fact.to_json() for fact in facts],
         "notes": training.notes,
     }
-    if training.groups is not None:
-        sides = [set(training.groups[labeled].tolist()), set(training.groups[~labeled].tolist())]
+    if training.recipe.group is not None:
+        labeled, unlabeled = groups
         found["groups"] = {
             "column": training.recipe.group,
-            "labeled": len(sides[0]),
-            "unlabeled": len(sides[1]),
-            "both": len(sides[0] & sides[1]),
-            "only_labeled": sorted(sides[0] - sides[1]),
-            "only_unlabeled": sorted(sides[1] - sides[0]),
+            "labeled": len(labeled),
+            "unlabeled": len(unlabeled),
+            "both": len(labeled & unlabeled),
+            "only_labeled": sorted(labeled - unlabeled),
+            "only_unlabeled": sorted(unlabeled - labeled),
         }
     return found
 
@@ -69,31 +65,19 @@ def diagnosis(screen: Screen, training: Training, seed: int) -> dict[str, Any]:
     """Fit a part of the rows with modest settings, and ask the model what it thinks of itself."""
     from groupshift import GroupShiftClassifier
 
-    rng = np.random.default_rng(seed)
-    rows = np.sort(
-        np.concatenate(
-            [
-                rng.permutation(np.flatnonzero(side))[:most]
-                for side, most in ((training.labeled, MAX_LABELED), (~training.labeled, MAX_UNLABELED))
-            ]
-        )
-    )
     model = GroupShiftClassifier(refine=0, random_state=seed)
-    given = {
-        name: None if values is None else values[rows] for name, values in training.fit_arguments().items()
-    }
     with (
         screen.working("Trying the method on a part of the rows"),
-        suitable_threads(MAX_LABELED),
+        suitable_threads(LABELED_TRIED),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
-        model.fit(training.features.take(rows), training.y[rows], **given)
+        model = training.fit_sample(model)
         found = model.diagnose()
     return {
         "worth": found.worth,
         "holds": found.holds,
-        "rows_tried": len(rows),
+        "rows_tried": int(model.labeled_rows_.sum() + model.rows_.sum()),
         "main_sentences": [found.verdict, *found.gain[:1], *found.assumption[:1], *found.caution[:3]],
         "sentences": list(found.sentences),
     }

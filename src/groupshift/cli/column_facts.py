@@ -1,13 +1,19 @@
 """What check says about each column: kind, missing values, and whether it gives the target away."""
 
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
 
+from groupshift.chunks import add_up, map_chunks
+from groupshift.cli.prepared import GROUP, TARGET
 from groupshift.cli.training import WHY_LEFT_OUT, Training
+from groupshift.column_survey import MOST_DISTINCT, Distinct, value_counts
 from groupshift.rows import uniform_keys
+
+Groups = tuple[frozenset, frozenset]
 
 # A single column that ranks the target this well is the target in disguise.
 LEAK_AUC = 0.995
@@ -29,33 +35,131 @@ class ColumnFacts:
         return asdict(self)
 
 
-def column_facts(training: Training) -> list[ColumnFacts]:
-    labeled = training.labeled
-    rows = np.flatnonzero(labeled)
-    rows = rows[np.argsort(uniform_keys(rows.astype(np.uint64), 0))[:LEAK_ROWS]]
+@dataclass(frozen=True)
+class Values:
+    """What the values of a feature are, as sums over batches of one side.
+
+    `categories` counts the commonest texts; `true` is the number of rows that are true.
+    """
+
+    rows: int
+    missing: int
+    distinct: Distinct
+    low: Any = None
+    high: Any = None
+    true: int = 0
+    whole: bool = True
+    categories: Counter = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, column: Any, kind: str) -> "Values":
+        import pyarrow.compute as pc
+
+        n, missing = len(column), column.null_count
+        if kind == "category":
+            values, rows = value_counts(column)
+            counts = Counter(dict(zip(values.to_pylist(), rows.tolist(), strict=True)))
+            return cls(n, missing, Distinct.of(column), categories=counts)
+        if kind == "boolean":
+            return cls(n, missing, Distinct.of(_numbers(column, kind)), true=pc.sum(column).as_py() or 0)
+        ends = pc.min_max(column).as_py()
+        numbers = _numbers(column, kind)
+        return cls(n, missing, Distinct.of(numbers), ends["min"], ends["max"], whole=_whole(numbers))
+
+    def __add__(self, other: "Values") -> "Values":
+        categories = self.categories + other.categories
+        if len(categories) > MOST_DISTINCT:
+            categories = Counter(dict(categories.most_common(MOST_DISTINCT // 2)))
+        lows, highs = (
+            [v for v in pair if v is not None] for pair in zip(self._ends, other._ends, strict=True)
+        )
+        return Values(
+            self.rows + other.rows,
+            self.missing + other.missing,
+            self.distinct + other.distinct,
+            min(lows, default=None),
+            max(highs, default=None),
+            self.true + other.true,
+            self.whole and other.whole,
+            categories,
+        )
+
+    @property
+    def _ends(self) -> tuple[Any, Any]:
+        return self.low, self.high
+
+    @property
+    def missing_share(self) -> float:
+        return self.missing / self.rows if self.rows else 0.0
+
+    def describe(self, kind: str) -> str:
+        """The values in a few words."""
+        if kind == "category":
+            about = "about " if self.distinct.level else ""
+            return f"{about}{self.distinct.count:,} different, mostly {_short(self.categories.most_common(1)[0][0])!r}"
+        if kind == "boolean":
+            return f"{100 * self.true / (self.rows - self.missing):.0f} % true"
+        if kind == "date":
+            return f"{self.low:%Y-%m-%d} to {self.high:%Y-%m-%d}"
+        return f"{self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True)
+class Side:
+    """What the rows of one side hold: their features, and their groups."""
+
+    features: dict[str, Values]
+    groups: frozenset = frozenset()
+
+    def __add__(self, other: "Side") -> "Side":
+        features = {name: values + other.features[name] for name, values in self.features.items()}
+        return Side(features, self.groups | other.groups)
+
+
+def look(training: Training) -> tuple[list[ColumnFacts], Groups]:
+    """Facts of all columns, and the groups of labelled and of unlabelled rows."""
+    plans = [plan for plan in training.plans if plan.used]
+
+    def side(table: Any) -> Side:
+        groups = table[GROUP].unique().to_pylist() if GROUP in table.column_names else ()
+        return Side({plan.name: Values.of(table[plan.name], plan.kind) for plan in plans}, frozenset(groups))
+
+    labeled = side(training.labeled)
+    unlabeled = side(training.labeled.slice(0, 0))
+    if training.population is not None:
+        tables = (_unlabeled(table) for table in training.population.batches())
+        unlabeled = add_up([unlabeled, *map_chunks(side, tables)])
+    return _column_facts(training, labeled, unlabeled), (labeled.groups, unlabeled.groups)
+
+
+def _unlabeled(table: Any) -> Any:
+    return table.filter(table[TARGET].to_numpy() < 0)
+
+
+def _column_facts(training: Training, labeled: Side, unlabeled: Side) -> list[ColumnFacts]:
+    rows = np.argsort(uniform_keys(training.numbers.astype(np.uint64), 0))[:LEAK_ROWS]
     y = training.y[rows]
     facts = []
     for plan in training.plans:
         fact = ColumnFacts(plan.name, plan.kind)
         if plan.used:
-            _look(fact, training.features[plan.name], labeled, rows, y)
+            fact.auc = single_column_auc(training.labeled[plan.name].take(rows), plan.kind, y)
+            _judge(fact, labeled.features[plan.name], unlabeled.features[plan.name])
         else:
             fact.kind, fact.remark = "left out", WHY_LEFT_OUT[plan.kind]
         facts.append(fact)
     return facts
 
 
-def _look(fact: ColumnFacts, column: Any, labeled: np.ndarray, rows: np.ndarray, y: np.ndarray) -> None:
-    missing = column.is_null().to_numpy()
-    fact.missing_labeled = float(missing[labeled].mean())
-    fact.missing_unlabeled = float(missing[~labeled].mean()) if (~labeled).any() else 0.0
-    fact.values, n_distinct = _values(column, fact.kind)
-    fact.auc = single_column_auc(column.take(rows), fact.kind, y)
+def _judge(fact: ColumnFacts, labeled: Values, unlabeled: Values) -> None:
+    both = labeled + unlabeled
+    fact.missing_labeled, fact.missing_unlabeled = labeled.missing_share, unlabeled.missing_share
+    fact.values = both.describe(fact.kind)
     if fact.auc is not None and fact.auc >= LEAK_AUC:
         fact.remark = f"gives the target away (AUC {fact.auc:.3f} alone): leave it out with --exclude?"
-    elif n_distinct == 1:
+    elif both.distinct.count == 1:
         fact.remark = "the same value everywhere"
-    elif fact.kind == "number" and n_distinct == len(column) and _whole(column):
+    elif fact.kind == "number" and both.whole and not both.missing and both.distinct.share == 1:
         fact.remark = "whole numbers, all different: an id? leave it out with --exclude"
     elif max(fact.missing_labeled, fact.missing_unlabeled) > 0.2 and (
         abs(fact.missing_labeled - fact.missing_unlabeled) > 0.2
@@ -63,33 +167,23 @@ def _look(fact: ColumnFacts, column: Any, labeled: np.ndarray, rows: np.ndarray,
         fact.remark = "missing far more often on one side"
 
 
-def _values(column: Any, kind: str) -> tuple[str, int]:
+def _numbers(column: Any, kind: str) -> Any:
+    """Numbers, dates and booleans as floats; null where missing."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    n_distinct = pc.count_distinct(column).as_py()
-    if kind == "category":
-        top = max(pc.value_counts(column.drop_null()).to_pylist(), key=lambda e: e["counts"])["values"]
-        return f"{n_distinct:,} different, mostly {_short(top)!r}", n_distinct
-    if kind == "boolean":
-        return f"{100 * pc.mean(column).as_py():.0f} % true", n_distinct
-    ends = pc.min_max(column).as_py()
-    if kind == "date":
-        return f"{ends['min']:%Y-%m-%d} to {ends['max']:%Y-%m-%d}", n_distinct
-    return f"{ends['min']:g} to {ends['max']:g}", n_distinct
+    return pc.cast(pc.cast(column, pa.int64()) if kind == "date" else column, pa.float64())
 
 
 def single_column_auc(column: Any, kind: str, y: np.ndarray) -> float | None:
     """How well one column alone ranks the target, either way round; a category by its mean in other rows."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     if kind == "category":
         codes = pc.fill_null(column, "\0").dictionary_encode().combine_chunks().indices.to_numpy()
         score = _means_of_others(codes, y)
-    elif kind == "date":
-        score = pc.cast(pc.cast(column, pa.int64()), pa.float64()).to_numpy()
     else:
-        score = pc.cast(column, pa.float64()).to_numpy()
+        score = _numbers(column, kind).to_numpy()
     score = np.where(np.isnan(score), np.nanmin(score, initial=0.0) - 1, score)
     found = _auc(score, y)
     return None if found is None else max(found, 1 - found)

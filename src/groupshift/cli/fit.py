@@ -7,15 +7,20 @@ from typing import Any
 import numpy as np
 from rich.markup import escape
 
+from groupshift import streaming
+from groupshift.cli import prepared
 from groupshift.cli.errors import InputError
-from groupshift.cli.models import check_columns, load_model, native
+from groupshift.cli.models import check_columns, load_model
+from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
+from groupshift.cli.recipe import Recipe
 from groupshift.cli.screen import Screen, in_commands, listed, print_json
+from groupshift.cli.survey import FileSurveyor, check_groups, check_weights, survey_file
 from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
 from groupshift.column_survey import plan_column
 from groupshift.columns import as_text, convert
 from groupshift.files import STANDARD_OUTPUT, check_output
-from groupshift.sources import no_column, open_source
+from groupshift.sources import Source, no_column, open_source
 
 # Those that answer with shares and intervals; the others are for comparison and live in Python.
 METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")
@@ -32,14 +37,13 @@ def fit(files: list[str], roles: Roles, out: str, *, method, known_shares, seed,
         known = read_known_shares(known_shares, training.recipe.group) if known_shares else None
     for note in training.notes:
         screen.note(note)
-    n_labeled = int(training.labeled.sum())
     with (
         screen.working("Fitting"),
-        suitable_threads(n_labeled),
+        suitable_threads(len(training.numbers)),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always", UserWarning)
-        model.fit(training.features, training.y, known_shares=known, **training.fit_arguments())
+        training.fit(model, known)
     _say_warnings(screen, caught)
     _save(model, out, training.recipe.to_json(), force)
     if as_json:
@@ -53,30 +57,28 @@ def update(model_path: str, data: str, out: str, *, group, weight, known_shares,
     screen = Screen(quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
     source = open_source(data)
-    columns = check_columns(recipe, source, [weight] if weight else None)
+    check_columns(recipe, source, [weight] if weight else None)
     with screen.working(f"Reading {data}"):
-        table = source.read(columns)
-        if not table.num_rows:
-            raise InputError(f"{data} has a header but no rows, so there is nothing to learn shares from.")
-        features, _ = recipe.features(table)
-        groups = recipe.groups(table, model.groups_)
-        weights = (
-            None
-            if weight is None
-            else convert(table[weight], plan_column(weight, table[weight]))[0].to_numpy()
-        )
+        rows = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
+        check_groups(rows, source, recipe.group)
+        check_weights(rows, source, weight)
         known = read_known_shares(known_shares, recipe.group) if known_shares else None
-    X, given = native(features, groups, model)
     before = set(model.groups_.tolist())
     with screen.working("Estimating shares"):
-        model.update(X, given, sample_weight=weights, known_shares=known)
+        streaming.update(
+            model,
+            new_rows(model, recipe, source, weight, rows.rows),
+            group=_group_name(model, recipe),
+            weight=weight and WEIGHT,
+            known_shares=known,
+        )
     _save(model, out, recipe.to_json(), force)
     now = set(model.groups_.tolist())
     if as_json:
         print_json(
             {
                 "out": out,
-                "rows": table.num_rows,
+                "rows": rows.rows,
                 "groups": len(now),
                 "new": sorted(now - before),
                 "gone": sorted(before - now),
@@ -87,9 +89,21 @@ def update(model_path: str, data: str, out: str, *, group, weight, known_shares,
         screen.note(f"Groups without rows in {data} count as unseen from now on: {listed(sorted(gone))}.")
     if new := now - before:
         screen.say(f"New groups: {listed(sorted(new))}.")
-    screen.say(
-        f"Shares of {len(now):,} groups learned again from {table.num_rows:,} rows. Saved [bold]{out}[/]."
-    )
+    screen.say(f"Shares of {len(now):,} groups learned again from {rows.rows:,} rows. Saved [bold]{out}[/].")
+
+
+def new_rows(model: Any, recipe: Recipe, source: Source, weight: str | None, n_rows: int) -> Prepared:
+    """Rows of a file as a fitted model takes them."""
+    columns = {plan.name: prepared.feature(plan) for plan in recipe.columns}
+    if group := _group_name(model, recipe):
+        columns[group] = Column(recipe.group, lambda table, first: recipe.groups(table, model.groups_))
+    if weight is not None:
+        columns[WEIGHT] = prepared.weight(weight)
+    return Prepared([Part(source, columns)], n_rows)
+
+
+def _group_name(model: Any, recipe: Recipe) -> str | None:
+    return None if recipe.group is None else model.group or GROUP
 
 
 def make_model(method: str, seed: int) -> Any:
@@ -164,12 +178,11 @@ def _say_warnings(screen: Screen, caught: list[warnings.WarningMessage]) -> None
 
 def describe_fit(model: Any, training: Training, out: str) -> dict[str, Any]:
     """The fit, for another program."""
-    labeled = training.labeled
     return {
         "out": out,
-        "labeled_rows": int(labeled.sum()),
-        "unlabeled_rows": int((~labeled).sum()),
-        "labeled_share": float(training.y[labeled].mean()),
+        "labeled_rows": len(training.numbers),
+        "unlabeled_rows": training.n_unlabeled,
+        "labeled_share": float(training.y.mean()),
         "population_share": population_share(model),
         "features": [plan.to_json() for plan in training.recipe.columns],
         "left_out": [plan.to_json() for plan in training.plans if not plan.used],

@@ -1,5 +1,6 @@
 """The target column: which value is the positive one, and which rows have none."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,27 +25,39 @@ USUAL_PAIRS = (
 
 @dataclass
 class Target:
-    """Labels as 1, 0 and -1 (unlabelled), and what they stand for in the file."""
+    """What the values of the target column stand for; all others are no labels."""
 
-    y: np.ndarray
     positive: str
-    negative: str
+    negatives: tuple[str, ...]
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def negative(self) -> str:
+        return self.negatives[0] if len(self.negatives) == 1 else f"not {self.positive}"
 
-def read_target(column: Any, name: str, positive: str | None, path: str) -> Target:
-    """Labels of a column; missing values are unlabelled rows.
+    def labels(self, column: Any) -> np.ndarray:
+        """Labels as 1, 0 and -1 (unlabelled).
 
-    >>> import pyarrow as pa
-    >>> read_target(pa.chunked_array([["yes", "no", None]]), "ill", None, "a.csv").y.tolist()
-    [1, 0, -1]
+        >>> import pyarrow as pa
+        >>> Target("yes", ("no",)).labels(pa.chunked_array([["yes", "no", None]])).tolist()
+        [1, 0, -1]
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        code = pc.index_in(as_text(column), value_set=pa.array([self.positive, *self.negatives]))
+        number = pc.fill_null(code, -1).to_numpy()
+        return np.select([number == 0, number > 0], [1, 0], -1)
+
+
+def read_target(counts: Mapping[str, int], name: str, positive: str | None, path: str) -> Target:
+    """What the values of a column stand for, from how often each occurs; missing ones are unlabelled rows.
+
+    >>> read_target({"no": 5, "yes": 3}, "ill", None, "a.csv").positive
+    'yes'
     """
-    import pyarrow.compute as pc
-
-    text = as_text(column)
-    counts = {entry["values"]: entry["counts"] for entry in pc.value_counts(text).to_pylist()}
-    counts.pop(None, None)
-    notes = []
+    counts = dict(counts)
+    notes: list[str] = []
     if set(counts) == {"-1", "0", "1"}:
         notes.append(f"-1 in {name!r} marks unlabelled rows.")
         counts.pop("-1")
@@ -56,15 +69,13 @@ def read_target(column: Any, name: str, positive: str | None, path: str) -> Targ
         raise InputError(
             f"--positive {positive!r} is no value of {name!r}, whose values are {_shown(counts)}."
         )
-    negative = [value for value in counts if value != positive]
-    if not negative:
+    negatives = tuple(value for value in counts if value != positive)
+    if not negatives:
         raise InputError(
             f"All labelled rows of {path} have the same {name!r}, {positive!r}; two classes are needed. Add "
             "rows of the other class."
         )
-    values = np.array(text.to_pylist(), dtype=object)
-    y = np.where(values == positive, 1, np.where(np.isin(values.astype(str), negative), 0, -1))
-    return Target(y, positive, negative[0] if len(negative) == 1 else f"not {positive}", notes)
+    return Target(positive, negatives, notes)
 
 
 def _positive(counts: dict[str, int], name: str, notes: list[str]) -> str:

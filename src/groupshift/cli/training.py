@@ -1,17 +1,26 @@
-"""Files to learn from: labelled and unlabelled rows, in two files or stacked in one."""
+"""Files to learn from: labelled and unlabelled rows, in two files or stacked in one.
 
-from collections.abc import Sequence
+Labelled rows are held in memory, the others are read in batches whenever the method asks for them.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
+from groupshift import batches, streaming
+from groupshift.cli import prepared
 from groupshift.cli.errors import InputError
+from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, Part, Prepared
 from groupshift.cli.recipe import Recipe
 from groupshift.cli.screen import listed
+from groupshift.cli.survey import FileSurvey, FileSurveyor, check_groups, check_weights, survey_file
 from groupshift.cli.target import Target, read_target
-from groupshift.column_survey import plan_column
-from groupshift.columns import ColumnPlan, as_text, convert, group_values
+from groupshift.column_survey import ColumnSurvey, plan_of
+from groupshift.columns import ColumnPlan
+from groupshift.rows import sampled
 from groupshift.sources import Source, no_column, open_source
 
 WHY_LEFT_OUT = {
@@ -40,26 +49,65 @@ class Roles:
 
 @dataclass
 class Training:
-    """Rows of all files below each other, and how they were read."""
+    """Labelled rows with their numbers among all rows, the population, and how files were read.
+
+    `population` holds all rows of the files that have unlabelled ones, the first of them numbered `first`.
+    """
 
     sources: list[Source]
     n_rows: list[int]
-    features: Any
-    y: np.ndarray
-    groups: np.ndarray | None
-    weight: np.ndarray | None
-    example_ids: np.ndarray | None
+    labeled: Any
+    numbers: np.ndarray
+    population: Prepared | None
+    first: int
     target: Target
     recipe: Recipe
     plans: list[ColumnPlan]
     notes: list[str] = field(default_factory=list)
 
     @property
-    def labeled(self) -> np.ndarray:
-        return self.y >= 0
+    def y(self) -> np.ndarray:
+        """Labels of the labelled rows."""
+        return self.labeled[TARGET].to_numpy()
 
-    def fit_arguments(self) -> dict[str, Any]:
-        return {"groups": self.groups, "sample_weight": self.weight, "example_ids": self.example_ids}
+    @property
+    def n_unlabeled(self) -> int:
+        return sum(self.n_rows) - len(self.numbers)
+
+    def fit(self, model: Any, known_shares: Mapping | None = None) -> Any:
+        """Fit a model to all rows."""
+        if self.population is None:
+            return self._fit_labeled(model, self.labeled, known_shares)
+        return streaming.fit_to(model, self._streamed(), known_shares)
+
+    def fit_sample(self, model: Any) -> Any:
+        """A copy of the model, fitted to a part of the rows."""
+        if self.population is not None:
+            return streaming.fit_sample(model, self._streamed())
+        some = sampled(self.numbers.astype(np.uint64), streaming.LABELED_TRIED / len(self.numbers), 0)
+        return self._fit_labeled(clone(model), self.labeled.filter(some), None)
+
+    def _streamed(self) -> streaming.Training:
+        group, weight, example_id = (
+            name if name in self.labeled.column_names else None for name in (GROUP, WEIGHT, EXAMPLE)
+        )
+        # Files after the first one have no labels to leave out.
+        target = TARGET if self.first == 0 else None
+        roles = batches.Roles(tuple(self.recipe.names), group, weight, example_id, target)
+        return streaming.Training(self.labeled, self.population, roles, TARGET, self.numbers, self.first)  # type: ignore[arg-type]
+
+    def _fit_labeled(self, model: Any, table: Any, known_shares: Mapping | None) -> Any:
+        groups, weight, ids = (
+            table[name] if name in table.column_names else None for name in (GROUP, WEIGHT, EXAMPLE)
+        )
+        return model.fit(
+            table.select(self.recipe.names),
+            table[TARGET],
+            groups,
+            sample_weight=weight,
+            example_ids=ids,
+            known_shares=known_shares,
+        )
 
 
 def read_training(paths: Sequence[str], roles: Roles) -> Training:
@@ -68,15 +116,16 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
     notes: list[str] = []
     _check_roles(sources, roles)
     names = _feature_names(sources, roles, notes)
-    tables = [_read(source, names, roles) for source in sources]
-    target = read_target(tables[0][roles.target], roles.target, roles.positive, str(sources[0].path))
+    surveys = _survey(sources, names, roles)
+    target = read_target(surveys[0].target, roles.target, roles.positive, str(sources[0].path))
     notes += target.notes
     if len(sources) == 2 and roles.target in sources[1].columns:
         notes.append(
             f"The target column {roles.target!r} of {sources[1].path} is not looked at: its rows count as "
             "unlabelled."
         )
-    plans = [_plan(name, [table[name] for table in tables], name in roles.features) for name in names]
+    columns = {name: _together(surveys, name) for name in names}
+    plans = [_plan(name, columns[name], sources[0], name in roles.features) for name in names]
     _note_left_out(plans, notes)
     used = [plan for plan in plans if plan.used]
     if not used:
@@ -84,19 +133,65 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
             f"No usable feature is left in {listed([str(s.path) for s in sources])}. "
             "Check --features and --exclude, and that both files have the same columns."
         )
+    _note_lost(columns, used, notes)
+    for survey, source in zip(surveys, sources, strict=True):
+        check_groups(survey, source, roles.group)
+        check_weights(survey, source, roles.weight)
+    if roles.weight is not None and any(roles.weight not in source.columns for source in sources):
+        notes.append(f"Unlabelled rows have no {roles.weight!r}: each counts as one row.")
+    n_rows = [survey.rows for survey in surveys]
+    labeled, numbers, parts = _labeled_rows(sources, n_rows, used, target, roles)
     return Training(
         sources=sources,
-        n_rows=[table.num_rows for table in tables],
-        features=_features(tables, used, notes),
-        y=np.concatenate([target.y, np.full(sum(t.num_rows for t in tables[1:]), -1)]),
-        groups=_groups(tables, sources, roles.group),
-        weight=_weights(tables, roles.weight, notes),
-        example_ids=_example_ids(tables, roles.example_id),
+        n_rows=n_rows,
+        labeled=labeled,
+        numbers=numbers,
+        population=Prepared(parts, sum(n_rows[len(sources) - len(parts) :])) if parts else None,
+        first=parts[0].first if parts else 0,
         target=target,
         recipe=Recipe(used, roles.group, roles.target, target.positive, target.negative),
         plans=plans,
         notes=notes,
     )
+
+
+def _labeled_rows(
+    sources: list[Source], n_rows: list[int], plans: list[ColumnPlan], target: Target, roles: Roles
+) -> tuple[Any, np.ndarray, list[Part]]:
+    """Labelled rows and their numbers, and the files that hold others."""
+    import pyarrow as pa
+
+    first, *others = (
+        _part(source, start, plans, roles, target if start == 0 else None)
+        for source, start in zip(sources, (0, n_rows[0]), strict=False)
+    )
+    found, numbers, start = [], [], 0
+    for table in first.batches(list(first.columns)):
+        known = np.flatnonzero(table[TARGET].to_numpy() >= 0)
+        found.append(table.take(known))
+        numbers.append(known + start)
+        start += table.num_rows
+    labeled = pa.concat_tables(found).combine_chunks()
+    if labeled.num_rows < n_rows[0]:
+        others = [first, *others]
+    return labeled, np.concatenate(numbers), others
+
+
+def _part(source: Source, start: int, plans: list[ColumnPlan], roles: Roles, target: Target | None) -> Part:
+    """A file as rows of the method; the target is read where it is given, else no row has a label."""
+
+    def here(name: str) -> str | None:
+        return name if name in source.columns else None
+
+    columns = {plan.name: prepared.feature(plan) for plan in plans}
+    columns[TARGET] = prepared.labels(roles.target, target)
+    if roles.group is not None:
+        columns[GROUP] = prepared.group(roles.group)
+    if roles.weight is not None:
+        columns[WEIGHT] = prepared.weight(here(roles.weight))
+    if roles.example_id is not None:
+        columns[EXAMPLE] = prepared.example(here(roles.example_id))
+    return Part(source, columns, start)
 
 
 def _check_roles(sources: list[Source], roles: Roles) -> None:
@@ -124,33 +219,30 @@ def _feature_names(sources: list[Source], roles: Roles, notes: list[str]) -> lis
     return [name for name in wanted if name in shared]
 
 
-def _read(source: Source, names: list[str], roles: Roles) -> Any:
-    special = [name for name in roles.special if name in source.columns]
-    table = source.read(list(dict.fromkeys([*special, *names])))
-    if table.num_rows == 0:
-        raise InputError(f"{source.path} has a header but no rows. Check how it was made.")
-    return table
+def _survey(sources: list[Source], names: list[str], roles: Roles) -> list[FileSurvey]:
+    # A column that files hold in different types is read as text in all of them.
+    mixed = frozenset(name for name in names if len({str(source.type_of(name)) for source in sources}) > 1)
+    surveys = []
+    for source in sources:
+        target = roles.target if source is sources[0] else None
+        weight = roles.weight if roles.weight in source.columns else None
+        surveys.append(survey_file(source, FileSurveyor(names, mixed, target, roles.group, weight)))
+    return surveys
 
 
-def _plan(name: str, columns: list[Any], wanted: bool) -> ColumnPlan:
-    plan = plan_column(name, together(columns))
+def _together(surveys: list[FileSurvey], name: str) -> ColumnSurvey:
+    first, *others = (survey.columns[name] for survey in surveys)
+    return sum(others, first)
+
+
+def _plan(name: str, survey: ColumnSurvey, source: Source, wanted: bool) -> ColumnPlan:
+    plan = plan_of(name, survey)
     # Who names a column wants it, even if it looks like an id.
     if wanted and plan.kind == "id":
         import pyarrow as pa
 
-        return ColumnPlan(name, "number" if pa.types.is_integer(columns[0].type) else "category")
+        return ColumnPlan(name, "number" if pa.types.is_integer(source.type_of(name)) else "category")
     return plan
-
-
-def together(columns: list[Any]) -> Any:
-    """Columns of one name below each other; as text where files disagree on their type."""
-    import pyarrow as pa
-
-    if any(column.type != columns[0].type for column in columns):
-        columns = [as_text(column) for column in columns]
-    return pa.chunked_array(
-        [chunk for column in columns for chunk in pa.chunked_array(column).chunks], columns[0].type
-    )
 
 
 def _note_left_out(plans: list[ColumnPlan], notes: list[str]) -> None:
@@ -163,61 +255,7 @@ def _note_left_out(plans: list[ColumnPlan], notes: list[str]) -> None:
             )
 
 
-def _features(tables: list[Any], plans: list[ColumnPlan], notes: list[str]) -> Any:
-    import pyarrow as pa
-
-    converted = {}
+def _note_lost(columns: Mapping[str, ColumnSurvey], plans: list[ColumnPlan], notes: list[str]) -> None:
     for plan in plans:
-        parts = [convert(table[plan.name], plan) for table in tables]
-        converted[plan.name] = pa.chunked_array(
-            [c for part, _ in parts for c in pa.chunked_array(part).chunks], parts[0][0].type
-        )
-        lost = sum(count for _, count in parts)
-        if lost:
+        if lost := columns[plan.name].lost(plan):
             notes.append(f"{lost:,} values of {plan.name!r} are no {plan.kind} and count as missing.")
-    return pa.table(converted)
-
-
-def _groups(tables: list[Any], sources: list[Source], name: str | None) -> np.ndarray | None:
-    if name is None:
-        return None
-    found = [group_values(table[name]) for table in tables]
-    for values, source in zip(found, sources, strict=True):
-        missing = sum(value is None for value in values)
-        if missing:
-            raise InputError(
-                f"{missing:,} of {len(values):,} rows of {source.path} have no {name!r}, and every row "
-                "needs a group. Fill them in, "
-                "drop these rows, or give them a group of their own."
-            )
-    return np.concatenate(found)
-
-
-def _weights(tables: list[Any], name: str | None, notes: list[str]) -> np.ndarray | None:
-    if name is None:
-        return None
-    plan = ColumnPlan(name, "number")
-    parts = []
-    for table in tables:
-        if name not in table.column_names:
-            notes.append(f"Unlabelled rows have no {name!r}: each counts as one row.")
-            parts.append(np.ones(table.num_rows))
-            continue
-        weight = convert(table[name], plan)[0].to_numpy()
-        if np.isnan(weight.astype(float)).any():
-            raise InputError(
-                f"Some rows have no weight {name!r}, or one that is no number. Every row needs one."
-            )
-        parts.append(weight.astype(float))
-    return np.concatenate(parts)
-
-
-def _example_ids(tables: list[Any], name: str | None) -> np.ndarray | None:
-    if name is None:
-        return None
-    ids: list[Any] = []
-    for table in tables:
-        known = as_text(table[name]).to_pylist() if name in table.column_names else [None] * table.num_rows
-        # A row without an id is an example of its own.
-        ids += [value if value is not None else f"\0row {len(ids) + i}" for i, value in enumerate(known)]
-    return np.array(ids, dtype=object)

@@ -1,0 +1,91 @@
+"""The first pass over a file to learn from: what its columns hold, and which rows lack what every row needs."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from groupshift.chunks import add_up, map_chunks
+from groupshift.cli.errors import InputError
+from groupshift.cli.prepared import group, weight
+from groupshift.column_survey import ColumnSurvey, survey_column, value_counts
+from groupshift.columns import as_text
+from groupshift.sources import Source
+
+
+@dataclass(frozen=True)
+class FileSurvey:
+    """Sums over the rows of a file.
+
+    `target` counts the values of the target; `no_group` and `no_weight` the rows that have none.
+    """
+
+    rows: int
+    columns: dict[str, ColumnSurvey] = field(default_factory=dict)
+    target: Counter = field(default_factory=Counter)
+    no_group: int = 0
+    no_weight: int = 0
+
+    def __add__(self, other: "FileSurvey") -> "FileSurvey":
+        return FileSurvey(
+            self.rows + other.rows,
+            {name: survey + other.columns[name] for name, survey in self.columns.items()},
+            self.target + other.target,
+            self.no_group + other.no_group,
+            self.no_weight + other.no_weight,
+        )
+
+
+@dataclass(frozen=True)
+class FileSurveyor:
+    """The survey of one batch; columns in `mixed` are of another type in another file."""
+
+    features: Sequence[str]
+    mixed: frozenset[str] = frozenset()
+    target: str | None = None
+    group: str | None = None
+    weight: str | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        special = [name for name in (self.target, self.group, self.weight) if name is not None]
+        return list(dict.fromkeys([*special, *self.features]))
+
+    def __call__(self, table: Any) -> FileSurvey:
+        return FileSurvey(
+            table.num_rows,
+            {name: survey_column(table[name], as_texts=name in self.mixed) for name in self.features},
+            Counter() if self.target is None else _counted(table[self.target]),
+            0 if self.group is None else group(self.group).make(table, 0).null_count,
+            0 if self.weight is None else weight(self.weight).make(table, 0).null_count,
+        )
+
+
+def survey_file(source: Source, surveyor: FileSurveyor) -> FileSurvey:
+    """The sums over all rows of a file; a file without rows is refused."""
+    columns = surveyor.columns or source.columns[:1]
+    surveys = list(map_chunks(surveyor, source.batches(columns)))
+    if not any(survey.rows for survey in surveys):
+        raise InputError(f"{source.path} has a header but no rows. Check how it was made.")
+    return add_up(surveys)
+
+
+def check_groups(survey: FileSurvey, source: Source, name: str | None) -> None:
+    if survey.no_group:
+        raise InputError(
+            f"{survey.no_group:,} of {survey.rows:,} rows of {source.path} have no {name!r}, and every row "
+            "needs a group. Fill them in, drop these rows, or give them a group of their own."
+        )
+
+
+def check_weights(survey: FileSurvey, source: Source, name: str | None) -> None:
+    if survey.no_weight:
+        raise InputError(
+            f"{survey.no_weight:,} of {survey.rows:,} rows of {source.path} have no weight {name!r}, or one that "
+            "is no number. Every row needs one."
+        )
+
+
+def _counted(column: Any) -> Counter:
+    values, rows = value_counts(as_text(column))
+    return Counter(dict(zip(values.to_pylist(), rows.tolist(), strict=True)))
