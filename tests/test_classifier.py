@@ -282,8 +282,22 @@ def test_a_known_share_is_met_and_narrows_its_interval(rows, quick):
     X, y, groups = rows
     plain = quick(refine=0).fit(X, y, groups=groups).group_shares(by="group")
     exact = quick(refine=0).fit(X, y, groups=groups, known_shares={"g003": 0.77}).group_shares(by="group")
-    assert exact["share"][3] == pytest.approx(0.77, abs=0.01)
+    assert exact["share"][3] == pytest.approx(0.77, abs=1e-6)
     assert exact["high"][3] - exact["low"][3] < plain["high"][3] - plain["low"][3]
+
+
+@pytest.mark.parametrize("settings", [{}, {"shares": None}, {"shares": "em", "shrinkage": "none"}])
+def test_predictions_add_up_to_a_known_share(rows, quick, settings):
+    X, y, groups = rows
+    known = {"g003": 0.77, "g007": (0.6, 0.02)}
+    model = quick(refine=0, **settings).fit(X, y, groups=groups, known_shares=known)
+    shares = model.group_shares(by="group")
+    for name, abs_ in (("g003", 1e-5), ("g007", 0.02)):
+        own = (y < 0) & (groups == name)
+        mean = probability(model, X[own], groups[own]).mean()
+        assert mean == pytest.approx(known[name] if name == "g003" else 0.6, abs=abs_)
+        # Scores are summed in bins: see BIN_WIDTH.
+        assert shares["share"][shares["group"] == name][0] == pytest.approx(mean, abs=1e-5)
 
 
 def test_details_agree_with_the_prediction_and_the_shares(rows, fitted):

@@ -96,6 +96,7 @@ LAYERS = [
     {
         "label_shift",
         "cell_likelihood",
+        "known_shares",
         "tables",
         "alignment",
         "auc_gain",

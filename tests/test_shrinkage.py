@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 from scipy.stats import norm
 
+from groupshift.known_shares import MAX_SHIFT, KnownShares, by_prior, condition_group
 from groupshift.label_shift import collect_points, mlls
-from groupshift.shrinkage import MAX_SHIFT, KnownShares, condition_group, pool_shifts
+from groupshift.shrinkage import pool_shifts
 
 PRIOR = 0.4
 Z90 = norm.ppf(0.95)
@@ -235,7 +236,7 @@ def test_conditioning_solves_the_linear_gaussian_case_exactly():
     # With a flat share (slope one quarter at 1/2) and a small step the posterior is the textbook one.
     prior_variance, error = 0.04, 0.05
     shift, covariance = condition_group(
-        np.zeros(1), np.array([[prior_variance]]), 0.51, error, np.ones(1), np.zeros(1)
+        np.zeros(1), np.array([[prior_variance]]), 0.51, error, np.ones(1), by_prior(np.zeros(1))
     )
     gain = prior_variance / 4 / (prior_variance / 16 + error**2)
     assert shift[0] == pytest.approx(gain * 0.01, rel=1e-2)

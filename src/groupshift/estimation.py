@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from groupshift.context import Context, group_sums
+from groupshift.known_shares import KnownShares, by_rows, condition_group
 from groupshift.label_shift import BIN_WIDTH, Points, bbse, collect_points, em, mlls
 from groupshift.partition import Space
 from groupshift.rows import Population, Rows
-from groupshift.shrinkage import KnownShares, PooledShifts, condition_group, pool_shifts
+from groupshift.shrinkage import PooledShifts, pool_shifts
 from groupshift.tables import Codes
 
 FloatArray = NDArray[np.float64]
@@ -82,7 +83,9 @@ def estimate_shifts(
 ) -> None:
     """Shares and shifts of every cell of the population, onto the model."""
     if score is None:
-        score = model.posterior_.score if model.shares is not None else _cluster_only(model)
+        # Without shifts the scores of the population are not needed, only how many rows each cell has.
+        needed = model.shares is not None or known_shares
+        score = model.posterior_.score if needed else _cluster_only(model)
     n_groups, n_clusters = len(model.groups_), model.n_clusters_
     sums = population.sum(TallyRows(score, n_groups, n_clusters, model.space_, model.context_))
     points = sums.points
@@ -94,7 +97,7 @@ def estimate_shifts(
     if model.context_ is not None:
         pooled = replace(pooled, shift=pooled.shift + _context_effect(model, sums.covariates)[:, None])
     if known is not None:
-        pooled = _conditioned(pooled, known, logit(model.labeled_prior_))
+        pooled = _conditioned(pooled, known, points)
     _set_shifts(model, pooled)
     # How much is borrowed is a matter of the rows, not of how far the shifts are trusted.
     model.pooling_ = mixture.pooling
@@ -103,7 +106,6 @@ def estimate_shifts(
 
 
 def _cluster_only(model: Any) -> Score:
-    """Without shifts the scores of the population are not needed, only how many rows each cell has."""
     partition = model.posterior_.partition
     return lambda rows: (np.zeros(len(rows)), partition.predict(rows))
 
@@ -119,31 +121,38 @@ def _set_shifts(model: Any, pooled: PooledShifts) -> None:
 
 
 def _set_shares(model: Any, points: Points, mixture: PooledShifts, known: KnownShares | None) -> None:
-    """Shares of the cells and their standard errors.
-
-    Two estimates meet. The mixture's share is right as far as shifts are trusted; otherwise the mean of the
-    predicted probabilities is, as for any classifier. The share is their average, weighted by the trust.
-    """
-    trust, base = model.trust_, logit(model.labeled_prior_)
+    """Shares of the cells and their standard errors."""
+    base = logit(model.labeled_prior_)
     of_mixture = expit(base + mixture.shift)
-    if model.shares is None or not len(points.score):
-        model.group_prior_, model.share_error_ = of_mixture, np.zeros_like(of_mixture)
-        return
     mean, doubt = _mean_posterior(points, model.shift_)
     mean = np.where(np.isnan(mean), expit(base + model.shift_), mean)
-    share = trust * of_mixture + (1 - trust) * mean
+    share, error = of_mixture, np.zeros_like(of_mixture)
+    if model.shares is not None:
+        share = model.trust_ * of_mixture + (1 - model.trust_) * mean
+        error = _share_error(model, points, mixture, share, doubt)
+    if known is not None:
+        # Predictions of a group with a known rate were moved to agree with it, and so is its share.
+        share[known.group] = mean[known.group]
+        limit = known.std_error[:, None]
+        error[known.group] = limit if model.shares is None else np.minimum(error[known.group], limit)
+    model.group_prior_, model.share_error_ = share, error
+
+
+def _share_error(
+    model: Any, points: Points, mixture: PooledShifts, share: FloatArray, doubt: FloatArray
+) -> FloatArray:
+    """Standard errors of shares in which two estimates meet.
+
+    The mixture's share is right as far as shifts are trusted; otherwise the mean of the predicted probabilities
+    is, as for any classifier. The share is their average, weighted by the trust.
+    """
     spread = share * (1 - share)
     rows = np.maximum(points.effective_rows.reshape(share.shape), 0.5)
-    error_of_mixture = spread * np.sqrt(mixture.variance + model.residual_variance_)
-    error_of_mean = np.sqrt(
+    of_mixture = spread * np.sqrt(mixture.variance + model.residual_variance_)
+    of_mean = np.sqrt(
         np.where(np.isnan(doubt), spread, doubt) ** 2 * model.residual_variance_ + spread / rows
     )
-    error = trust * error_of_mixture + (1 - trust) * error_of_mean
-    if known is not None:
-        # The rows of a group with a known rate are moved to agree with it, and so is its share.
-        share[known.group] = expit(base + model.shift_[known.group])
-        error[known.group] = np.minimum(error[known.group], known.std_error[:, None])
-    model.group_prior_, model.share_error_ = share, error
+    return model.trust_ * of_mixture + (1 - model.trust_) * of_mean
 
 
 def _mean_posterior(points: Points, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -241,13 +250,18 @@ def _known(model: Any, known_shares: Mapping | None) -> KnownShares | None:
     return KnownShares(np.array(groups), np.array(shares, float), np.array(errors, float), weight)
 
 
-def _conditioned(pooled: PooledShifts, known: KnownShares, base: FloatArray) -> PooledShifts:
-    """Trusted shifts of groups with known rates, moved to agree with them: a known rate needs no trust."""
+def _conditioned(pooled: PooledShifts, known: KnownShares, points: Points) -> PooledShifts:
+    """Trusted shifts of groups with known rates, moved to agree with them: a known rate needs no trust.
+
+    It is a rate of the group's rows, so it is their mean prediction that has to agree.
+    """
     shift, variance = pooled.shift.copy(), pooled.variance.copy()
     shared = pooled.shared_deviation.copy()
     for g, share, error, weight in zip(known.group, known.share, known.std_error, known.weight, strict=True):
         prior = np.diag(variance[g] + 1e-3) + pooled.group_variance + pooled.cluster_variance.mean() + 0.1
-        shift[g], covariance = condition_group(shift[g], prior, share, error, weight, base)
+        shift[g], covariance = condition_group(
+            shift[g], prior, share, error, weight, by_rows(points, g, shift.shape[1])
+        )
         variance[g] = np.minimum(variance[g], np.maximum(np.diag(covariance), 0))
         shared[g] = 0.0
     return replace(pooled, shift=shift, variance=variance, shared_deviation=shared)

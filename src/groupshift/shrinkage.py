@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
 from groupshift.cell_likelihood import CellLikelihood
+from groupshift.known_shares import MAX_SHIFT, KnownShares, by_prior, condition_group
 from groupshift.label_shift import Points, mlls
 
 FloatArray = NDArray[np.float64]
@@ -21,8 +22,6 @@ FloatArray = NDArray[np.float64]
 PARABOLIC = 16.0
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 
-# Shifts are differences of two logits of shares; shares of 1 in 10,000 on both ends are 18 apart.
-MAX_SHIFT = 18.0
 # Shares uniform between 0 and 1 have logits of variance 3.3: groups that differ more than thrice that are not believed.
 MAX_VARIANCE = 9.0
 # A weak prior on what labelled sample and population differ by: an odds ratio of 7 is one standard deviation away.
@@ -81,19 +80,6 @@ class PooledShifts:
             group_variance=trust**2 * self.group_variance,
             cell_variance=trust**2 * self.cell_variance,
         )
-
-
-@dataclass(frozen=True)
-class KnownShares:
-    """Rates that the user knows for some groups, with their standard errors.
-
-    `weight` gives each cluster's share of the group's rows, so that a rate of the group is a weighted sum over its cells.
-    """
-
-    group: NDArray[np.int64]
-    share: FloatArray
-    std_error: FloatArray
-    weight: FloatArray
 
 
 def pool_shifts(
@@ -335,13 +321,14 @@ def _conditioned(response, weight, state: PooledShifts, known: KnownShares, base
     own, pull = _group_posteriors(weight, state)
     heard = np.einsum("gkl,gl->gk", own, weight * response)
     common, spread = state.cluster_shift.copy(), np.diag(state.cluster_variance)
+    rate = by_prior(base)
     rates = list(zip(known.group, known.share, known.std_error, known.weight, strict=True))
     for g, share, error, mix in rates:
         mean = pull[g] @ common + heard[g]
         total = own[g] + pull[g] @ spread @ pull[g].T
-        moved, _ = condition_group(mean, total, share, error, mix, base)
-        alpha = expit(base + moved)
-        slope = mix * alpha * (1 - alpha)
+        moved, _ = condition_group(mean, total, share, error, mix, rate)
+        alpha, slope = rate(moved)
+        slope = mix * slope
         surprise = share - mix @ alpha - slope @ (mean - moved)
         noise = slope @ total @ slope + max(error, 1e-6) ** 2
         gain = spread @ pull[g].T @ slope / noise
@@ -351,7 +338,7 @@ def _conditioned(response, weight, state: PooledShifts, known: KnownShares, base
     variance = state.variance.copy()
     for g, share, error, mix in rates:
         mean, total = pull[g] @ common + heard[g], own[g] + pull[g] @ spread @ pull[g].T
-        shift[g], covariance = condition_group(mean, total, share, error, mix, base)
+        shift[g], covariance = condition_group(mean, total, share, error, mix, rate)
         variance[g] = np.diag(covariance)
     return replace(
         state,
@@ -369,29 +356,3 @@ def _group_posteriors(weight, state: PooledShifts):
     prior = (state.cell_variance + 1e-3) * one + state.group_variance
     own = np.linalg.inv(np.linalg.inv(prior) + weight[:, :, None] * one)
     return own, one - own * weight[:, None, :]
-
-
-def condition_group(shift, covariance, share, std_error, weight, base, n_iter: int = 50):
-    """Posterior of one group's shifts given that its rate of positives is `share` ± `std_error`."""
-    error = max(std_error, 1e-6)
-    precision = np.linalg.inv(covariance)
-
-    def cost(candidate):
-        far = candidate - shift
-        return far @ precision @ far + ((share - weight @ expit(base + candidate)) / error) ** 2
-
-    current = shift.copy()
-    for _ in range(n_iter):
-        alpha = expit(base + current)
-        jacobian = weight * alpha * (1 - alpha)
-        gain = covariance @ jacobian / (jacobian @ covariance @ jacobian + error**2)
-        wanted = shift + gain * (share - weight @ alpha - jacobian @ (shift - current))
-        step = np.clip(wanted - current, -1.0, 1.0)
-        # The rate is curved, flat near 0 and 1: a full step may overshoot, and a shorter one then does better.
-        before = cost(current)
-        while np.abs(step).max() > 1e-9 and cost(current + step) > before:
-            step = step / 2
-        current = current + step
-        if np.abs(step).max() <= 1e-9:
-            break
-    return np.clip(current, -MAX_SHIFT, MAX_SHIFT), covariance - np.outer(gain, jacobian @ covariance)
