@@ -48,12 +48,12 @@ def by_rows(points: Points, group: int, n_clusters: int) -> CellShares:
     total = points.weight_sum[group * n_clusters : (group + 1) * n_clusters]
     weight = points.weight[start:stop] / np.maximum(total, 1e-300)[cell]
 
+    def mean(values):
+        return np.bincount(cell, weights=weight * values, minlength=n_clusters)
+
     def shares(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         q = expit(score + shift[cell])
-        return (
-            np.bincount(cell, weights=weight * q, minlength=n_clusters),
-            np.bincount(cell, weights=weight * q * (1 - q), minlength=n_clusters),
-        )
+        return mean(q), mean(q * (1 - q))
 
     return shares
 

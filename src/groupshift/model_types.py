@@ -21,6 +21,7 @@ OWN_TYPES = frozenset(
         "classifier.GroupShiftClassifier",
         "columns.TableClassifier",
         "context.Context",
+        "gaussian_cells.GaussianPartition",
         "label_shift.Points",
         "partition.GivenPartition",
         "partition.LinearPartition",
@@ -37,7 +38,10 @@ CHECK_ARRAY = "sklearn.utils.validation.check_array"
 TREES = frozenset(
     {"sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"}
 )
-ALLOWED_TYPES = OWN_TYPES | TREES | {"functools.partial", CHECK_ARRAY}
+# Boosted trees carry their loss, which holds nothing. skops trusts it by the name that the installed scikit-learn
+# gives it; files of later versions have this one.
+LOSS = "sklearn._loss._loss.CyHalfBinomialLoss"
+ALLOWED_TYPES = OWN_TYPES | TREES | {"functools.partial", CHECK_ARRAY, LOSS}
 
 # Kinds of parts that only hold values. Methods, operators and arbitrary functions are not among them.
 LOADERS = frozenset(
