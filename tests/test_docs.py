@@ -5,6 +5,7 @@ import io
 import re
 import runpy
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,10 @@ def test_snippets_of_a_page_run_one_after_the_other(page, small):
     pytest.importorskip("pandas")
     if "larger_than_memory" in page:
         pytest.importorskip("dask.dataframe")
+        pytest.importorskip("lightgbm")
+        # What LightGBM and Dask say to each other, and sockets that a cluster closes late, are not the page's.
+        warnings.filterwarnings("ignore", "Parameter n_jobs will be ignored")
+        warnings.filterwarnings("ignore", category=ResourceWarning)
     text = (DOCS / page).read_text(encoding="utf-8")
     namespace = {"__name__": "page"}
     for found in BLOCK.finditer(text):

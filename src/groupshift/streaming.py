@@ -15,6 +15,7 @@ The answer is that of ``model.fit`` on the labelled rows with the unlabelled one
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -310,7 +311,7 @@ class Predictor:
 
 def survey_of(source: BatchSource, surveyor: Surveyor) -> Survey:
     """Number of rows, groups and categories of the unlabelled rows, from the columns that tell them."""
-    survey = add_up([Survey(), *map_chunks(surveyor, source.batches(surveyor.columns))])
+    survey = add_up(chain([Survey()], map_chunks(surveyor, source.batches(surveyor.columns))))
     if survey.n_rows == 0:
         raise ValueError(
             "The unlabelled data has no rows without a label, so there are no shares to learn. Pass some."

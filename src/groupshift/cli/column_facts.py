@@ -1,7 +1,7 @@
 """What check says about each column: kind, missing values, and whether it gives the target away."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -60,11 +60,15 @@ class Values:
             values, rows = value_counts(column)
             counts = Counter(dict(zip(values.to_pylist(), rows.tolist(), strict=True)))
             return cls(n, missing, Distinct.of(column), categories=counts)
-        if kind == "boolean":
-            return cls(n, missing, Distinct.of(_numbers(column, kind)), true=pc.sum(column).as_py() or 0)
         ends = pc.min_max(column).as_py()
+        found = cls(n, missing, Distinct.none(), ends["min"], ends["max"])
+        if kind == "boolean":
+            return replace(found, true=pc.sum(column).as_py() or 0)
         numbers = _numbers(column, kind)
-        return cls(n, missing, Distinct.of(numbers), ends["min"], ends["max"], whole=_whole(numbers))
+        # Measurements may all differ, and are no ids for that: only whole numbers are counted.
+        return (
+            replace(found, distinct=Distinct.of(numbers)) if _whole(numbers) else replace(found, whole=False)
+        )
 
     def __add__(self, other: "Values") -> "Values":
         categories = self.categories + other.categories
@@ -87,6 +91,10 @@ class Values:
     @property
     def _ends(self) -> tuple[Any, Any]:
         return self.low, self.high
+
+    @property
+    def all_alike(self) -> bool:
+        return self.distinct.count == 1 if self.categories else self.low is not None and self.low == self.high
 
     @property
     def missing_share(self) -> float:
@@ -125,10 +133,10 @@ def look(training: Training) -> tuple[list[ColumnFacts], Groups]:
         return Side({plan.name: Values.of(table[plan.name], plan.kind) for plan in plans}, frozenset(groups))
 
     labeled = side(training.labeled)
-    unlabeled = side(training.labeled.slice(0, 0))
-    if training.population is not None:
-        tables = (_unlabeled(table) for table in training.population.batches())
-        unlabeled = add_up([unlabeled, *map_chunks(side, tables)])
+    if training.population is None:
+        unlabeled = side(training.labeled.slice(0, 0))
+    else:
+        unlabeled = add_up(map_chunks(side, map(_unlabeled, training.population.batches())))
     return _column_facts(training, labeled, unlabeled), (labeled.groups, unlabeled.groups)
 
 
@@ -157,7 +165,7 @@ def _judge(fact: ColumnFacts, labeled: Values, unlabeled: Values) -> None:
     fact.values = both.describe(fact.kind)
     if fact.auc is not None and fact.auc >= LEAK_AUC:
         fact.remark = f"gives the target away (AUC {fact.auc:.3f} alone): leave it out with --exclude?"
-    elif both.distinct.count == 1:
+    elif both.all_alike:
         fact.remark = "the same value everywhere"
     elif fact.kind == "number" and both.whole and not both.missing and both.distinct.share == 1:
         fact.remark = "whole numbers, all different: an id? leave it out with --exclude"

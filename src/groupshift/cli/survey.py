@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from groupshift.chunks import add_up, map_chunks
@@ -64,10 +65,11 @@ class FileSurveyor:
 def survey_file(source: Source, surveyor: FileSurveyor) -> FileSurvey:
     """The sums over all rows of a file; a file without rows is refused."""
     columns = surveyor.columns or source.columns[:1]
-    surveys = list(map_chunks(surveyor, source.batches(columns)))
-    if not any(survey.rows for survey in surveys):
+    surveys = map_chunks(surveyor, source.batches(columns))
+    total = add_up(chain([next(surveys, FileSurvey(0))], surveys))
+    if not total.rows:
         raise InputError(f"{source.path} has a header but no rows. Check how it was made.")
-    return add_up(surveys)
+    return total
 
 
 def check_groups(survey: FileSurvey, source: Source, name: str | None) -> None:
