@@ -3,7 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test lint bench docs clean
+LOWEST := .venv-lowest
+# What says whether the package works at all: mathematics, contract, estimator, frames, files of models, first screens.
+CORE_TESTS := odds label_shift shrinkage auc_gain alignment metrics calibration partition contract classifier tables \
+	bad_input persistence displays cli_errors floors
+
+.PHONY: setup demo test test-lowest lint bench docs clean
 
 setup: $(READY)
 
@@ -21,6 +26,17 @@ demo: $(READY)
 test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
+# The lowest supported version of everything, in an environment of its own.
+test-lowest: $(LOWEST)/.ready
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 -p no:cacheprovider $(CORE_TESTS:%=tests/test_%.py)
+
+$(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(LOWEST)/bin/python -m pip install --quiet --editable ".[cli,plot]" pandas polars --group test \
+		--constraint constraints-lowest.txt
+	touch $@
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -37,4 +53,4 @@ docs: $(READY)
 	$(BIN)/python docs/check_links.py docs/_build/html
 
 clean:
-	rm -rf .venv build dist docs/_build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv $(LOWEST) build dist docs/_build .mypy_cache .ruff_cache .pytest_cache

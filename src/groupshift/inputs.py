@@ -47,7 +47,8 @@ def check_settings(model: Any) -> None:
 
 def check_features(X: Any, *, allow_nan: bool):
     """Features as a frame or a numeric array; at least one row."""
-    if isinstance(X, Mapping):
+    # Some of SciPy's sparse arrays are mappings too, and have their own message.
+    if isinstance(X, Mapping) and not hasattr(X, "shape"):
         raise TypeError(
             f"X is a {type(X).__name__} of columns, which has no rows. Pass an array or a frame: pandas.DataFrame(X) makes one, "
             "and so does backend='pandas' in make_survey and to_table."
