@@ -95,12 +95,13 @@ def check_columns(found: Sequence[str], wanted: Sequence[str], where: str) -> No
 
 @dataclass(frozen=True)
 class Survey:
-    """What a first, cheap pass learns of the unlabelled rows: their number, groups and categories.
+    """What a first, cheap pass learns of the unlabelled rows: their number, weight, groups and categories.
 
     `sizes` are the rows of each batch, labelled ones counted in.
     """
 
     n_rows: int = 0
+    weight: float = 0.0
     groups: frozenset = frozenset()
     categories: dict[str, Counter] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
@@ -114,8 +115,25 @@ class Survey:
             for n, c in counts.items()
         }
         return Survey(
-            self.n_rows + other.n_rows, self.groups | other.groups, counts, self.sizes + other.sizes
+            self.n_rows + other.n_rows,
+            self.weight + other.weight,
+            self.groups | other.groups,
+            counts,
+            self.sizes + other.sizes,
         )
+
+    def checked(self) -> "Survey":
+        """The survey, unless it found nothing to learn shares from."""
+        if not self.n_rows:
+            raise ValueError(
+                "The unlabelled data has no rows without a label, so there are no shares to learn. Pass some."
+            )
+        if not self.weight:
+            raise ValueError(
+                "Every unlabelled row has weight 0, which leaves no population to learn shares from. Give these "
+                "rows positive weights, or leave them out."
+            )
+        return self
 
 
 @dataclass(frozen=True)
@@ -128,17 +146,16 @@ class Surveyor:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that a survey reads: groups and categories, or any one column to count the rows of."""
-        names = [name for name in (self.roles.group, self.roles.target) if name is not None] + list(
-            self.categories
-        )
-        return names or [self.roles.features[0]]
+        """Columns that a survey reads: roles but ids, and categories; or any column to count the rows of."""
+        special = (self.roles.group, self.roles.weight, self.roles.target)
+        return [*(name for name in special if name), *self.categories] or [self.roles.features[0]]
 
     def __call__(self, batch: Any) -> Survey:
         frame = unlabeled_rows(batch, self.roles, self.unlabeled_value)[1]
         groups = frozenset() if self.roles.group is None else self._groups(frame)
         counts = {name: category_counts(frame.get_column(name)) for name in self.categories}
-        return Survey(len(frame), groups, counts, (len(batch),))
+        weight = float(row_weights(frame, self.roles).sum())
+        return Survey(len(frame), weight, groups, counts, (len(batch),))
 
     def _groups(self, frame: nw.DataFrame) -> frozenset:
         column = frame.get_column(str(self.roles.group))
@@ -161,6 +178,15 @@ def unlabeled_rows(batch: Any, roles: Roles, unlabeled_value: Any) -> tuple[NDAr
         return np.arange(len(frame)), frame
     rows = np.flatnonzero(is_unlabeled(frame.get_column(roles.target), unlabeled_value))
     return rows, frame if len(rows) == len(frame) else frame[rows]
+
+
+def row_weights(frame: nw.DataFrame, roles: Roles) -> NDArray[np.float64]:
+    """The weights of a batch of rows; 1 where there are none."""
+    if roles.weight is None:
+        return np.ones(len(frame))
+    weight = frame.get_column(roles.weight).cast(nw.Float64).to_numpy()
+    # A batch of rows that count for nothing is fine; that all batches are, the survey finds.
+    return check_weights(weight, len(frame)) if weight.any() else np.zeros(len(frame))
 
 
 def is_unlabeled(series: nw.Series, unlabeled_value: Any) -> NDArray[np.bool_]:
@@ -216,7 +242,7 @@ class Reader:
             matrix if self.library is None else in_library(features, self.library),
             matrix,
             self._group_numbers(frame),
-            self._weights(frame),
+            row_weights(frame, self.roles),
             self._keys(frame, at, first),
         )
 
@@ -225,13 +251,6 @@ class Reader:
             return np.full(len(frame), 0 if self.groups is None else -1, np.int64)
         values = frame.get_column(self.roles.group).to_numpy()
         return Codes.of(self.groups).transform(values)
-
-    def _weights(self, frame: nw.DataFrame) -> NDArray[np.float64]:
-        if self.roles.weight is None:
-            return np.ones(len(frame))
-        weight = frame.get_column(self.roles.weight).cast(nw.Float64).to_numpy()
-        # A batch of rows that count for nothing is fine; that all batches are is seen at the end.
-        return check_weights(weight, len(frame)) if weight.any() else np.zeros(len(frame))
 
     def _keys(self, frame: nw.DataFrame, at: NDArray[np.int64], first: int) -> NDArray[np.uint64]:
         if self.roles.example_id is None:

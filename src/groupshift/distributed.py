@@ -168,10 +168,8 @@ def _check_dask(data: Any) -> None:
 
 
 def _survey(frame: Any, surveyor: Surveyor) -> Survey:
-    survey = _tree(frame, surveyor.columns, partial(_survey_of, surveyor), [0] * frame.npartitions)
-    if not survey.n_rows:
-        raise ValueError("The unlabelled data has no rows, so there are no shares to learn. Pass some.")
-    return survey
+    offsets = [0] * frame.npartitions
+    return _tree(frame, surveyor.columns, partial(_survey_of, surveyor), offsets).checked()
 
 
 def _offsets(survey: Survey, first: int) -> tuple[int, ...]:

@@ -311,12 +311,8 @@ class Predictor:
 
 def survey_of(source: BatchSource, surveyor: Surveyor) -> Survey:
     """Number of rows, groups and categories of the unlabelled rows, from the columns that tell them."""
-    survey = add_up(chain([Survey()], map_chunks(surveyor, source.batches(surveyor.columns))))
-    if survey.n_rows == 0:
-        raise ValueError(
-            "The unlabelled data has no rows without a label, so there are no shares to learn. Pass some."
-        )
-    return survey
+    batches = source.batches(surveyor.columns)
+    return add_up(chain([Survey()], map_chunks(surveyor, batches))).checked()
 
 
 def _opened(

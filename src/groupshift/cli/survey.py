@@ -18,7 +18,8 @@ from groupshift.sources import Source
 class FileSurvey:
     """Sums over the rows of a file.
 
-    `target` counts the values of the target; `no_group` and `no_weight` the rows that have none.
+    `target` counts the values of the target; `no_group` and `no_weight` the rows that have none, `negative`
+    those whose weight is below zero.
     """
 
     rows: int
@@ -26,6 +27,7 @@ class FileSurvey:
     target: Counter = field(default_factory=Counter)
     no_group: int = 0
     no_weight: int = 0
+    negative: int = 0
 
     def __add__(self, other: "FileSurvey") -> "FileSurvey":
         return FileSurvey(
@@ -34,6 +36,7 @@ class FileSurvey:
             self.target + other.target,
             self.no_group + other.no_group,
             self.no_weight + other.no_weight,
+            self.negative + other.negative,
         )
 
 
@@ -58,7 +61,7 @@ class FileSurveyor:
             {name: survey_column(table[name], as_texts=name in self.mixed) for name in self.features},
             Counter() if self.target is None else _counted(table[self.target]),
             0 if self.group is None else group(self.group).make(table, 0).null_count,
-            0 if self.weight is None else weight(self.weight).make(table, 0).null_count,
+            *((0, 0) if self.weight is None else _bad_weights(weight(self.weight).make(table, 0))),
         )
 
 
@@ -86,6 +89,17 @@ def check_weights(survey: FileSurvey, source: Source, name: str | None) -> None:
             f"{survey.no_weight:,} of {survey.rows:,} rows of {source.path} have no weight {name!r}, or one that "
             "is no number. Every row needs one."
         )
+    if survey.negative:
+        raise InputError(
+            f"{survey.negative:,} of {survey.rows:,} rows of {source.path} have a negative weight {name!r}. "
+            "Weights say how many rows a row stands for: zero or more."
+        )
+
+
+def _bad_weights(weights: Any) -> tuple[int, int]:
+    import pyarrow.compute as pc
+
+    return weights.null_count, pc.sum(pc.less(weights, 0.0)).as_py() or 0
 
 
 def _counted(column: Any) -> Counter:
