@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
 import groupshift
-from groupshift import DegradedWarning, GroupShiftClassifier
+from groupshift import DegradedWarning, GroupShiftClassifier, verdict
 from groupshift.assumption import Strata, comparable, group_effects, mixture_distance, score_distributions
 from groupshift.diagnostics import TABLES, diagnose
 from groupshift.expected_gain import coarser, grouped_auc_gain
@@ -351,6 +351,28 @@ def test_known_shares_are_said_to_settle_the_common_shift_of_their_groups(shifte
     model = fitted(shifted[0])
     model.update(X[y < 0], groups[y < 0], known_shares={"g00": 0.5, "g01": (0.4, 0.05)})
     assert "Known shares settle it for 2 of 40 groups." in model.diagnose().caution[0]
+
+
+def test_trust_above_all_is_said_in_words_not_in_thousands_of_percent(shifted):
+    # Groups of a few rows are pooled to next to no shift, of which labels then ask for forty times as much.
+    overview = {"trust": 0.9, "trust_estimate": 40.41, "trust_error": 12.0}
+    (sentence,) = verdict.gain_sentences(shifted[1], overview)
+    assert sentence.startswith("Labels confirm the full size of the shifts")
+    assert "90 % of every shift is used" in sentence
+    assert "4041" not in sentence
+
+
+def test_a_group_without_a_name_is_not_taken_for_all_groups():
+    X, y, groups, _ = draw(np.random.default_rng(17), n_groups=4, labeled=60, unlabeled=80)
+    model = fitted((X, y, np.where(groups == "g00", "", groups), None), trust=1.0)
+    table = model.diagnose().calibration
+    everyone = np.array([name is None for name in table["group"]])
+    nameless = table["group"] == ""
+    for method in ("global", "model"):
+        own = table["method"] == method
+        total = table["weight"][own & everyone].sum()
+        assert total == pytest.approx(table["weight"][own & ~everyone].sum())
+        assert 0 < table["weight"][own & nameless].sum() < total
 
 
 # Every configuration

@@ -13,7 +13,7 @@ FOREIGN = {"pyparsing"}
 def floors():
     """Lowest version of every requirement that has one; a name with two floors keeps both."""
     project = PROJECT["project"]
-    extras = sum(project["optional-dependencies"].values(), [])
+    extras = [requirement for extra in project["optional-dependencies"].values() for requirement in extra]
     wanted = [*project["dependencies"], *extras, *PROJECT["dependency-groups"]["test"]]
     found = {}
     for requirement in wanted:

@@ -65,6 +65,16 @@ def test_summary_names_the_groups_of_lowest_and_highest_share(model):
         assert any(line.split()[:3] == [name, f"{100 * share:.1f}", "%"] for line in text.split("\n"))
 
 
+def test_one_overall_share_is_told_everywhere(model, tmp_path):
+    line = next(line for line in model.summary().split("\n") if line.strip().startswith("all"))
+    after, before = (f"{share} %" for share in line.replace("%", "").split()[1:3])
+    caution = " ".join(model.diagnose().caution)
+    assert f"overall share from {before} (labelled sample) to {after} (population)" in caution
+    model.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text().replace("\u202f", " ")
+    assert f"In the population {after} are positive, against {before} of the labelled sample" in page
+
+
 def test_numbers_keep_their_unit_on_their_line(model):
     assert not any(line.strip().startswith("%") for line in str(model.diagnose()).split("\n"))
 

@@ -77,15 +77,14 @@ def find_cautions(model: Any, evidence: dict, mixture: dict[str, NDArray]) -> di
 
     Returns
     -------
-    dict of arrays : kind, group (text, empty if all groups), cluster (-1 if all clusters), rows (of the
-    population that it
-        concerns), value (the number that is too small or too large)
+    dict of arrays : kind, group (text, None if all groups), cluster (-1 if all clusters), rows (of the
+        population that it concerns), value (the number that is too small or too large)
     """
     kinds, groups, clusters, rows, values = [], [], [], [], []
     names = [str(name) for name in model.groups_.tolist()]
     for kind, group, cluster, n_rows, value in _all(model, evidence, mixture):
         kinds.append(kind)
-        groups.append(group if isinstance(group, str) else names[group] if group >= 0 else "")
+        groups.append(group if isinstance(group, str) else names[group] if group >= 0 else None)
         clusters.append(cluster)
         rows.append(n_rows)
         values.append(value)

@@ -56,7 +56,7 @@ class Diagnosis:
     clusters : table
         cluster, feature, category, inside, outside, difference, phrase.
     calibration : table
-        method ("global", "model"), group ("" for all), bin, weight, probability, share: on hidden labels.
+        method ("global", "model"), group (None for all together), bin, weight, probability, share: on hidden labels.
     """
 
     worth: str
@@ -235,7 +235,7 @@ def _calibration(model, evidence) -> Table:
     names = [str(g) for g in model.labeled_groups_[evidence["hidden"]["group"]].tolist()]
     parts = []
     for method in ("global", "model"):
-        parts.append((method, [""], found[method][None]))
+        parts.append((method, [None], found[method][None]))
         if model.has_groups_:
             parts.append((method, names, found[f"{method}_by_group"]))
     return {

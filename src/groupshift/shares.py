@@ -36,6 +36,16 @@ def group_level_shares(model: Any, coverage: float) -> dict[str, NDArray]:
     return {"group": model.groups_, "rows": model.rows_.sum(1), "share": share, "low": low, "high": high}
 
 
+def overall_shares(model: Any) -> tuple[float, float]:
+    """Share of positives among all labelled rows, and among all population rows; NaN where it is not known."""
+    evidence, weight = getattr(model, "evidence_", None), model.row_weight_
+    before = np.nan
+    if evidence:
+        before = float(np.average(evidence["groups"]["share"], weights=evidence["groups"]["rows"]))
+    after = float((weight * model.group_prior_).sum() / weight.sum()) if weight.sum() > 0 else np.nan
+    return before, after
+
+
 def _interval(share: NDArray, error: NDArray, coverage: float) -> tuple[NDArray, NDArray]:
     """Interval of a share, made on the log-odds scale so that it stays inside (0, 1)."""
     spread = np.maximum(share * (1 - share), 1e-12)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from groupshift.shares import group_level_shares
+from groupshift.shares import group_level_shares, overall_shares
 
 WIDTH = 88
 # Groups named at each end of the list of shares.
@@ -106,9 +106,8 @@ def share_rows(model: Any, ends: int = ENDS) -> list[tuple[str, str, str, str, s
     """Group, share, interval, labelled share, rows: of all, then of the lowest and highest groups."""
     table = group_level_shares(model, 0.9)
     labeled = _labeled_shares(model)
-    rows = model.row_weight_.sum(1)
-    overall = _percent(np.average(table["share"], weights=rows)) if rows.sum() > 0 else "-"
-    lines = [("all", overall, "", _percent(labeled.get(None)), f"{int(model.rows_.sum()):,}")]
+    before, after = overall_shares(model)
+    lines = [("all", _percent(after), "", _percent(before), f"{int(model.rows_.sum()):,}")]
     order = np.argsort(table["share"], kind="stable")
     if not model.has_groups_:
         return lines
@@ -157,13 +156,11 @@ def cluster_lines(found: Any, model: Any, most: int = 2) -> list[str]:
 
 
 def _labeled_shares(model: Any) -> dict:
-    """Share of positives among the labelled rows of each group; of all under None."""
+    """Share of positives among the labelled rows of each group."""
     groups = model.evidence_.get("groups") if hasattr(model, "evidence_") else None
     if groups is None:
         return {}
-    shares = dict(zip(model.labeled_groups_.tolist(), groups["share"].tolist(), strict=True))
-    shares[None] = float(np.average(groups["share"], weights=np.maximum(groups["rows"], 1e-300)))
-    return shares
+    return dict(zip(model.labeled_groups_.tolist(), groups["share"].tolist(), strict=True))
 
 
 def _answers(found: Any) -> list[tuple[str, tuple[str, ...]]]:
@@ -215,6 +212,8 @@ def _cells(row) -> str:
 
 
 def _value(value: Any) -> str:
+    if value is None:
+        return "all"
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
 
 from groupshift.assumption import LARGE, MEDIUM, SMALL
 from groupshift.selection import noise_margin
+from groupshift.shares import overall_shares
 
 FloatArray = NDArray[np.float64]
 Overview = dict[str, float]
@@ -84,9 +84,8 @@ def gain_sentences(model: Any, overview: Overview) -> Iterator[str]:
         yield "Labels do not confirm the shifts that were estimated without them, so none is used."
     else:
         yield (
-            f"Labels confirm {_part(overview['trust_estimate'])} ± {_part(overview['trust_error'])} of the "
-            "size of the shifts that were estimated without them; less a margin for noise, "
-            f"{_part(overview['trust'])} of every shift is used."
+            f"Labels confirm {_confirmed(overview['trust_estimate'], overview['trust_error'])}; less a margin for "
+            f"noise, {_part(overview['trust'])} of every shift is used."
         )
 
 
@@ -143,17 +142,16 @@ def always_true(model: Any) -> Iterator[str]:
     """What no diagnosis can check."""
     if not len(model.groups_) or not np.any(model.shift_):
         return
-    prior = np.clip(model.labeled_prior_, 1e-9, 1 - 1e-9)
-    weight = model.row_weight_.sum(0) / max(model.row_weight_.sum(), 1e-300)
-    before, after = weight @ prior, weight @ expit(logit(prior) + model.unseen_shift_)
+    before, after = overall_shares(model)
+    start = f"from {_share(before)} (labelled sample) " if np.isfinite(before) else ""
     known = len(getattr(model, "known_groups_", ()))
     remedy = "If you know the rate of some groups, pass it as known_shares."
     if known:
         remedy = f"Known shares settle it for {known:,} of {len(model.groups_):,} groups."
     yield (
-        "What all groups have in common cannot be checked on labelled groups, whose own common shift is zero "
-        f"by construction: the model moves the overall share from {_share(before)} (labelled sample) to "
-        f"{_share(after)}. {remedy}"
+        f"The model moves the overall share {start}to {_share(after)} (population). "
+        "What all groups have in common in this cannot be checked on labelled groups, whose own common shift is "
+        f"zero by construction. {remedy}"
     )
     if model.has_groups_:
         yield (
@@ -263,6 +261,13 @@ def _remedy(model: Any) -> str:
             "against this."
         )
     return "Pass shares=None for the plain classifier."
+
+
+def _confirmed(estimate: float, error: float) -> str:
+    # Pooling makes the shifts of small groups smaller than they are: labels may ask for many times as much.
+    if estimate > 1:
+        return "the full size of the shifts that were estimated without them, and point to larger ones"
+    return f"{_part(estimate)} ± {_part(error)} of the size of the shifts that were estimated without them"
 
 
 def _share(value: float) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupshift.diagnostics import Diagnosis
-from groupshift.shares import cell_shares, group_level_shares
+from groupshift.shares import cell_shares, group_level_shares, overall_shares
 from groupshift.tables import Codes
 
 FloatArray = NDArray[np.float64]
@@ -76,13 +76,12 @@ class Facts:
     @property
     def overall(self) -> float:
         """Share of positives of the whole population, over all groups and clusters."""
-        weight = self.model.row_weight_
-        return float((weight * self.model.group_prior_).sum() / max(weight.sum(), 1e-300))
+        return overall_shares(self.model)[1]
 
     @property
     def labeled_overall(self) -> float:
         """Share of positives of the labelled sample."""
-        return float(np.average(self.model.labeled_prior_, weights=self.model.labeled_rows_ + 1e-300))
+        return overall_shares(self.model)[0]
 
 
 def shown_names(values: Any) -> list[str]:
