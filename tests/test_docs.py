@@ -91,6 +91,19 @@ def test_every_public_name_is_justified_on_the_reference_page():
     assert [name for name in public if not re.search(rf"\b{name}\b", text)] == []
 
 
+def test_every_documented_name_is_justified_on_the_reference_page():
+    text = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
+    pages = [page.read_text(encoding="utf-8") for page in (DOCS / "reference").glob("*.md")]
+    documented = re.findall(r"^\.\. auto\w+:: ([\w.]+)", "\n".join(pages), re.MULTILINE)
+    assert len(documented) > 20
+    assert [name for name in documented if not re.search(rf"[`<~]{re.escape(name)}[`>]", text)] == []
+
+
+def test_every_method_by_name_is_described():
+    text = (DOCS / "reference" / "classifier.md").read_text(encoding="utf-8")
+    assert re.findall(r'^\| `"(\w+)"`', text, re.MULTILINE) == [*groupshift.METHODS]
+
+
 def test_figures_and_outputs_on_the_pages_come_from_an_example():
     made = {Path(name).stem for name in EXAMPLES} | {"cli"}
     used = {

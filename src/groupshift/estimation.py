@@ -116,8 +116,6 @@ def _set_shifts(model: Any, pooled: PooledShifts) -> None:
     model.shared_deviation_ = pooled.shared_deviation
     model.unseen_shift_ = pooled.cluster_shift
     model.unseen_variance_ = pooled.unseen_variance
-    model.group_variance_ = pooled.group_variance
-    model.cell_variance_ = pooled.cell_variance
 
 
 def _set_shares(model: Any, points: Points, mixture: PooledShifts, known: KnownShares | None) -> None:
@@ -172,7 +170,6 @@ def estimate_nothing(model: Any) -> None:
     model.shift_ = model.shift_variance_ = model.shared_deviation_ = model.pooling_ = empty
     model.group_prior_ = model.share_error_ = empty
     model.unseen_shift_ = model.unseen_variance_ = np.zeros(model.n_clusters_)
-    model.group_variance_ = model.cell_variance_ = 0.0
     model.tally_ = None
 
 
