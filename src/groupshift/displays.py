@@ -205,8 +205,7 @@ class CalibrationByGroupDisplay:
         if hidden is None:
             raise ValueError(
                 "This model was fitted on too few labelled rows to hide any, so its calibration is not "
-                "known. "
-                "Fit it with more labelled rows of both classes."
+                "known. Fit it with more labelled rows of both classes."
             )
         shown = _chosen(model.labeled_groups_[hidden["group"]], groups, "labelled")
         curves = {name: evidence["calibration"][f"{name}_by_group"][shown] for name in ("global", "model")}

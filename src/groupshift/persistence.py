@@ -80,8 +80,7 @@ def save(
     if foreign:
         raise ValueError(
             f"The model holds {_listed(foreign)}, which loading would refuse. Use estimators of "
-            "scikit-learn, or, if you trust "
-            f"these types, pass trusted={sorted(foreign)} to save and to load."
+            f"scikit-learn, or, if you trust these types, pass trusted={sorted(foreign)} to save and to load."
         )
     manifest = _manifest(model, table) | {"checksums": {"model.skops": hashlib.sha256(parts).hexdigest()}}
     with whole_file(path, force=overwrite) as file:
@@ -107,8 +106,7 @@ def load(path: str | os.PathLike, *, trusted: Iterable[str] = ()) -> Any:
     if foreign:
         raise ModelFileError(
             f"{path} holds {_listed(foreign)}, which no groupshift model needs, and is refused. If you know "
-            "where the file "
-            "comes from and trust these types, load it in Python with groupshift.load(path, "
+            "where the file comes from and trust these types, load it in Python with groupshift.load(path, "
             f"trusted={sorted(foreign)})."
         )
     written_with = manifest.get("packages", {}).get("scikit-learn", "an unknown version")
@@ -120,8 +118,8 @@ def load(path: str | os.PathLike, *, trusted: Iterable[str] = ()) -> Any:
     except Exception as error:
         raise ModelFileError(
             f"{path} could not be rebuilt ({type(error).__name__}: {error}). It was written with "
-            f"scikit-learn {written_with}; this "
-            f"is {version('scikit-learn')}. Install that version, or fit the model again."
+            f"scikit-learn {written_with}; this is {version('scikit-learn')}. Install that version, or fit "
+            "the model again."
         ) from error
     if problem := check_trees(model):
         raise ModelFileError(f"{path} is refused: {problem}. Fit the model again.")
@@ -154,8 +152,7 @@ def _opened(data: bytes, path: str | os.PathLike) -> tuple[dict[str, Any], bytes
         )
     damaged = ModelFileError(
         f"{path} was cut short or altered after it was written: its checksum does not fit. Copy it again "
-        "from where it "
-        "came from, or fit the model again."
+        "from where it came from, or fit the model again."
     )
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -179,9 +176,9 @@ def _opened(data: bytes, path: str | os.PathLike) -> tuple[dict[str, Any], bytes
     if isinstance(found, int) and found > FORMAT_VERSION:
         raise ModelFileError(
             f"{path} was written by a newer groupshift "
-            f"({manifest.get('packages', {}).get('groupshift', 'unknown')}, format "
-            f"{found}); this is {version('groupshift')}, which reads formats up to {FORMAT_VERSION}. Update "
-            "with: pip install -U groupshift"
+            f"({manifest.get('packages', {}).get('groupshift', 'unknown')}, format {found}); this is "
+            f"{version('groupshift')}, which reads formats up to {FORMAT_VERSION}. Update with: pip install "
+            "-U groupshift"
         )
     digest = hashlib.sha256(data[:-DIGEST_LENGTH]).hexdigest().encode()
     if digest != data[-DIGEST_LENGTH:] or names != {"manifest.json", "model.skops"}:

@@ -32,8 +32,7 @@ def is_worth_it(model: Any, overview: Overview) -> tuple[str, str]:
     before, after = overview["loss_global"], overview["loss_model"]
     compared = (
         f"with the labels of each of {overview['groups']:,.0f} labelled groups hidden in turn, its log loss "
-        f"is {after:.4f} "
-        f"against {before:.4f} of a plain classifier"
+        f"is {after:.4f} against {before:.4f} of a plain classifier"
     )
     relative, relative_error = gain / before, error / before
     amount = f"{abs(relative):.1%} ± {relative_error:.1%}".replace("%", " %")
@@ -45,8 +44,7 @@ def is_worth_it(model: Any, overview: Overview) -> tuple[str, str]:
     if not shifted:
         return "no", (
             "Not worth it, and nothing lost: hidden labels confirm no shift between groups, so the "
-            "probabilities are those "
-            "of a plain calibrated classifier."
+            "probabilities are those of a plain calibrated classifier."
         )
     if gain > margin * error and gain > 0:
         if relative < LITTLE:
@@ -65,18 +63,16 @@ def gain_sentences(model: Any, overview: Overview) -> Iterator[str]:
         gain, error = overview["auc_gain"], overview["auc_gain_error"]
         yield (
             f"On the same hidden labels the AUC goes from {overview['auc_global']:.4f} to "
-            f"{overview['auc_model']:.4f} "
-            f"({gain:+.4f} ± {error:.4f}; ± is one standard error over groups)."
+            f"{overview['auc_model']:.4f} ({gain:+.4f} ± {error:.4f}; ± is one standard error over groups)."
         )
     elif "auc_global" in overview:
         yield f"The plain classifier has a cross-fitted AUC of {overview['auc_global']:.4f} on labelled rows."
     if "expected_auc_gain" in overview and shifted:
         yield (
             f"In the population, knowing the group is expected to add {overview['expected_auc_gain']:.4f} to "
-            "an AUC of "
-            f"{overview['expected_auc_without_group']:.4f} (Theorem 1, if scores and shares are right; "
-            f"{overview['expected_auc_gain_low']:.4f} to {overview['expected_auc_gain_high']:.4f} given how "
-            "well shares are known)."
+            f"an AUC of {overview['expected_auc_without_group']:.4f} (Theorem 1, if scores and shares are "
+            f"right; {overview['expected_auc_gain_low']:.4f} to {overview['expected_auc_gain_high']:.4f} "
+            "given how well shares are known)."
         )
     if "trust_estimate" not in overview or "trust_error" not in overview:
         return
@@ -197,8 +193,8 @@ def _independence_sentence(level: int, overview: Overview) -> str:
     )
     return (
         f"{start}: among labelled rows of one cluster and class, the group explains {_share(score)} ± "
-        f"{_share(error)} of the "
-        f"variance of the score{features} (below 1 % is negligible, above 6 % serious)."
+        f"{_share(error)} of the variance of the score{features} (below 1 % is negligible, above 6 % "
+        "serious)."
     )
 
 
@@ -218,8 +214,7 @@ def _worst(tables: dict) -> Iterator[str]:
         at = int(low.argmax())
         yield (
             f"It fails most in cluster {strata['cluster'][at]} for class {strata['label'][at]}, where the "
-            "group explains "
-            f"{_share(strata['score_effect'][at])} of the variance of the score."
+            f"group explains {_share(strata['score_effect'][at])} of the variance of the score."
         )
 
 
@@ -227,8 +222,7 @@ def _mixture_sentence(level: int, gap: float, chance: float) -> str:
     start = ("explain", "roughly explain", "do not explain")[level]
     return (
         f"Mixtures of labelled positives and negatives {start} the scores of population cells: observed and "
-        "fitted "
-        f"distributions are {gap:.2f} apart on a scale of 0 to 1, and chance alone would make it "
+        f"fitted distributions are {gap:.2f} apart on a scale of 0 to 1, and chance alone would make it "
         f"{chance:.2f}."
     )
 
@@ -243,8 +237,8 @@ def _unknown(model: Any, shifted: bool) -> str:
         return "No shift is made: the probabilities are those of a plain calibrated classifier."
     return (
         "Not known: it takes labelled rows of two groups or more to check the shifts on hidden labels, and "
-        "here they could "
-        "not be checked. Use the shifts only if you have other reasons to believe the assumption."
+        "here they could not be checked. Use the shifts only if you have other reasons to believe the "
+        "assumption."
     )
 
 

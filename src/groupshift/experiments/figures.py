@@ -123,9 +123,8 @@ def real_figure(results: Results) -> Figure | None:
         axes.set_xlabel("test AUC")
     _explain_markers(figure, "this run, with the 95 % interval over draws", "published")
     caption = (
-        "Mean test AUC over draws with its 95 % interval (filled), and the paper's number (hollow "
-        "diamond), which was "
-        "measured on other data: see what differs."
+        "Mean test AUC over draws with its 95 % interval (filled), and the paper's number (hollow diamond), "
+        "which was measured on other data: see what differs."
     )
     return Figure("real_data", "Real data: this run beside the paper", caption, figure)
 
@@ -276,8 +275,7 @@ def breakdown_figure(results: Results) -> Figure | None:
         axes.set_xlabel("AUC relative to Global, %")
     caption = (
         "Setting 2. Dots are draws, the bar is their mean, each relative to Global on the same draw. The "
-        "Bayes limit "
-        "shows how much there was to gain."
+        "Bayes limit shows how much there was to gain."
     )
     return Figure("figure3", "Figure 3: AUC relative to Global by d and K", caption, figure)
 
@@ -322,8 +320,7 @@ def partition_figure(results: Results) -> Figure | None:
     figure.legend(loc="outside upper right", ncols=2, frameon=False)
     caption = (
         "Setting 2, one dot per draw. 1 is the generating partition, 0 chance. Dots under the line are "
-        "better than the "
-        "paper's method told the true partition."
+        "better than the paper's method told the true partition."
     )
     return Figure("partition", "Effect of the partition", caption, figure)
 

@@ -75,10 +75,8 @@ def published_table(
         header += [f"{what}: this run", "published", "difference", "vs Global (published)"]
     note = (
         "Mean test AUC ± half of its 95 % interval over draws (Student's t); the published number has no "
-        "interval, so "
-        "that of the difference is this run's. The last column of a data set is the gain over Global on the "
-        "same draws, "
-        "paired, and in brackets the gain between the published means."
+        "interval, so that of the difference is this run's. The last column of a data set is the gain over "
+        "Global on the same draws, paired, and in brackets the gain between the published means."
     )
     return Table(name, title, note, header, body, records)
 
@@ -155,8 +153,7 @@ def relative_table(results: Results) -> Table | None:
         header += [f"{setting}: median", "range over (d, K)", "published, by eye"]
     note = (
         "AUC relative to Global in percent, averaged over draws first, then over the (d, K) pairs. "
-        "Published medians "
-        "are read off a picture; its setting 1 shows all methods about 0."
+        "Published medians are read off a picture; its setting 1 shows all methods about 0."
     )
     return Table("figure2_numbers", "Synthetic data relative to Global", note, header, body, records)
 
@@ -259,8 +256,8 @@ def quality_table(results: Results) -> Table | None:
         metrics=QUALITY,
         write=lambda value: f"{value:.3f}",
         note="Means over draws (synthetic: over all d and K too). Share error of groups: what a group's "
-        "predictions add "
-        "up to, against its share of positives; of cells: the estimated share of each (group, cluster), "
+        "predictions add up to, against its share of positives; of cells: the estimated share of each "
+        "(group, cluster), "
         "weighted by rows.",
     )
 
@@ -281,8 +278,8 @@ def effort_table(results: Results) -> Table | None:
         metrics=EFFORT,
         write=lambda value: f"{value:,.0f}" if value >= 10 else f"{value:.2f}",
         note="Mean per draw on one thread, prediction of the test rows included. Seconds are those of the "
-        "method alone; "
-        "the shared part was done once for several methods of a draw. Memory is that of the process, data "
+        "method alone; the shared part was done once for several methods of a draw. Memory is that of the "
+        "process, data "
         "included.",
     )
 

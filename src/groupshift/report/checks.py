@@ -125,9 +125,9 @@ def candidates_section(facts: Facts) -> Markup:
         return tag("p", f"The judge weighed no candidates: {_why_unjudged(facts.model)}")
     chosen = [str(n) for n in found["name"][found["chosen"]]]
     caption = (
-        "Fall of the log loss on hidden labels against no shift, ± 2 standard errors over groups. "
-        f"Chosen (bold): {chosen[0] if chosen else 'none'}. "
-        "A simpler candidate wins against a more complex one that is no better beyond noise."
+        "Fall of the log loss on hidden labels against no shift, ± 2 standard errors over groups. Chosen "
+        f"(bold): {chosen[0] if chosen else 'none'}. A simpler candidate wins against a more complex one "
+        "that is no better beyond noise."
     )
     columns = {
         "Candidate": [str(name) for name in found["name"]],

@@ -79,9 +79,8 @@ def shifts_section(facts: Facts) -> Markup:
         )
     cells = facts.cells
     caption = (
-        "Log-odds added to the labelled posterior in each cell. "
-        "Above 0: more positives than among the labelled rows of the cluster; "
-        f"+0.7 doubles the odds, {MINUS}0.7 halves them."
+        "Log-odds added to the labelled posterior in each cell. Above 0: more positives than among the "
+        f"labelled rows of the cluster; +0.7 doubles the odds, {MINUS}0.7 halves them."
     )
     legend = shift_legend(
         shift_scale(cells["shift"]),
