@@ -9,6 +9,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, logit
 from scipy.stats import norm
 
+from groupshift.cell_likelihood import CellLikelihood
 from groupshift.label_shift import (
     BIN_WIDTH,
     Points,
@@ -210,6 +211,37 @@ def test_a_doubled_weight_moves_a_share_as_a_repeated_row_does(table):
     np.testing.assert_allclose(
         em(weighted, labeled_prior=prior)[0].share, em(repeated, labeled_prior=prior)[0].share, atol=1e-9
     )
+
+
+@pytest.mark.parametrize("n_points", [1, 7, 100, 10_000])
+def test_blocks_of_cells_have_the_shares_of_the_whole(n_points):
+    rng = np.random.default_rng(0)
+    # Cells of very different sizes, some without rows, the last among them.
+    cell = (50 * rng.random(2000) ** 4).astype(int)
+    points = collect_points(rng.normal(size=2000), cell, n_cells=60, weight=rng.uniform(0.5, 2, 2000))
+    parts = list(points.blocks(n_points))
+    assert [c.start for c, _ in parts[1:]] == [c.stop for c, _ in parts[:-1]]
+    assert sum(len(part.score) for _, part in parts) == len(points.score)
+    share = np.concatenate([mlls(part, labeled_prior=0.3).share for _, part in parts])
+    np.testing.assert_array_equal(share, mlls(points, labeled_prior=0.3).share)
+
+
+@given(tables(), arrays(float, 4, elements=st.floats(-4, 4)))
+def test_prepared_likelihoods_are_those_of_the_definition(table, eta):
+    score, cell, weight, prior = table
+    points = collect_points(score, cell, n_cells=4, weight=weight)
+    likelihood = CellLikelihood(points, logit(prior))
+    gradient, information = likelihood.information(eta)
+    for c in np.unique(cell):
+        own = cell == c
+        w = weight[own] * weight[own].sum() / (weight[own] ** 2).sum()
+        value = log_likelihood(expit(eta[c]), score[own], w, prior[c]) - log_likelihood(
+            0.0, score[own], w, prior[c]
+        )
+        np.testing.assert_allclose(likelihood.log_likelihood(eta)[c], value, rtol=1e-9, atol=1e-9)
+        q = expit(score[own] - logit(prior[c]) + eta[c])
+        np.testing.assert_allclose(gradient[c], w @ (q - expit(eta[c])), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(information[c], w @ (q - expit(eta[c])) ** 2, rtol=1e-9, atol=1e-9)
 
 
 @given(tables())

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from groupshift.label_shift import collect_points
@@ -95,6 +95,41 @@ def test_weights_of_zero_keep_rows_out_of_the_clustering():
     np.testing.assert_allclose(spaces[0].mean_, spaces[1].mean_)
     np.testing.assert_allclose(spaces[0].scale_, spaces[1].scale_)
     found = kmeans_partition(spaces[1], outlier, weight, n_clusters=2, random_state=0)
+    assert len(np.unique(found.predict(as_rows(X)))) == 2
+
+
+@pytest.mark.parametrize("batch_size", [14, 4096])
+def test_mini_batches_find_separate_blobs_as_all_rows_do(batch_size):
+    X, truth = blobs(5000)
+    space, weight = Space().fit(X, np.ones(5000), NUMBERS), np.ones(5000)
+    found = kmeans_partition(space, X, weight, n_clusters=4, random_state=0, batch_size=batch_size)
+    assert adjusted_rand_score(truth, found.predict(as_rows(X))) > 0.98
+
+
+def test_mini_batches_are_as_tight_as_scikit_learns_own():
+    X = np.random.default_rng(0).normal(size=(20_000, 2))
+    space, weight = Space().fit(X, np.ones(20_000), NUMBERS), np.ones(20_000)
+    embedded = space.transform(X)
+
+    def spread(centroids):
+        return ((embedded[:, None] - centroids) ** 2).sum(2).min(1).mean()
+
+    ours, theirs = [], []
+    for seed in range(5):
+        found = kmeans_partition(space, X, weight, n_clusters=8, random_state=seed, batch_size=1024)
+        ours.append(spread(found.slope.T / 2))
+        other = MiniBatchKMeans(8, batch_size=1024, n_init=3, random_state=seed).fit(embedded)
+        theirs.append(spread(other.cluster_centers_))
+    # Local optima of one blob in eight cells differ by some 2 %; means of five runs by less.
+    assert np.mean(ours) < 1.02 * np.mean(theirs)
+
+
+def test_rows_of_no_weight_do_not_enter_mini_batches():
+    X, _ = blobs(k=2)
+    outlier = np.vstack([X, np.full((3000, 2), 100.0)])
+    weight = np.r_[np.ones(len(X)), np.zeros(3000)]
+    space = Space().fit(outlier, weight, NUMBERS)
+    found = kmeans_partition(space, outlier, weight, n_clusters=2, random_state=0, batch_size=14)
     assert len(np.unique(found.predict(as_rows(X)))) == 2
 
 
