@@ -166,9 +166,11 @@ def _mini_batch_centroids(
     """
     rng = np.random.default_rng(random_state)
     size = min(batch_size, len(matrix))
+    # A batch of rows without weight would have no centre.
+    able = np.flatnonzero(weight > 0)
 
     def draw(n_rows: int) -> tuple[NDArray, NDArray]:
-        rows = rng.integers(len(matrix), size=n_rows)
+        rows = able[rng.integers(len(able), size=n_rows)]
         return space.transform(matrix[rows]), weight[rows]
 
     start = _best_start(*draw(min(3 * max(size, n_clusters), len(matrix))), n_clusters, random_state)
