@@ -10,6 +10,7 @@ from scipy.special import expit, logit
 from groupshift.cell_likelihood import CellLikelihood
 from groupshift.label_shift import Points
 from groupshift.tables import Codes
+from groupshift.wording import percent
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -107,7 +108,8 @@ def caution_sentences(table: dict[str, NDArray], n_rows: int) -> Iterator[str]:
         level = LEVEL.get(kind, "groups")
         named = _named(table, own, level)
         part = table["rows"][own].sum() / n_rows if n_rows else 0.0
-        among = f", {_percent(part)} of the population" if part > 0 else ""
+        amount = percent(part, 0) if part >= 0.01 else "less than 1 %"
+        among = f", {amount} of the population" if part > 0 else ""
         count = int(own.sum())
         noun = level if count != 1 else level[:-1]
         explanation = EXPLANATION[kind][count != 1]
@@ -220,7 +222,3 @@ def _named(table, own, level, most: int = 3) -> str:
     else:
         names = [str(g) for g in table["group"][where]]
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
-
-
-def _percent(part: float) -> str:
-    return "less than 1 %" if part < 0.01 else f"{part:.0%}".replace("%", " %")

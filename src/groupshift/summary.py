@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from groupshift.shares import group_level_shares, overall_shares
+from groupshift.wording import percent, plural
 
 WIDTH = 88
 # Groups named at each end of the list of shares.
@@ -90,15 +91,15 @@ def headline(model: Any) -> str:
     labeled = f"{int(model.labeled_rows_.sum()):,} labelled rows"
     unlabeled = f"{int(model.rows_.sum()):,} unlabelled rows" if model.rows_.size else "no unlabelled rows"
     if model.has_groups_:
-        labeled += f" of {_count(len(model.labeled_groups_), 'group')}"
-        unlabeled += f" of {_count(len(model.groups_), 'group')}" if len(model.groups_) else ""
+        labeled += f" of {plural(len(model.labeled_groups_), 'group')}"
+        unlabeled += f" of {plural(len(model.groups_), 'group')}" if len(model.groups_) else ""
     used = (
-        f"; {model.trust_:.0%} of every estimated shift is used".replace("%", " %")
+        f"; {percent(model.trust_, 0)} of every estimated shift is used"
         if np.any(model.shift_)
         else "; no shifts"
     )
     return (
-        f"{type(model).__name__} on {labeled} and {unlabeled}: {_count(model.n_clusters_, 'cluster')}{used}."
+        f"{type(model).__name__} on {labeled} and {unlabeled}: {plural(model.n_clusters_, 'cluster')}{used}."
     )
 
 
@@ -107,7 +108,7 @@ def share_rows(model: Any, ends: int = ENDS) -> list[tuple[str, str, str, str, s
     table = group_level_shares(model, 0.9)
     labeled = _labeled_shares(model)
     before, after = overall_shares(model)
-    lines = [("all", _percent(after), "", _percent(before), f"{int(model.rows_.sum()):,}")]
+    lines = [("all", percent(after), "", percent(before), f"{int(model.rows_.sum()):,}")]
     order = np.argsort(table["share"], kind="stable")
     if not model.has_groups_:
         return lines
@@ -117,9 +118,9 @@ def share_rows(model: Any, ends: int = ENDS) -> list[tuple[str, str, str, str, s
         if ends <= place < len(order) - ends and len(order) > 2 * ends:
             continue
         name = model.groups_[g]
-        share, low, high = (_percent(table[column][g]) for column in ("share", "low", "high"))
+        share, low, high = (percent(table[column][g]) for column in ("share", "low", "high"))
         lines.append(
-            (str(name), share, f"{low} to {high}", _percent(labeled.get(name)), f"{int(table['rows'][g]):,}")
+            (str(name), share, f"{low} to {high}", percent(labeled.get(name)), f"{int(table['rows'][g]):,}")
         )
     return lines
 
@@ -149,7 +150,7 @@ def cluster_lines(found: Any, model: Any, most: int = 2) -> list[str]:
     for k in range(min(model.n_clusters_, MAX_CLUSTERS)):
         phrases = table["phrase"][table["cluster"] == k] if table else []
         apart = "; ".join(phrases[:most]) if len(phrases) else "nothing sets it apart in single features"
-        lines.append(f"{k} ({_percent(weight[k], 0)} of rows): {apart}")
+        lines.append(f"{k} ({percent(weight[k], 0)} of rows): {apart}")
     if model.n_clusters_ > MAX_CLUSTERS:
         lines.append(f"and {model.n_clusters_ - MAX_CLUSTERS} more")
     return lines
@@ -233,11 +234,3 @@ def _filled(text: str, first: str = "", rest: str = "") -> str:
 
 def _short(name: str, most: int = 24) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
-
-
-def _percent(value: float | None, digits: int = 1) -> str:
-    return "-" if value is None or not np.isfinite(value) else f"{value:.{digits}%}".replace("%", " %")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

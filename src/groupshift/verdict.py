@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from groupshift.assumption import LARGE, MEDIUM, SMALL
 from groupshift.selection import noise_margin
 from groupshift.shares import overall_shares
+from groupshift.wording import percent
 
 FloatArray = NDArray[np.float64]
 Overview = dict[str, float]
@@ -35,7 +36,7 @@ def is_worth_it(model: Any, overview: Overview) -> tuple[str, str]:
         f"is {after:.4f} against {before:.4f} of a plain classifier"
     )
     relative, relative_error = gain / before, error / before
-    amount = f"{abs(relative):.1%} ± {relative_error:.1%}".replace("%", " %")
+    amount = f"{percent(abs(relative))} ± {percent(relative_error)}"
     if not len(model.groups_):
         return (
             "unknown",
@@ -81,7 +82,7 @@ def gain_sentences(model: Any, overview: Overview) -> Iterator[str]:
     else:
         yield (
             f"Labels confirm {_confirmed(overview['trust_estimate'], overview['trust_error'])}; less a margin for "
-            f"noise, {_part(overview['trust'])} of every shift is used."
+            f"noise, {percent(overview['trust'], 0)} of every shift is used."
         )
 
 
@@ -139,13 +140,13 @@ def always_true(model: Any) -> Iterator[str]:
     if not len(model.groups_) or not np.any(model.shift_):
         return
     before, after = overall_shares(model)
-    start = f"from {_share(before)} (labelled sample) " if np.isfinite(before) else ""
+    start = f"from {percent(before)} (labelled sample) " if np.isfinite(before) else ""
     known = len(getattr(model, "known_groups_", ()))
     remedy = "If you know the rate of some groups, pass it as known_shares."
     if known:
         remedy = f"Known shares settle it for {known:,} of {len(model.groups_):,} groups."
     yield (
-        f"The model moves the overall share {start}to {_share(after)} (population). "
+        f"The model moves the overall share {start}to {percent(after)} (population). "
         "What all groups have in common in this cannot be checked on labelled groups, whose own common shift is "
         f"zero by construction. {remedy}"
     )
@@ -187,13 +188,13 @@ def _independence_sentence(level: int, overview: Overview) -> str:
     )[level]
     score, error = overview["score_effect"], overview["score_effect_error"]
     features = (
-        f", and {_share(overview['feature_effect'])} of a feature's on average"
+        f", and {_effect(overview['feature_effect'])} of a feature's on average"
         if "feature_effect" in overview
         else ""
     )
     return (
-        f"{start}: among labelled rows of one cluster and class, the group explains {_share(score)} ± "
-        f"{_share(error)} of the variance of the score{features} (below 1 % is negligible, above 6 % "
+        f"{start}: among labelled rows of one cluster and class, the group explains {_effect(score)} ± "
+        f"{_effect(error)} of the variance of the score{features} (below 1 % is negligible, above 6 % "
         "serious)."
     )
 
@@ -203,7 +204,7 @@ def _worst(tables: dict) -> Iterator[str]:
     sure = np.nan_to_num(features["effect"] - 3 * features["std_error"], nan=-1.0) > SMALL
     if sure.any():
         named = ", ".join(
-            f"{name} ({_share(effect)})"
+            f"{name} ({_effect(effect)})"
             for name, effect in zip(features["feature"][sure][:3], features["effect"][sure][:3], strict=True)
         )
         more = f", {int(sure.sum())} of {len(sure)} features in all" if sure.sum() > 3 else ""
@@ -214,7 +215,7 @@ def _worst(tables: dict) -> Iterator[str]:
         at = int(low.argmax())
         yield (
             f"It fails most in cluster {strata['cluster'][at]} for class {strata['label'][at]}, where the "
-            f"group explains {_share(strata['score_effect'][at])} of the variance of the score."
+            f"group explains {_effect(strata['score_effect'][at])} of the variance of the score."
         )
 
 
@@ -261,12 +262,9 @@ def _confirmed(estimate: float, error: float) -> str:
     # Pooling makes the shifts of small groups smaller than they are: labels may ask for many times as much.
     if estimate > 1:
         return "the full size of the shifts that were estimated without them, and point to larger ones"
-    return f"{_part(estimate)} ± {_part(error)} of the size of the shifts that were estimated without them"
+    return f"{percent(estimate, 0)} ± {percent(error, 0)} of the size of the shifts that were estimated without them"
 
 
-def _share(value: float) -> str:
-    return f"{max(value, 0):.1%}".replace("%", " %")
-
-
-def _part(value: float) -> str:
-    return f"{value:.0%}".replace("%", " %")
+def _effect(value: float) -> str:
+    """An effect as a percentage; less what chance explains it may come out below nothing."""
+    return percent(max(value, 0))
