@@ -233,7 +233,7 @@ def _calibration(model, evidence) -> Table:
     if found is None:
         return {}
     names = [str(g) for g in model.labeled_groups_[evidence["hidden"]["group"]].tolist()]
-    parts = []
+    parts: list[tuple[str, list, NDArray]] = []
     for method in ("global", "model"):
         parts.append((method, [None], found[method][None]))
         if model.has_groups_:
