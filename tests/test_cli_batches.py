@@ -232,5 +232,5 @@ def test_fit_check_and_update_stream_in_bounded_memory(world, tmp_path):
             cwd=Path(__file__).parent,
         )
         peak[times] = int(done.stdout.split()[-1]) / 1024
-    # 690,000 rows more: read whole they took 300 MB. The margin is for the allocator.
+    # 690,000 rows more: read whole they took 210 MB. The margin is for the allocator.
     assert peak[2000] - peak[200] < 80

@@ -107,7 +107,7 @@ LAYERS = [
     },
     {"shrinkage", "rows", "metrics", "trust", "gating", "merging", "context", "shares", "columns", "unseen"},
     {"inputs", "column_survey", "partition", "calibration", "assumption", "expected_gain", "caution"},
-    {"candidates", "posterior", "selection", "batches"},
+    {"candidates", "posterior", "selection", "roles", "surveys", "batches"},
     {"refinement", "estimation", "evidence", "verdict"},
     {"fitting", "packing"},
     {"classifier"},

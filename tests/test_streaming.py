@@ -322,3 +322,52 @@ def test_error_in_one_chunk_is_raised_as_it_is():
 
     with pytest.raises(KeyError, match="0"):
         list(map_chunks(refuse, range(5)))
+
+
+def test_check_of_a_file_is_the_diagnosis_of_memory(table, tmp_path):
+    labeled, unlabeled = halves(table)
+    unlabeled.to_parquet(tmp_path / "rows.parquet")
+    expected = fit_in_memory(quick(2, refine=0), table, ["a", "b", "c"]).diagnose()
+    model = quick(2, refine=0)
+    columns = {"target": "label", "group": "site", "features": ["a", "b", "c"], "batch_rows": BATCH}
+    found = streaming.check(model, labeled, tmp_path / "rows.parquet", **columns)
+    assert found.sentences == expected.sentences
+    assert found.overview == pytest.approx(expected.overview)
+    assert not hasattr(model, "groups_")
+
+
+def test_check_draws_the_same_sample_from_any_batches_and_keeps_to_its_groups(table, tmp_path):
+    labeled, unlabeled = halves(table)
+    few = unlabeled[["a", "b", "c", "site"]].iloc[[0] * 3].assign(site="hamlet")
+    rows = pd.concat([unlabeled[["a", "b", "c", "site"]].astype({"site": str}), few], ignore_index=True)
+    rows.to_parquet(tmp_path / "rows.parquet")
+    labeled = labeled[["a", "b", "c", "site", "label"]].astype({"site": str})
+    found = [
+        streaming.check(
+            quick(2, refine=0),
+            labeled,
+            tmp_path / "rows.parquet",
+            labeled_rows=300,
+            unlabeled_rows=400,
+            target="label",
+            group="site",
+            batch_rows=batch_rows,
+        )
+        for batch_rows in (BATCH, 10_000)
+    ]
+    assert found[0].sentences == found[1].sentences
+    assert found[0].overview == pytest.approx(found[1].overview)
+    assert 300 < found[0].mixture["rows"].sum() < 500
+    # A group of three rows is likely not drawn; what was not drawn is not spoken of.
+    assert (pd.Series(found[0].mixture["rows"]).groupby(found[0].mixture["group"]).sum() > 0).all()
+
+
+def test_a_population_of_weight_zero_is_refused(table, tmp_path):
+    labeled, unlabeled = halves(table)
+    unlabeled.assign(weight=0.0).to_parquet(tmp_path / "rows.parquet")
+    columns = {"group": "site", "weight": "weight", "batch_rows": BATCH}
+    with pytest.raises(ValueError, match="weight 0"):
+        streaming.fit(quick(1), labeled, tmp_path / "rows.parquet", target="label", **columns)
+    model = fit_in_memory(quick(1), table, ["a", "b", "c"])
+    with pytest.raises(ValueError, match="weight 0"):
+        streaming.update(model, tmp_path / "rows.parquet", **columns)

@@ -19,22 +19,13 @@ from uuid import uuid4
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from groupshift.batches import (
-    Reader,
-    Survey,
-    Surveyor,
-    assign_roles,
-    check_columns,
-    concatenated,
-    fitted_roles,
-    framed,
-    read_both,
-    set_groups,
-)
+from groupshift.batches import Reader, concatenated, picked
 from groupshift.chunks import add_up
 from groupshift.inputs import check_settings
 from groupshift.packing import Packed
-from groupshift.rows import Rows, sampled
+from groupshift.roles import assign_roles, check_columns, fitted_roles, framed
+from groupshift.rows import Rows
+from groupshift.surveys import Survey, Surveyor, read_both, set_groups
 
 Summed = TypeVar("Summed")
 
@@ -234,13 +225,7 @@ def _sum_of_rows(
 
 
 def _pick(reader: Reader, fraction: float, random_state: int, partition: Any, offset: int) -> Rows | None:
-    if not len(partition):
-        return None
-    rows = reader(partition, offset)
-    picked = rows.take(
-        np.flatnonzero(sampled(rows.key, fraction, random_state)) if fraction < 1 else slice(None)
-    )
-    return picked if len(picked) else None
+    return picked(reader, partition, offset, fraction, random_state)
 
 
 def _light(model: Any) -> Any:

@@ -24,27 +24,15 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from groupshift.batches import (
-    Reader,
-    Roles,
-    Survey,
-    Surveyor,
-    assign_roles,
-    check_columns,
-    concatenated,
-    fitted_roles,
-    framed,
-    in_library,
-    is_unlabeled,
-    read_both,
-    set_groups,
-)
+from groupshift.batches import Reader, concatenated, in_library, picked
 from groupshift.chunks import add_up, map_chunks
 from groupshift.diagnostics import Diagnosis
 from groupshift.files import write_batches
 from groupshift.inputs import check_settings
 from groupshift.parquet import BATCH_ROWS, BatchSource, as_source
+from groupshift.roles import Roles, assign_roles, check_columns, fitted_roles, framed, is_unlabeled
 from groupshift.rows import InMemory, Rows, sampled
+from groupshift.surveys import Survey, Surveyor, read_both, set_groups
 from groupshift.tables import FeatureEncoder
 from groupshift.unseen import report_unseen
 
@@ -76,7 +64,9 @@ class Streamed:
 
     def _sample(self, n_rows: int, random_state: int) -> Rows:
         fraction = min(1.0, n_rows / self.n_rows)
-        parts = list(map_chunks(lambda part: self._picked(part, fraction, random_state), self._batches()))
+        parts = list(
+            map_chunks(lambda part: picked(self.reader, *part, fraction, random_state), self._batches())
+        )
         return concatenated([part for part in parts if part is not None])
 
     def sum(self, function: Callable[[Rows], Summed]) -> Summed:
@@ -85,12 +75,6 @@ class Streamed:
             return function(rows) if len(rows) else None
 
         return add_up(value for value in map_chunks(of_batch, self._batches()) if value is not None)
-
-    def _picked(self, part: tuple[Any, int], fraction: float, random_state: int) -> Rows | None:
-        rows = self.reader(*part)
-        keep = np.flatnonzero(sampled(rows.key, fraction, random_state)) if fraction < 1 else slice(None)
-        picked = rows.take(keep)
-        return picked if len(picked) else None
 
     def _batches(self) -> Iterator[tuple[Any, int]]:
         first = self.first

@@ -20,8 +20,9 @@ EXAMPLES = """
 
   groupshift report  model.gshift --out report.html
 
-[bold]Files[/]  CSV, TSV (any separator and encoding), Parquet, Arrow; text may be gzipped. One file with an
-empty target where the label is unknown works as well as two. Outputs go by the ending of their name; - is
+[bold]Files[/]  CSV, TSV (any separator and encoding), Parquet, Arrow; text may be gzipped; a folder of Parquet files
+is one table. Unlabelled rows are read in batches and may be larger than memory. One file with an empty target
+where the label is unknown works as well as two. Outputs go by the ending of their name; - is
 standard output. They are written whole or not at all, and never over an existing file without --force.
 
 [bold]Columns[/]  Every column but target, group, weight and id is a feature: numbers (also written as text),
@@ -49,7 +50,7 @@ Files = Annotated[
     typer.Argument(
         metavar="LABELED [UNLABELED]",
         show_default=False,
-        help="Labelled rows and unlabelled rows; or one file with both.",
+        help="Labelled rows and unlabelled rows; or one file with both. A folder of Parquet is a file.",
     ),
 ]
 Model = Annotated[

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from groupshift import batches, streaming
+from groupshift import streaming
 from groupshift.cli import prepared
 from groupshift.cli.errors import InputError
 from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, Part, Prepared
@@ -20,6 +20,7 @@ from groupshift.cli.survey import FileSurvey, FileSurveyor, check_groups, check_
 from groupshift.cli.target import Target, read_target
 from groupshift.column_survey import ColumnSurvey, plan_of
 from groupshift.columns import ColumnPlan
+from groupshift.roles import Roles as ColumnRoles
 from groupshift.rows import sampled
 from groupshift.sources import Source, no_column, open_source
 
@@ -93,7 +94,7 @@ class Training:
         )
         # Files after the first one have no labels to leave out.
         target = TARGET if self.first == 0 else None
-        roles = batches.Roles(tuple(self.recipe.names), group, weight, example_id, target)
+        roles = ColumnRoles(tuple(self.recipe.names), group, weight, example_id, target)
         return streaming.Training(self.labeled, self.population, roles, TARGET, self.numbers, self.first)  # type: ignore[arg-type]
 
     def _fit_labeled(self, model: Any, table: Any, known_shares: Mapping | None) -> Any:
