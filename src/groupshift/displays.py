@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift.shares import group_level_shares
-from groupshift.tables import Codes
+from groupshift.tables import Codes, some
 
 FloatArray = NDArray[np.float64]
 
@@ -305,8 +305,8 @@ def _chosen(known: NDArray, wanted, kind: str) -> NDArray[np.int64]:
     number = Codes.of(known).transform(values)
     if (number < 0).any():
         raise ValueError(
-            f"Groups {values[number < 0].tolist()[:5]} have no {kind} rows in this model. Its groups are "
-            f"{known.tolist()[:5]} …"
+            f"Groups {values[number < 0].tolist()[:5]} have no {kind} rows in this model. Pass some of its own, "
+            f"such as {some(known.tolist(), 5)}."
         )
     return number
 
@@ -325,7 +325,7 @@ def _axes(ax, *, height: float, width: float = 6.4):
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
-            'Displays need matplotlib. Install it with pip install "groupshift[plot]".'
+            'Displays need matplotlib. Install it with: pip install "groupshift[plot]"'
         ) from error
     return plt.subplots(figsize=(width, height), layout="constrained")[1] if ax is None else ax
 

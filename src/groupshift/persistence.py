@@ -244,7 +244,9 @@ def _read(path: str | os.PathLike) -> bytes:
             f"There is no file {path}. Pass a model that `groupshift fit` or groupshift.save wrote."
         ) from error
     except OSError as error:
-        raise ModelFileError(f"{path} cannot be read: {error.strerror}.") from error
+        raise ModelFileError(
+            f"{path} cannot be read: {error.strerror}. Pass a file that you may read."
+        ) from error
 
 
 def _listed(names: Iterable[str], most: int = 5) -> str:

@@ -16,7 +16,7 @@ def need(module: str, *, extra: str, what: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
-            f'{what} needs {module}, which is not installed: pip install "groupshift[{extra}]"'
+            f'{what} needs {module}. Install it with: pip install "groupshift[{extra}]"'
         ) from error
 
 

@@ -55,7 +55,7 @@ def embed_reviews(
     """
     texts = [str(text) for text in texts]
     if not texts:
-        raise ValueError("There are no texts to embed.")
+        raise ValueError("There are no texts to embed. Pass at least one.")
     model = _Lazy(encoder)
     identity = None if cache_dir is None else _identity(encoder, encoder_name)
     blocks = []

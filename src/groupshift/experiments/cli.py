@@ -14,7 +14,9 @@ try:
     from rich.progress import Progress as Bar
     from typer.core import TyperGroup
 except ImportError as error:
-    raise ImportError('The command line needs typer and rich: pip install "groupshift[cli]".') from error
+    raise ImportError(
+        'The command line needs typer and rich. Install them with: pip install "groupshift[cli]"'
+    ) from error
 
 from groupshift.experiments.console import failed_words, plain_progress, remains, report_cost
 from groupshift.experiments.run import Progress, run_experiment

@@ -68,8 +68,8 @@ def import_matplotlib() -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            'Figures need matplotlib: pip install "groupshift[experiments]". Tables alone: pass '
-            "figures=False."
+            'Figures need matplotlib. Install it with: pip install "groupshift[experiments]". For tables alone, '
+            "pass figures=False."
         ) from error
 
 
