@@ -13,8 +13,6 @@ from groupshift.tables import Codes, FittedPart
 
 MAX_ONE_HOT = 20
 BLOCK_ROWS = 4096
-# Mini-batch k-means stops for lack of progress, after some 60 batches of 4,096; centres of so many rows move no more.
-MAX_DRAWN_ROWS = 409_600
 
 
 class WholeSpace(FittedPart):
@@ -178,7 +176,7 @@ def _mini_batch_centroids(
     memory = 1 - min(2 * size / (len(matrix) + 1), 1)
     smooth = lowest = np.inf
     stalled = 0
-    for _ in range(min(100 * len(matrix), MAX_DRAWN_ROWS) // size):
+    for _ in range(100 * len(matrix) // size):
         batch, mass = draw(size)
         model.partial_fit(batch, sample_weight=mass)
         inertia = model.inertia_ / max(mass.sum(), 1e-300)
