@@ -61,6 +61,23 @@ def fitted(rows):
     return model.fit(X, y, groups=groups)
 
 
+@pytest.fixture(scope="module")
+def client():
+    """A Dask client with two workers, each a process of its own."""
+    dask = pytest.importorskip("dask.distributed", reason="clusters need the extra dask")
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with dask.LocalCluster(**settings) as cluster, dask.Client(cluster) as client:
+        yield client
+
+
+# Warnings are errors here; the housekeeping of a cluster (sockets closed late, ports taken) is not ours.
+CLUSTER_MARKS = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:Port .* is already in use"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
 def finite_and_in_doubt(probability):
     """No NaN, and nothing taken for certain."""
     return bool(np.isfinite(probability).all() and (probability > 0).all() and (probability < 1).all())

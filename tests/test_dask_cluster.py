@@ -11,30 +11,16 @@ pytest.importorskip("distributed", reason="clusters need the extra dask")
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
-from dask.distributed import Client, LocalCluster
 from sklearn.frozen import FrozenEstimator
 
+from conftest import CLUSTER_MARKS
 from groupshift import GroupShiftClassifier, distributed
 from groupshift.experiments import run_experiment
 from test_experiments_run import measured, tiny
 from test_streaming import assert_same_model, fit_in_memory, halves, table_of
 
 COLUMNS = ["a", "b", "c"]
-# The housekeeping of a cluster is not ours.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:Port .* is already in use"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
+pytestmark = CLUSTER_MARKS
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from dask.distributed import Client, LocalCluster
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
+from conftest import CLUSTER_MARKS
 from groupshift import GroupShiftClassifier, distributed
 from groupshift.estimation import Tally
 from groupshift.label_shift import BIN_WIDTH, collect_points
@@ -21,21 +21,7 @@ from groupshift.packing import Packed
 from test_streaming import assert_same_model, fit_in_memory, halves, quick, table_of
 
 COLUMNS = ["a", "b", "c"]
-# Warnings are errors here; the housekeeping of a cluster (sockets closed late, ports taken) is not ours.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:Port .* is already in use"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
+pytestmark = CLUSTER_MARKS
 
 
 @pytest.fixture(scope="module")

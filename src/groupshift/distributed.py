@@ -23,7 +23,7 @@ from groupshift.batches import Reader, concatenated, picked
 from groupshift.chunks import add_up
 from groupshift.inputs import check_settings
 from groupshift.packing import Packed
-from groupshift.roles import assign_roles, check_columns, fitted_roles, framed
+from groupshift.roles import ColumnNames, assign_roles, check_columns, fitted_roles, framed
 from groupshift.rows import Rows
 from groupshift.surveys import Survey, Surveyor, read_both, set_groups
 
@@ -91,15 +91,8 @@ def fit(
     """
     check_settings(model)
     _check_dask(unlabeled)
-    roles = assign_roles(
-        model,
-        framed(labeled, "Labelled data").columns,
-        target=target,
-        group=group,
-        weight=weight,
-        example_id=example_id,
-        features=features,
-    )
+    names = ColumnNames(target, group, weight, example_id, features)
+    roles = assign_roles(model, framed(labeled, "Labelled data").columns, names)
     check_columns(list(unlabeled.columns), roles.columns, "The unlabelled data")
     rows, y, survey = read_both(model, labeled, roles, target, partial(_survey, unlabeled))
     population = Distributed(unlabeled, Reader.of(model, roles), survey.n_rows, _offsets(survey, len(rows)))

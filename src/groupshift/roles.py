@@ -35,26 +35,29 @@ class Roles:
         return [*self.features, *(name for name in others if name is not None)]
 
 
-def assign_roles(
-    model: Any,
-    columns: Sequence[str],
-    *,
-    target: str,
-    group: str | None,
-    weight: str | None,
-    example_id: str | None,
-    features: Sequence[str] | None,
-) -> Roles:
+@dataclass(frozen=True)
+class ColumnNames:
+    """Columns of labelled data as users name them; `features`: all others where they name none."""
+
+    target: str
+    group: str | None = None
+    weight: str | None = None
+    example_id: str | None = None
+    features: Sequence[str] | None = None
+
+
+def assign_roles(model: Any, columns: Sequence[str], names: ColumnNames) -> Roles:
     """Roles of the columns of labelled data; features are all that have no other role."""
-    group = group_column(model, group)
-    others = [name for name in (target, group, weight, example_id) if name is not None]
-    wanted = [name for name in columns if name not in others] if features is None else list(features)
+    group = group_column(model, names.group)
+    others = [name for name in (names.target, group, names.weight, names.example_id) if name is not None]
+    rest = [name for name in columns if name not in others]
+    wanted = rest if names.features is None else list(names.features)
     check_columns(columns, [*wanted, *others], "The labelled data")
     if set(wanted) & set(others):
         raise ValueError(
             f"Columns {sorted(set(wanted) & set(others))} cannot be features: they have another role."
         )
-    return Roles(tuple(wanted), group, weight, example_id)
+    return Roles(tuple(wanted), group, names.weight, names.example_id)
 
 
 def fitted_roles(model: Any, group: str | None, weight: str | None) -> Roles:

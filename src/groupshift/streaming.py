@@ -30,7 +30,15 @@ from groupshift.diagnostics import Diagnosis
 from groupshift.files import write_batches
 from groupshift.inputs import check_settings
 from groupshift.parquet import BATCH_ROWS, BatchSource, as_source
-from groupshift.roles import Roles, assign_roles, check_columns, fitted_roles, framed, is_unlabeled
+from groupshift.roles import (
+    ColumnNames,
+    Roles,
+    assign_roles,
+    check_columns,
+    fitted_roles,
+    framed,
+    is_unlabeled,
+)
 from groupshift.rows import InMemory, Rows, sampled
 from groupshift.surveys import Survey, Surveyor, read_both, set_groups
 from groupshift.tables import FeatureEncoder
@@ -140,17 +148,8 @@ def fit(
     -------
     model, fitted
     """
-    training = _opened(
-        model,
-        labeled,
-        unlabeled,
-        target=target,
-        group=group,
-        weight=weight,
-        example_id=example_id,
-        features=features,
-        batch_rows=batch_rows,
-    )
+    names = ColumnNames(target, group, weight, example_id, features)
+    training = _opened(model, labeled, unlabeled, names, batch_rows)
     return fit_to(model, training, known_shares)
 
 
@@ -167,6 +166,7 @@ def check(
     *,
     labeled_rows: int = LABELED_TRIED,
     unlabeled_rows: int = UNLABELED_TRIED,
+    batch_rows: int = BATCH_ROWS,
     **columns: Any,
 ) -> Diagnosis:
     """Is it worth it, does the assumption hold, where not to trust it: an answer before a fit to all rows.
@@ -181,14 +181,16 @@ def check(
     labeled, unlabeled : as `fit` takes them
     labeled_rows, unlabeled_rows : int
         About so many rows of each are tried; all of them where there are fewer.
+    batch_rows : int
+        Rows that are read at a time.
     **columns
-        target, group, weight, example_id, features and batch_rows, as `fit` takes them.
+        target, group, weight, example_id and features, as `fit` takes them.
 
     Returns
     -------
     Diagnosis
     """
-    training = _opened(model, labeled, unlabeled, **columns)
+    training = _opened(model, labeled, unlabeled, ColumnNames(**columns), batch_rows)
     return fit_sample(model, training, labeled_rows, unlabeled_rows).diagnose()
 
 
@@ -299,31 +301,17 @@ def survey_of(source: BatchSource, surveyor: Surveyor) -> Survey:
     return add_up(chain([Survey()], map_chunks(surveyor, batches))).checked()
 
 
-def _opened(
-    model: Any,
-    labeled: Any,
-    unlabeled: Any,
-    *,
-    target: str,
-    group: str | None = None,
-    weight: str | None = None,
-    example_id: str | None = None,
-    features: Sequence[str] | None = None,
-    batch_rows: int = BATCH_ROWS,
-) -> Training:
+def _opened(model: Any, labeled: Any, unlabeled: Any, names: ColumnNames, batch_rows: int) -> Training:
     labeled = _in_memory(labeled, model)
-    source = as_source(unlabeled, batch_rows=batch_rows, text_types=_text_types(labeled, group, example_id))
+    source = as_source(unlabeled, batch_rows=batch_rows, text_types=_text_types(labeled, names))
     keys = None
     if labeled is None:
-        labeled, keys = _labeled_part(source, target, model)
-    columns = framed(labeled).columns
-    roles = assign_roles(
-        model, columns, target=target, group=group, weight=weight, example_id=example_id, features=features
-    )
+        labeled, keys = _labeled_part(source, names.target, model)
+    roles = assign_roles(model, framed(labeled).columns, names)
     if keys is not None:
-        roles = replace(roles, target=target)
+        roles = replace(roles, target=names.target)
     check_columns(source.columns, roles.columns, "The unlabelled data")
-    return Training(labeled, source, roles, target, keys)
+    return Training(labeled, source, roles, names.target, keys)
 
 
 def _in_memory(labeled: Any, model: Any) -> Any:
@@ -355,7 +343,7 @@ def _labeled_part(source: BatchSource, target: str, model: Any) -> tuple[Any, np
     return _for_classifier(pa.concat_tables(found), model), np.concatenate(numbers)
 
 
-def _text_types(labeled: Any, group: str | None, example_id: str | None) -> dict[str, str]:
+def _text_types(labeled: Any, names: ColumnNames) -> dict[str, str]:
     """How columns of CSV files are to be read so that they agree with labelled data."""
     if labeled is None:
         return {}
@@ -364,7 +352,9 @@ def _text_types(labeled: Any, group: str | None, example_id: str | None) -> dict
     read_as = {"number": "number", "category": "text"}
     kinds = {n: read_as[k] for n, k in zip(encoder.names_, encoder.kinds_, strict=True) if k in read_as}
     # Whole numbers stay whole in ids and groups: what pyarrow finds by itself.
-    return {n: kind for n, kind in kinds.items() if n not in (group, example_id) or kind == "text"}
+    return {
+        n: kind for n, kind in kinds.items() if n not in (names.group, names.example_id) or kind == "text"
+    }
 
 
 def _fitted_text_types(model: Any, roles: Roles) -> dict[str, str]:
