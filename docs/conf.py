@@ -16,8 +16,8 @@ version = release = groupshift.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
 exclude_patterns = ["_build"]
-# Transcripts mix a shell with plain words; the page of release steps may not be written yet.
-suppress_warnings = ["misc.highlighting_failure", "toc.empty_glob"]
+# Transcripts mix a shell with plain words.
+suppress_warnings = ["misc.highlighting_failure"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 

@@ -105,21 +105,7 @@ def check_length(name: str, values: NDArray, n_rows: int) -> None:
 
 def check_labels(y: Any, unlabeled_value: Any, n_rows: int) -> tuple[NDArray[np.int64], NDArray]:
     """Labels as 0, 1 and -1 for unlabelled, and the two classes."""
-    if y is None:
-        raise ValueError(
-            "GroupShiftClassifier requires y to be passed, but the target y is None. Pass labels, unlabelled rows marked by "
-            f"{unlabeled_value!r} or missing."
-        )
-    y = as_column(y)
-    if y.ndim == 2 and y.shape[1] == 1:
-        from sklearn.exceptions import DataConversionWarning
-
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected; it is flattened.",
-            DataConversionWarning,
-            stacklevel=4,
-        )
-        y = y.ravel()
+    y = _label_column(y, unlabeled_value)
     check_length("y", y, n_rows)
     unlabeled = is_missing(y)
     if unlabeled_value is not None and unlabeled_value == unlabeled_value:
@@ -132,6 +118,34 @@ def check_labels(y: Any, unlabeled_value: Any, n_rows: int) -> tuple[NDArray[np.
         )
     if known.dtype.kind == "O":
         known = np.array(known.tolist())
+    classes = _two_classes(known, unlabeled_value)
+    coded = np.full(len(y), -1, np.int64)
+    coded[~unlabeled] = (known == classes[1]).astype(np.int64)
+    return coded, classes
+
+
+def _label_column(y: Any, unlabeled_value: Any) -> NDArray:
+    """Labels as a one-dimensional array."""
+    if y is None:
+        raise ValueError(
+            "GroupShiftClassifier requires y to be passed, but the target y is None. Pass labels, unlabelled rows marked by "
+            f"{unlabeled_value!r} or missing."
+        )
+    y = as_column(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        from sklearn.exceptions import DataConversionWarning
+
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; it is flattened.",
+            DataConversionWarning,
+            stacklevel=5,
+        )
+        y = y.ravel()
+    return y
+
+
+def _two_classes(known: NDArray, unlabeled_value: Any) -> NDArray:
+    """The two classes of the labelled rows, in order."""
     if known.dtype.kind == "f" and np.isinf(known).any():
         raise ValueError(
             f"y has infinite values in {np.isinf(known).sum()} rows. Labels must be two classes, such as 0 and 1."
@@ -150,9 +164,7 @@ def check_labels(y: Any, unlabeled_value: Any, n_rows: int) -> tuple[NDArray[np.
         )
     if len(classes) < 2:
         raise ValueError(_one_class(classes[0].item(), unlabeled_value))
-    coded = np.full(len(y), -1, np.int64)
-    coded[~unlabeled] = (known == classes[1]).astype(np.int64)
-    return coded, classes
+    return classes
 
 
 def _one_class(found: Any, unlabeled_value: Any) -> str:
