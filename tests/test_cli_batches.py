@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from cli_files import column, fitted_survey, make_fits_quick, stacked, survey_tables
-from groupshift import GroupShiftClassifier, load
+from groupshift import GroupShiftClassifier, load, save
 from groupshift.cli.errors import run
 from groupshift.files import write_table
 
@@ -234,3 +234,39 @@ def test_fit_check_and_update_stream_in_bounded_memory(world, tmp_path):
         peak[times] = int(done.stdout.split()[-1]) / 1024
     # 690,000 rows more: read whole they took 210 MB. The margin is for the allocator.
     assert peak[2000] - peak[200] < 80
+
+
+@pytest.mark.parametrize("made", ["pandas", "polars", "pyarrow", "array"])
+def test_models_made_in_python_are_updated_as_in_python(tmp_path, small_batches, made):
+    labeled, unlabeled, new = survey_tables()
+    table = stacked(labeled, unlabeled)
+    y = np.array([{"yes": 1, "no": 0, None: -1}[v] for v in values(table, "in_favour")])
+    numbers = {state: i for i, state in enumerate(sorted(set(values(table, "state"))))}
+    names = ["age", "hours_online"] if made == "array" else [*FEATURES, "state"]
+
+    def rows(table):
+        if made == "array":
+            X = np.column_stack([column(table, name) for name in names])
+            return X, np.array([numbers[state] for state in values(table, "state")])
+        convert = {"pandas": pa.Table.to_pandas, "polars": polars_frame, "pyarrow": lambda t: t}[made]
+        return convert(table.select(names)), None
+
+    settings = {"partition": 1, "refine": 0, "random_state": 0}
+    model = GroupShiftClassifier(group=None if made == "array" else "state", **settings)
+    X, groups = rows(table)
+    model.fit(X, y, groups)
+    save(model, tmp_path / "m.gshift")
+    later = new
+    if made == "array":
+        later = pa.table({"x0": new["age"], "x1": new["hours_online"], "state": rows(new)[1]})
+    write_table(later, tmp_path / "later.parquet")
+    command = ["update", f"{tmp_path}/m.gshift", f"{tmp_path}/later.parquet", "-o", f"{tmp_path}/u.gshift"]
+    assert run([*command, "--group", "state"]) == 0
+    expected = model.update(*rows(new))
+    updated = load(tmp_path / "u.gshift")
+    assert updated.groups_.tolist() == expected.groups_.tolist()
+    np.testing.assert_allclose(updated.shift_, expected.shift_, rtol=1e-9)
+
+
+def polars_frame(table):
+    return pytest.importorskip("polars").from_arrow(table)
