@@ -204,9 +204,9 @@ def fit_sample(
     trial = clone(model)
     check_settings(trial)
     rows, y, population = training.read(trial)
-    picked = np.flatnonzero(sampled(rows.key, labeled_rows / len(rows), 0))
-    if len(rows) > labeled_rows and len(np.unique(y[picked])) == 2:
-        rows, y = rows.take(picked), y[picked]
+    few = np.flatnonzero(sampled(rows.key, labeled_rows / len(rows), 0))
+    if len(rows) > labeled_rows and len(np.unique(y[few])) == 2:
+        rows, y = rows.take(few), y[few]
     labeled, trial.labeled_groups_ = _renumbered(rows, trial.labeled_groups_)
     tried, trial.groups_ = _renumbered(population.sample(unlabeled_rows, 0), trial.groups_)
     return trial._learn(labeled, y, InMemory(tried))
