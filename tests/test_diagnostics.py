@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 import groupshift
 from groupshift import DegradedWarning, GroupShiftClassifier, verdict
 from groupshift.assumption import Strata, comparable, group_effects, mixture_distance, score_distributions
+from groupshift.caution import caution_sentences
 from groupshift.diagnostics import TABLES, diagnose
 from groupshift.expected_gain import coarser, grouped_auc_gain
 from groupshift.label_shift import collect_points
@@ -351,6 +352,13 @@ def test_known_shares_are_said_to_settle_the_common_shift_of_their_groups(shifte
     model = fitted(shifted[0])
     model.update(X[y < 0], groups[y < 0], known_shares={"g00": 0.5, "g01": (0.4, 0.05)})
     assert "Known shares settle it for 2 of 40 groups." in model.diagnose().caution[0]
+
+
+@pytest.mark.parametrize(("n_clusters", "named"), [(1, "(Oslo,"), (3, "(Oslo in cluster 0,")])
+def test_a_cell_is_named_by_its_cluster_too_where_there_are_several(n_clusters, named):
+    table = {"kind": ["few rows in cell"], "group": ["Oslo"], "cluster": [0], "rows": [12]}
+    (sentence,) = caution_sentences({name: np.array(v) for name, v in table.items()}, 100, n_clusters)
+    assert named in sentence
 
 
 def test_trust_above_all_is_said_in_words_not_in_thousands_of_percent(shifted):

@@ -98,7 +98,7 @@ def find_cautions(model: Any, evidence: dict, mixture: dict[str, NDArray]) -> di
     }
 
 
-def caution_sentences(table: dict[str, NDArray], n_rows: int) -> Iterator[str]:
+def caution_sentences(table: dict[str, NDArray], n_rows: int, n_clusters: int) -> Iterator[str]:
     """One sentence for each kind of caution, the most rows first."""
     kinds = sorted(
         set(table["kind"].tolist()), key=lambda kind: -int(table["rows"][table["kind"] == kind].sum())
@@ -106,7 +106,7 @@ def caution_sentences(table: dict[str, NDArray], n_rows: int) -> Iterator[str]:
     for kind in kinds:
         own = table["kind"] == kind
         level = LEVEL.get(kind, "groups")
-        named = _named(table, own, level)
+        named = _named(table, own, level, n_clusters)
         part = table["rows"][own].sum() / n_rows if n_rows else 0.0
         amount = percent(part, 0) if part >= 0.01 else "less than 1 %"
         among = f", {amount} of the population" if part > 0 else ""
@@ -206,19 +206,12 @@ def _mean_scores(model) -> tuple[FloatArray, FloatArray]:
     return mean, np.sqrt(square / np.maximum(model.rows_.sum(1), 1))
 
 
-def _named(table, own, level, most: int = 3) -> str:
-    where = np.flatnonzero(own)
+def _named(table, own, level, n_clusters: int, most: int = 3) -> str:
+    groups, clusters = table["group"][own], table["cluster"][own]
     if level == "clusters":
-        names = [str(k) for k in table["cluster"][where]]
-    elif level == "cells":
-        names = [
-            f"{g} in cluster {k}" for g, k in zip(table["group"][where], table["cluster"][where], strict=True)
-        ]
-        names = (
-            [str(g) for g in table["group"][where]]
-            if len(set(table["cluster"].tolist()) - {-1, 0}) == 0
-            else names
-        )
+        names = [str(k) for k in clusters]
+    elif level == "cells" and n_clusters > 1:
+        names = [f"{g} in cluster {k}" for g, k in zip(groups, clusters, strict=True)]
     else:
-        names = [str(g) for g in table["group"][where]]
+        names = [str(g) for g in groups]
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")

@@ -134,7 +134,10 @@ def diagnose(model: Any) -> Diagnosis:
         verdict=first,
         gain=tuple(verdict.gain_sentences(model, overview)),
         assumption=tuple(assumption),
-        caution=(*caution_sentences(tables["cautions"], n_rows), *verdict.always_true(model)),
+        caution=(
+            *caution_sentences(tables["cautions"], n_rows, model.n_clusters_),
+            *verdict.always_true(model),
+        ),
         overview=overview,
         frame_library=model.frame_library_,
         **tables,
