@@ -22,8 +22,8 @@ def mixed_groups(n=6000, *, n_groups=8, seed=0):
 def test_gates_find_the_line_between_two_mixes_of_groups(seed):
     X, cluster, y, group = mixed_groups(seed=seed)
     start = (X[:, 0] > 0).astype(int)
-    slope, intercept = learn_gates(X, group, y, np.ones(len(X)), start)
-    found = np.argmax(X @ slope + intercept, axis=1)
+    gates = learn_gates(X, group, y, np.ones(len(X)), start)
+    found = gates.predict(X)
     assert adjusted_rand_score(cluster, found) > 0.85
     assert adjusted_rand_score(cluster, found) > adjusted_rand_score(cluster, start)
 
@@ -34,7 +34,24 @@ def test_group_names_do_not_matter_to_gates():
     rename = np.random.default_rng(5).permutation(8)
     one = learn_gates(X, group, y, np.ones(2000), start)
     other = learn_gates(X, rename[group], y, np.ones(2000), start)
-    np.testing.assert_allclose(other[0], one[0], atol=1e-5)
+    np.testing.assert_allclose(other.slope, one.slope, atol=1e-5)
+
+
+def test_each_round_of_gates_raises_the_likelihood_of_the_groups():
+    X, _, y, group = mixed_groups(3000)
+    start = (X[:, 0] > 0).astype(int)
+    value = [
+        learn_gates(X, group, y, np.ones(3000), start, rounds=r, tol=-1).log_likelihood for r in (1, 3, 6)
+    ]
+    assert value[0] < value[1] < value[2]
+
+
+def test_gates_of_some_clusters_choose_among_these():
+    X, _, y, group = mixed_groups(2000)
+    gates = learn_gates(X, group, y, np.ones(2000), np.arange(2000) % 3)
+    some = gates.take(np.array([0, 2]))
+    full = X @ gates.slope + gates.intercept
+    np.testing.assert_array_equal(some.predict(X), full[:, [0, 2]].argmax(1))
 
 
 def test_the_scale_of_weights_does_not_matter_to_gates():
@@ -42,7 +59,7 @@ def test_the_scale_of_weights_does_not_matter_to_gates():
     start = (X[:, 0] > 0).astype(int)
     weight = np.random.default_rng(1).exponential(size=1500)
     one, other = (learn_gates(X, group, y, w, start) for w in (weight, 7 * weight))
-    np.testing.assert_allclose(other[0], one[0], atol=1e-5)
+    np.testing.assert_allclose(other.slope, one.slope, atol=1e-5)
 
 
 def test_cells_move_to_the_cluster_of_their_mix():

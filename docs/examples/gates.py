@@ -22,8 +22,8 @@ cell = KMeans(60, n_init=1, random_state=0).fit_predict(X)
 weight = np.ones(n)
 start = merge_levels(cell, group, y, weight, levels=(2,))[2]
 merged = composition_clusters(cell, group, y, weight, start)[cell]
-slope, intercept = learn_gates(X, group, y, weight, merged)
-gated = (X @ slope + intercept).argmax(1)
+gates = learn_gates(X, group, y, weight, merged)
+gated = gates.predict(X)
 
 names = {"k-means": kmeans, "merged cells": merged, "linear gates": gated}
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.1), sharey=True, layout="constrained")

@@ -123,8 +123,7 @@ def _judged_rows(fitting) -> tuple[LabeledRows, NDArray]:
     rows = fitting.labeled.take(fitting.judged)
     group = np.unique(rows.group, return_inverse=True)[1]
     judged = LabeledRows(fitting.score, fitting.y[fitting.judged], rows.weight, group, fitting.fold)
-    cluster = fitting.model.posterior_.partition.predict(rows)
-    return judged, cluster
+    return judged, fitting.labeled_cluster(fitting.candidate)
 
 
 def _plain_log_odds(fitting, rows: LabeledRows) -> FloatArray:

@@ -1,6 +1,7 @@
 """The steps of `fit`, in order: train, cut space, learn trust, estimate shifts, learn from unlabelled rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,37 +10,36 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from groupshift.calibration import PlattScaling, assign_folds
-from groupshift.candidates import propose_partitions
+from groupshift.candidates import Candidate
 from groupshift.context import Context
 from groupshift.estimation import estimate_nothing, estimate_shifts
+from groupshift.judging import judge_partitions
 from groupshift.label_shift import prediction_rates
-from groupshift.partition import GivenPartition, Space, WholeSpace, kmeans_partition, silhouette_partition
+from groupshift.partition import GivenPartition, Space, kmeans_partition, silhouette_partition
 from groupshift.posterior import (
     LabeledPosterior,
     PerClusterClassifier,
-    crossfit_models,
     default_classifier,
     fit_classifier,
+    fit_sets,
     out_of_fold_scores,
     probability_edge,
     raw_score,
+    training_sets,
 )
 from groupshift.progress import begin
 from groupshift.refinement import refine
 from groupshift.rows import Population, Rows, at_most, in_units
 from groupshift.selection import (
-    LENIENT,
     LabeledRows,
     Trial,
-    candidate_table,
-    choose,
     gain,
     labeled_prior,
     log_loss_rows,
     noise_margin,
     try_partition,
-    without_shift,
 )
+from groupshift.tables import take_rows
 from groupshift.trust import residual_variance
 
 FloatArray = NDArray[np.float64]
@@ -73,6 +73,7 @@ class Fitting:
         self.population: Any = population
         # Filled by the steps in turn: None where a step had nothing to learn from.
         self.trial: Any = None
+        self.candidate: Any = None
         self.fold: Any = None
         self.loss: Any = None
         self.known_shares = known_shares
@@ -92,26 +93,27 @@ class Fitting:
         partition = self._fixed_partition()
         if model.per_cluster and partition is not None:
             self.estimator = PerClusterClassifier(self.estimator, partition, model.encoder_)
-        self._step("training the classifier")
+        self.step("training the classifier")
         self._train(partition)
         self.plain_score = self.score
         if partition is None:
-            self._step("judging partitions on hidden labels")
-            partition = self._judged_partition()
+            self.step("judging partitions on hidden labels")
+            judge_partitions(self)
         else:
-            self.trial = self._trial(partition)
-        self._settle(partition)
+            self.candidate = Candidate.fixed("fixed", partition, self.labeled)
+            self.trial = self.try_candidate(self.candidate)
+        self.settle()
         if self.population is None:
             estimate_nothing(model)
             return
-        self._step("estimating shares")
+        self.step("estimating shares")
         estimate_shifts(model, self.population, self.known_shares)
         refine(self)
 
-    def _step(self, name: str) -> None:
+    def step(self, name: str) -> None:
         begin(name, self.model.verbose)
 
-    def _note(self, sentence: str, *, warn: bool = False) -> None:
+    def note(self, sentence: str, *, warn: bool = False) -> None:
         self.model.notes_.append(sentence)
         if warn:
             self.warnings.append(sentence)
@@ -119,11 +121,11 @@ class Fitting:
     def _describe_data(self) -> None:
         model = self.model
         if self.population is None:
-            self._note(
+            self.note(
                 "No unlabelled rows: no shares to learn, so this is a calibrated classifier.", warn=True
             )
         elif not model.has_groups_:
-            self._note(
+            self.note(
                 "No groups: all unlabelled rows are one group, and its shares are learned as a whole.",
                 warn=True,
             )
@@ -152,7 +154,7 @@ class Fitting:
         n_all = len(self.labeled) + self.population.n_rows
         if min(limit, n_all) > self.population.sample_limit:
             limit = self.population.sample_limit
-            self._note(
+            self.note(
                 f"Clusters were sought on {limit:,.0f} of {n_all:,} rows: memory is not asked to hold them all."
             )
         share = min(1.0, limit / n_all)
@@ -173,13 +175,13 @@ class Fitting:
                 self.pooled.matrix,
                 self.pooled.weight,
                 n_clusters=int(wanted),
-                random_state=self._small_seed(),
+                random_state=self.small_seed(),
             )
         if hasattr(wanted, "predict"):
             return GivenPartition(wanted).fit(self.pooled)
         if wanted == "silhouette" or (wanted == "validated" and self.n_labeled_groups < 2):
             if wanted == "validated":
-                self._note(
+                self.note(
                     "Fewer than two labelled groups: the partition is chosen by the silhouette, not judged on labels."
                 )
             return self._silhouette({})
@@ -197,14 +199,14 @@ class Fitting:
             self.pooled.matrix,
             self.pooled.weight,
             self.model.encoder_.is_category,
-            random_state=self._small_seed(),
+            random_state=self.small_seed(),
             **options,
         )
         shown = ", ".join(f"K={k}: {v:.3f}" for k, v in scores.items())
-        self._note(f"The silhouette chose {partition.n_clusters} cluster(s) ({shown}).")
+        self.note(f"The silhouette chose {partition.n_clusters} cluster(s) ({shown}).")
         return partition
 
-    def _small_seed(self) -> int:
+    def small_seed(self) -> int:
         return self.seed % (2**31 - 1000)
 
     def _strata(self, partition: Any) -> IntArray:
@@ -237,7 +239,7 @@ class Fitting:
         self.judged = np.arange(len(self.y))
         n_folds = min(5 if len(self.y) < 10_000 else 3, minority)
         if n_folds < 2:
-            self._note(
+            self.note(
                 "Too few examples of one class to hold any out: scores are calibrated on the rows they were trained on."
             )
             self.models = [fit_classifier(self.estimator, self.labeled.features, self.y, self.labeled.weight)]
@@ -245,105 +247,76 @@ class Fitting:
             self.fold = None
             return
         self.fold = assign_folds(self.y, self.labeled.key, n_folds, self.rng)
-        self.models = crossfit_models(
-            self.estimator, self.labeled.features, self.y, self.labeled.weight, self.fold, self.model.n_jobs
-        )
-        self.score = out_of_fold_scores(self.models[:-1], self.labeled.features, self.fold, edge)
+        self.models = self.fit_sets(training_sets(self.fold))
+        self.score = self.blind_scores(self.models[:-1])
 
-    def _labeled_rows(self, score: FloatArray) -> LabeledRows:
+    def fit_sets(self, sets: Sequence) -> list:
+        """The estimator, trained on each set of labelled rows."""
+        return fit_sets(
+            self.estimator, self.labeled.features, self.y, self.labeled.weight, sets, self.model.n_jobs
+        )
+
+    def blind_scores(self, models: Sequence, cluster: IntArray | None = None) -> FloatArray:
+        """Scores of labelled rows by models that did not see them, in the given clusters."""
+        return out_of_fold_scores(models, self.labeled.features, self.fold, self.edge, cluster)
+
+    def promises(self, first: Any, candidate: Candidate) -> bool:
+        """Whether a model trained without the first fold predicts its hidden labels better than the present one.
+
+        A look at one fold before all of them are trained: most steps that hidden labels reject show it there.
+        """
+        rows = self.labeled_rows()
+        own = np.flatnonzero(rows.fold == 0)
+        cluster = candidate.cluster[own]
+        part = LabeledRows(
+            rows.score[own],
+            rows.y[own],
+            rows.weight[own],
+            np.unique(rows.group[own], return_inverse=True)[1],
+            assign_folds(rows.y[own], self.labeled.key[own], 2, np.random.default_rng(self.seed)),
+        )
+        features = take_rows(self.labeled.features, own)
+        score = out_of_fold_scores([first], features, np.zeros(len(own), np.int64), self.edge, cluster)
+        now, then = (
+            try_partition(p, cluster, candidate.n_clusters).loss for p in (part, replace(part, score=score))
+        )
+        return gain(now, then, part)[0] > 0
+
+    def labeled_rows(self) -> LabeledRows:
         """The judge's view of the labelled rows; groups that hold none of them are left out."""
         rows = self.labeled.take(self.judged)
         fold = self.fold if self.fold is not None else np.zeros(len(self.judged), np.int64)
         group = np.unique(rows.group, return_inverse=True)[1]
         # Rows of unequal weight say less than as many equal ones (Kish).
         weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum())
-        return LabeledRows(score, self.y[self.judged], weight, group, fold)
+        return LabeledRows(self.score, self.y[self.judged], weight, group, fold)
 
     @property
-    def _can_judge(self) -> bool:
+    def can_judge(self) -> bool:
         return self.n_labeled_groups >= 2 and self.fold is not None and self.model.shares is not None
 
-    def _trial(self, partition: Any) -> Trial | None:
-        if not (self._can_judge and self.model.trust == "learned"):
+    def labeled_cluster(self, candidate: Candidate) -> IntArray:
+        """Cluster of each judged row."""
+        return candidate.cluster[self.judged]
+
+    def try_candidate(self, candidate: Candidate) -> Trial | None:
+        """How the candidate does on hidden labels, with the current scores."""
+        if not (self.can_judge and self.model.trust == "learned"):
             return None
-        cluster = partition.predict(self.labeled.take(self.judged))
-        return try_partition(self._labeled_rows(self.score), cluster, partition.n_clusters)
+        return try_partition(self.labeled_rows(), self.labeled_cluster(candidate), candidate.n_clusters)
 
-    def _judged_partition(self) -> Any:
-        model = self.model
-        given = model.partition if isinstance(model.partition, (list, tuple)) else ()
-        if not self._can_judge:
-            self._note("Too few labelled rows to hide any: one cluster is used.")
-            self.trial = None
-            return WholeSpace()
-        self.candidates = propose_partitions(
-            self.labeled, self.y, self.pooled, self.space, given=given, random_state=self._small_seed()
-        )
-        chosen = self._judge()
-        if chosen is None:
-            self._note("Hidden labels confirm none of the estimated shifts: none is used.")
-            return WholeSpace()
-        if self._try_per_cluster(self.candidates[chosen][1]):
-            # Sharper scores see partitions more clearly: judge them once more, and train anew if another one wins.
-            again = self._judge()
-            if again is not None and again != chosen and self._try_per_cluster(self.candidates[again][1]):
-                chosen = again
-            else:
-                self.trial = self._trial(self.candidates[chosen][1])
-        name, partition = self.candidates[chosen]
-        model.candidates_["chosen"] = np.arange(-1, len(self.candidates)) == chosen
-        self._note(
-            f"The judge chose {name!r} of {len(self.candidates)} candidates, with trust {self.trial.trust.value:.2f}."
-        )
-        if isinstance(self.estimator, PerClusterClassifier):
-            self._note(
-                "A classifier for each cluster predicts hidden labels better than one for all, and is used."
-            )
-        return partition
-
-    def _judge(self) -> int | None:
-        """Number of the candidate to use with the current scores, its trial kept; None for no shift."""
-        rows = self._labeled_rows(self.score)
-        judged = self.labeled.take(self.judged)
-        trials = [try_partition(rows, p.predict(judged), p.n_clusters) for _, p in self.candidates]
-        chosen = choose(trials, rows)
-        self.trial = without_shift(trials[0], rows) if chosen is None else trials[chosen]
-        self.model.candidates_ = candidate_table([name for name, _ in self.candidates], trials, chosen, rows)
-        return chosen
-
-    def _try_per_cluster(self, partition: Any) -> bool:
-        """One classifier for each cluster instead of the current ones, if hidden labels confirm it."""
-        if partition.n_clusters == 1 or self.fold is None or len(self.models) < 3:
-            return False
-        self._step("training a classifier for each cluster")
-        before = (self.estimator, self.models, self.score, self.trial)
-        plain = (
-            self.estimator.estimator if isinstance(self.estimator, PerClusterClassifier) else self.estimator
-        )
-        self.estimator = PerClusterClassifier(plain, partition, self.model.encoder_)
-        self.models = crossfit_models(
-            self.estimator, self.labeled.features, self.y, self.labeled.weight, self.fold, self.model.n_jobs
-        )
-        self.score = out_of_fold_scores(self.models[:-1], self.labeled.features, self.fold, self.edge)
-        self.trial = self._trial(partition)
-        rows = self._labeled_rows(self.score)
-        mean, error = gain(before[3].loss, self.trial.loss, rows)
-        if mean > noise_margin(rows.n_groups, LENIENT) * error:
-            return True
-        self.estimator, self.models, self.score, self.trial = before
-        return False
-
-    def _settle(self, partition: Any) -> None:
+    def settle(self) -> None:
         """Calibration, trust and context for the chosen partition; everything that shares depend on."""
         model = self.model
         rows = self.labeled.take(self.judged)
         y = self.y[self.judged]
-        cluster = partition.predict(rows)
+        partition = self.candidate.partition
+        cluster = self.labeled_cluster(self.candidate)
         n_clusters = partition.n_clusters
         calibration = PlattScaling().fit(self.score, y, rows.weight, cluster, n_clusters)
         model.posterior_ = LabeledPosterior(self.models[-1], partition, calibration, self.edge)
         model.n_clusters_ = n_clusters
-        everyone = partition.predict(self.labeled)
+        everyone = self.candidate.cluster
         model.labeled_prior_ = self._labeled_prior(everyone, n_clusters, calibration, cluster)
         model.labeled_rows_ = np.bincount(everyone, minlength=n_clusters)
         if model.shares in ("bbse-hard", "bbse-soft"):
@@ -368,7 +341,7 @@ class Fitting:
             model.trust_ = 1.0 if model.trust == "learned" else float(model.trust)
             return
         model.trust_ = trial.trust.value
-        rows = self._labeled_rows(self.score)
+        rows = self.labeled_rows()
         self.loss = trial.loss
         left_out = trial.trust.without[rows.group] * trial.shift
         context = self._context(rows, trial.log_odds + left_out)
@@ -405,7 +378,7 @@ class Fitting:
         mean, error = gain(log_loss_rows(log_odds, rows.y), better, rows)
         if mean <= noise_margin(rows.n_groups, CONTEXT_LEVEL) * error or mean <= 0:
             return None
-        self._note(
+        self.note(
             f"Groups with alike features have alike shifts: this lowers the hidden-label loss by {mean:.4f} ± {error:.4f}."
         )
         return context

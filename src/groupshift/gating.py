@@ -5,10 +5,12 @@ follows ``p(g | x, y) = Σ_k π_k(x) θ[g | y, k]``: a mixture whose components 
 on x. Gates with straight boundaries find the generating partition where k-means, which looks at x alone, does not.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import log_softmax
+from scipy.special import softmax
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -41,6 +43,30 @@ def composition_clusters(
     return np.unique(cluster, return_inverse=True)[1]
 
 
+@dataclass(frozen=True)
+class Gates:
+    """Gates with straight boundaries.
+
+    Attributes
+    ----------
+    slope, intercept : arrays of shape (n_dimensions, n_clusters) and (n_clusters,)
+        A row belongs to the cluster of its largest ``embedded @ slope + intercept``.
+    log_likelihood : float
+        Mean log p(g | x, y) of the rows that they were learned from.
+    """
+
+    slope: FloatArray
+    intercept: FloatArray
+    log_likelihood: float
+
+    def predict(self, embedded: FloatArray) -> IntArray:
+        return np.argmax(embedded @ self.slope + self.intercept, axis=1)
+
+    def take(self, clusters: IntArray) -> "Gates":
+        """The gates of some clusters only."""
+        return Gates(self.slope[:, clusters], self.intercept[clusters], self.log_likelihood)
+
+
 def learn_gates(
     embedded: FloatArray,
     group: IntArray,
@@ -48,42 +74,51 @@ def learn_gates(
     weight: FloatArray,
     start: IntArray,
     *,
-    max_iter: int = 25,
+    rounds: int = 6,
     tol: float = 1e-5,
-) -> tuple[FloatArray, FloatArray]:
-    """Linear gates and group compositions by EM, from a first cluster of each row.
+) -> Gates:
+    """Linear gates and group compositions of highest likelihood, by turns.
 
-    Returns
-    -------
-    slope, intercept : arrays of shape (n_dimensions, n_clusters) and (n_clusters,)
-        A row belongs to the cluster of its largest ``embedded @ slope + intercept``.
+    Parameters
+    ----------
+    start : array
+        First cluster of each row.
+
+    Notes
+    -----
+    Slopes have a normal prior that gives the log-odds of standardised rows unit variance, whatever the number of features:
+    boundaries that few rows would bend stay put.
     """
-    n_clusters, n_groups = int(start.max()) + 1, int(group.max()) + 1
-    member = np.eye(n_clusters)[start]
+    n_groups = int(group.max()) + 1
     design = np.hstack([embedded, np.ones((len(embedded), 1))])
-    gates = np.zeros((design.shape[1], n_clusters))
-    index = y * n_groups + group
     weight = weight / weight.sum()
+    penalty = np.full(design.shape[1], embedded.shape[1] / len(y))
+    penalty[-1] = 0.0
+    index = y * n_groups + group
+    member = np.eye(int(start.max()) + 1)[start]
+    # A first guess may be wrong, but not everywhere: each row may leave its cluster at a price.
+    gates, _ = _raise_gates(
+        design, member + 1e-3, weight, np.zeros((len(penalty), member.shape[1])), penalty, 25
+    )
+    theta = _log_compositions(index, weight * len(y) * member.T, n_groups)
     before = -np.inf
-    for step in range(max_iter):
-        gates = _fit_gates(design, member, weight, gates, max_iter=30 if step == 0 else 10)
-        counts = np.stack(
-            [np.bincount(index, weights=len(y) * weight * m, minlength=2 * n_groups) for m in member.T], 1
-        )
-        theta = _compositions(counts.astype(float).reshape(2, n_groups, n_clusters).transpose(0, 2, 1))
-        joint = (
-            log_softmax(design @ gates, axis=1)
-            + np.log(theta).transpose(0, 2, 1).reshape(-1, n_clusters)[index]
-        )
-        top = joint.max(1, keepdims=True)
-        member = np.exp(joint - top)
-        total = member.sum(1, keepdims=True)
-        member /= total
-        likelihood = float(weight @ (top + np.log(total))[:, 0])
-        if likelihood - before < tol:
+    for _ in range(rounds):
+        member = softmax(design @ gates + theta[index], axis=1)
+        theta = _log_compositions(index, weight * len(y) * member.T, n_groups)
+        top = theta[index].max(1)
+        gates, value = _raise_gates(design, np.exp(theta[index] - top[:, None]), weight, gates, penalty, 8)
+        value += float(weight @ top)
+        if value - before < tol:
             break
-        before = likelihood
-    return gates[:-1], gates[-1]
+        before = value
+    return Gates(gates[:-1], gates[-1], value)
+
+
+def _log_compositions(index: IntArray, weights: FloatArray, n_groups: int) -> FloatArray:
+    """log θ of each (class, group) and cluster, from the weight of each row in each cluster."""
+    counts = np.stack([np.bincount(index, weights=w, minlength=2 * n_groups) for w in weights]).astype(float)
+    theta = _compositions(counts.reshape(-1, 2, n_groups).transpose(1, 0, 2))
+    return np.log(theta).transpose(0, 2, 1).reshape(2 * n_groups, -1)
 
 
 def _compositions(counts: FloatArray) -> FloatArray:
@@ -94,16 +129,25 @@ def _compositions(counts: FloatArray) -> FloatArray:
     return theta / theta.sum(2, keepdims=True)
 
 
-def _fit_gates(design, member, weight, start, max_iter: int, penalty: float = 1e-4):
-    """Multinomial logistic regression on soft memberships."""
+def _raise_gates(design, theta, weight, start, penalty, max_iter: int):
+    """Gates that raise Σ w log Σ_k π_k(x) θ[g | y, k], with θ given for each row; and the value reached."""
     shape = start.shape
+    # Clusters along the first axis: sums over them then run over long rows.
+    design, theta = np.ascontiguousarray(design.T), np.ascontiguousarray(theta.T)
 
     def objective(flat):
         gates = flat.reshape(shape)
-        log_p = log_softmax(design @ gates, axis=1)
-        shrink = penalty * np.vstack([gates[:-1], np.zeros((1, shape[1]))])
-        value = -(weight @ (member * log_p)).sum() + (shrink * gates).sum() / 2
-        return value, (design.T @ (weight[:, None] * (np.exp(log_p) - member)) + shrink).ravel()
+        gate = gates.T @ design
+        gate -= gate.max(0)
+        np.exp(gate, out=gate)
+        norm = gate.sum(0)
+        joint = gate * theta
+        total = joint.sum(0)
+        shrink = penalty[:, None] * gates
+        value = -(weight @ np.log(total / norm)) + (shrink * gates).sum() / 2
+        gate *= weight / norm
+        joint *= weight / total
+        return value, (design @ (gate - joint).T + shrink).ravel()
 
     found = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": max_iter})
-    return found.x.reshape(shape)
+    return found.x.reshape(shape), -float(found.fun)

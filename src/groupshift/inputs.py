@@ -109,7 +109,11 @@ def check_labels(y: Any, unlabeled_value: Any, n_rows: int) -> tuple[NDArray[np.
     check_length("y", y, n_rows)
     unlabeled = is_missing(y)
     if unlabeled_value is not None and unlabeled_value == unlabeled_value:
-        unlabeled |= np.fromiter((v == unlabeled_value for v in y.tolist()), bool, len(y))
+        # Comparing arrays is fast where both sides are numbers; mixed kinds are compared one by one, as Python does.
+        if y.dtype.kind in "biuf" and isinstance(unlabeled_value, (int, float, np.number)):
+            unlabeled |= y == unlabeled_value
+        else:
+            unlabeled |= np.fromiter((v == unlabeled_value for v in y.tolist()), bool, len(y))
     known = y[~unlabeled]
     if len(known) == 0:
         raise ValueError(

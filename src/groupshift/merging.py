@@ -16,6 +16,7 @@ def merge_levels(
     weight: NDArray[np.float64],
     *,
     levels: tuple[int, ...],
+    n_cells: int | None = None,
 ) -> dict[int, NDArray[np.int64]]:
     """Merge cells greedily, the most alike first, and return the cluster of each cell at the wanted levels.
 
@@ -28,8 +29,10 @@ def merge_levels(
         Cell of feature space, group and class (0 or 1).
     levels : tuple of int
         Numbers of clusters to return.
+    n_cells : int, optional
+        Number of cells, some of which may hold no row.
     """
-    n_cells, n_groups = int(cell.max()) + 1, int(group.max()) + 1
+    n_cells, n_groups = n_cells or int(cell.max()) + 1, int(group.max()) + 1
     index = (y * n_cells + cell) * n_groups + group
     counts = np.bincount(index, weights=weight, minlength=2 * n_cells * n_groups).reshape(
         2, n_cells, n_groups

@@ -83,23 +83,34 @@ def probability_edge(n_rows: int) -> float:
     return 1 / (n_rows + 2)
 
 
-def crossfit_models(
-    estimator: Any, features: Any, y: IntArray, weight: FloatArray, fold: IntArray, n_jobs: int | None
+def training_sets(fold: IntArray) -> list[IntArray]:
+    """Rows outside each fold, and last all rows."""
+    return [np.flatnonzero(fold != f) for f in range(int(fold.max()) + 1)] + [np.arange(len(fold))]
+
+
+def fit_sets(
+    estimator: Any, features: Any, y: IntArray, weight: FloatArray, sets: Sequence, n_jobs: int | None
 ) -> list:
-    """One model per fold, trained on the other folds, and last one trained on all rows."""
-    sets = [np.flatnonzero(fold != f) for f in range(int(fold.max()) + 1)] + [np.arange(len(y))]
+    """One model for each set of rows."""
     return Parallel(n_jobs=n_jobs)(
         delayed(fit_classifier)(estimator, take_rows(features, rows), y[rows], weight[rows]) for rows in sets
     )
 
 
-def out_of_fold_scores(models: Sequence, features: Any, fold: IntArray, edge: float | None) -> FloatArray:
-    """Scores of rows by the model that did not see their fold."""
+def out_of_fold_scores(
+    models: Sequence, features: Any, fold: IntArray, edge: float | None, cluster: IntArray | None = None
+) -> FloatArray:
+    """Scores of rows by the model that did not see their fold; by the classifier of `cluster` where each has one."""
     score = np.empty(len(fold))
     for f, model in enumerate(models):
         own = np.flatnonzero(fold == f)
-        if len(own):
-            score[own] = raw_score(model, take_rows(features, own), edge)
+        if not len(own):
+            continue
+        part = take_rows(features, own)
+        if cluster is not None and isinstance(model, PerClusterClassifier):
+            score[own] = model.scores(part, cluster[own], edge)
+        else:
+            score[own] = raw_score(model, part, edge)
     return score
 
 

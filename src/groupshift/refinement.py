@@ -36,20 +36,8 @@ def n_soft_rows(n_labeled: int) -> int:
     return int(min(max(SOFT_ROWS_PER_LABEL * n_labeled, 10_000), MAX_SOFT_ROWS))
 
 
-def refine_models(
-    estimator: Any,
-    labeled: Rows,
-    y: IntArray,
-    fold: IntArray,
-    models: Sequence,
-    posterior: LabeledPosterior,
-    sample: Rows,
-    shift: FloatArray,
-    *,
-    seed: int,
-    n_jobs: int | None,
-) -> list:
-    """One model per fold and one for all rows, as `crossfit_models`, trained on soft labels too.
+class SoftTraining:
+    """Training on soft labels too, model by model: one for each fold and one for all rows, as in `training_sets`.
 
     Each fold's soft labels come from the model that did not see the fold, and no row trains the model that scores it.
 
@@ -60,24 +48,33 @@ def refine_models(
     shift : array of shape (n_groups, n_clusters)
         Shifts that correct the labelled posterior of `sample`.
     """
-    cluster = posterior.partition.predict(sample)
-    soft_fold = fold_of(sample.key, len(models) - 1, seed)
-    jobs = []
-    for f, model in enumerate(models):
-        log_odds = posterior.calibration.transform(raw_score(model, sample.features, posterior.edge), cluster)
-        soft = expit(log_odds + shift[sample.group, cluster])
-        jobs.append((np.flatnonzero(fold != f), np.flatnonzero(soft_fold != f), soft))
-    return Parallel(n_jobs=n_jobs)(
-        delayed(_fit_soft)(
-            estimator,
-            labeled.take(hard_rows),
-            y[hard_rows],
+
+    def __init__(self, fitting: Any, posterior: LabeledPosterior, sample: Rows, shift: FloatArray):
+        self.fitting = fitting
+        self.models = fitting.models
+        self.posterior = posterior
+        self.sample = sample
+        self.cluster = posterior.partition.predict(sample)
+        self.shift = shift[sample.group, self.cluster]
+        self.fold = fold_of(sample.key, len(self.models) - 1, fitting.seed)
+
+    def fit(self, numbers: Sequence[int]) -> list:
+        """The models with the given numbers."""
+        return Parallel(n_jobs=self.fitting.model.n_jobs)(delayed(_fit_soft)(*self._job(f)) for f in numbers)
+
+    def _job(self, f: int) -> tuple:
+        fitting, sample = self.fitting, self.sample
+        raw = raw_score(self.models[f], sample.features, self.posterior.edge)
+        soft = expit(self.posterior.calibration.transform(raw, self.cluster) + self.shift)
+        hard_rows, soft_rows = np.flatnonzero(fitting.fold != f), np.flatnonzero(self.fold != f)
+        return (
+            fitting.estimator,
+            fitting.labeled.take(hard_rows),
+            fitting.y[hard_rows],
             sample.take(soft_rows),
             soft[soft_rows],
-            seed + 1,
+            fitting.seed + 1,
         )
-        for hard_rows, soft_rows, soft in jobs
-    )
 
 
 def memorised(
@@ -121,13 +118,13 @@ def refine(fitting: Any) -> None:
         return
     n_soft = n_soft_rows(len(fitting.y))
     for number in range(1, rounds + 1):
-        fitting._step(f"learning from unlabelled rows, round {number}")
+        fitting.step(f"learning from unlabelled rows, round {number}")
         if not _refine_once(fitting, n_soft):
-            fitting._note(
+            fitting.note(
                 f"Round {number} of learning from unlabelled rows was not confirmed and is left out."
             )
             break
-        fitting._note(f"Round {number} of learning from unlabelled rows was kept.")
+        fitting.note(f"Round {number} of learning from unlabelled rows was kept.")
 
 
 def _refine_once(fitting: Any, n_soft: int) -> bool:
@@ -143,36 +140,30 @@ def _refine_once(fitting: Any, n_soft: int) -> bool:
         list(model.notes_),
     )
     log_odds, cluster = posterior.score(sample)
-    models = refine_models(
-        fitting.estimator,
-        fitting.labeled,
-        fitting.y,
-        fitting.fold,
-        fitting.models,
-        posterior,
-        sample,
-        model.shift_,
-        seed=fitting.seed,
-        n_jobs=model.n_jobs,
-    )
+    training = SoftTraining(fitting, posterior, sample, model.shift_)
+    models = training.fit([0])
+    judged = model.refine == "auto" and fitting.trial is not None
+    if judged and not fitting.promises(models[0], fitting.candidate):
+        return False
+    models += training.fit(range(1, len(fitting.models)))
     if (
         memorised(models, posterior, sample, log_odds + model.shift_[sample.group, cluster], fitting.seed)
         > MAX_MEMORISED
     ):
         return False
     fitting.models = models
-    fitting.score = out_of_fold_scores(models[:-1], fitting.labeled.features, fitting.fold, fitting.edge)
-    fitting.trial = fitting._trial(posterior.partition)
+    fitting.score = fitting.blind_scores(models[:-1], fitting.candidate.cluster)
+    fitting.trial = fitting.try_candidate(fitting.candidate)
     if fitting.trial is not None and model.trust_ == 0:
-        fitting.trial = without_shift(fitting.trial, fitting._labeled_rows(fitting.score))
+        fitting.trial = without_shift(fitting.trial, fitting.labeled_rows())
     old_loss = before[3]
-    fitting._settle(posterior.partition)
-    if model.refine == "auto" and fitting.trial is not None:
-        rows = fitting._labeled_rows(fitting.score)
+    fitting.settle()
+    if judged:
+        rows = fitting.labeled_rows()
         mean, error = gain(old_loss, fitting.loss, rows)
         if mean <= noise_margin(rows.n_groups, LENIENT) * error:
             fitting.models, fitting.score, fitting.trial, fitting.loss, model.context_, model.notes_ = before
-            fitting._settle(posterior.partition)
+            fitting.settle()
             model.notes_ = before[-1]
             return False
     estimate_shifts(model, fitting.population, fitting.known_shares, score=_blind_score(fitting, n_soft))

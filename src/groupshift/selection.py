@@ -18,6 +18,10 @@ IntArray = NDArray[np.int64]
 LENIENT = 0.84
 # Shifts of which labels confirm less than a fifth are mostly the mixture's misfit, and what they gain may not carry over.
 MIN_TRUST = 0.2
+# A partition must beat no shift at this level: one chance in two hundred for each, since a dozen or two are tried.
+PARTITION_LEVEL = 0.995
+# Standard errors by which a partition must beat a simpler one. Pooling makes more clusters cheap: little is enough.
+SIMPLER = 0.25
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ def choose(trials: list[Trial], rows: LabeledRows) -> int | None:
     learn, and must beat Global beyond noise, through its shifts and not through its calibration alone, and beat one cluster
     too. Of those that do, the best is taken, or a simpler one within a standard error of it.
     """
-    margin = noise_margin(rows.n_groups)
+    margin = noise_margin(rows.n_groups, PARTITION_LEVEL)
     whole = trials[0]
     plain = log_loss_rows(whole.log_odds, rows.y)
     accepted = [
@@ -159,7 +163,7 @@ def choose(trials: list[Trial], rows: LabeledRows) -> int | None:
     simpler = [
         t
         for t in accepted
-        if t.n_clusters < best.n_clusters and not _exceeds(gain(t.loss, best.loss, rows), 1.0)
+        if t.n_clusters < best.n_clusters and not _exceeds(gain(t.loss, best.loss, rows), SIMPLER)
     ]
     chosen = min([*simpler, best], key=lambda t: (t.n_clusters, rows.weight @ t.loss))
     return next(i for i, t in enumerate(trials) if t is chosen)

@@ -1,0 +1,136 @@
+"""Candidate partitions: curved cells from a Gaussian mixture, and gates that never judge the rows they learned from."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from groupshift.candidates import gated_partitions, joined_partitions, propose_partitions
+from groupshift.gaussian_cells import gaussian_cells
+from groupshift.partition import Space
+from groupshift.rows import Rows
+
+
+def rows_of(X, group=None, weight=None):
+    n = len(X)
+    group = np.zeros(n, np.int64) if group is None else group
+    return Rows(X, X, group, np.ones(n) if weight is None else weight, np.arange(n, dtype=np.uint64))
+
+
+def space_of(X):
+    return Space().fit(X, np.ones(len(X)), np.zeros(X.shape[1], bool))
+
+
+def ring_and_core(n=6000, seed=0):
+    """A tight cloud inside a wide one: same centre, so that no straight line tells them apart."""
+    rng = np.random.default_rng(seed)
+    wide = rng.integers(0, 2, n)
+    return rng.normal(size=(n, 3)) * np.where(wide, 4.0, 0.4)[:, None], wide
+
+
+def grouped(cluster, seed=0, n_groups=12):
+    """Labels whose share differs by group, oppositely in the two clusters."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, n_groups, len(cluster))
+    share = rng.uniform(0.05, 0.95, (n_groups, 2))
+    return group, (rng.random(len(cluster)) < share[group, cluster]).astype(int)
+
+
+def test_a_mixture_tells_a_tight_cloud_from_a_wide_one_around_it():
+    X, wide = ring_and_core()
+    group, y = grouped(wide)
+    joined = {c.name: c for c in joined_partitions(rows_of(X, group), y, rows_of(X), space_of(X), 0)}
+    assert adjusted_rand_score(wide, joined["Gaussian 2"].partition.predict(rows_of(X))) > 0.85
+
+
+def test_components_equal_those_of_scikit_learn():
+    from sklearn.mixture import GaussianMixture
+
+    X, _ = ring_and_core(4000)
+    space = space_of(X)
+    cells = gaussian_cells(space, rows_of(X), 3)
+    own = cells.cell(X)
+    embedded = space.transform(X)
+    drawn = np.random.default_rng(3).choice(len(X), len(X), replace=False, p=np.full(len(X), 1 / len(X)))
+    mixture = GaussianMixture(len(cells.log_weight), max_iter=15, tol=1e-2, reg_covar=1e-3, random_state=3)
+    mixture.fit(embedded[drawn][len(X) // 4 :])
+    assert (own == mixture.predict(embedded)).mean() > 0.999
+
+
+def test_rows_of_weight_zero_are_not_part_of_the_mixture():
+    X, _ = ring_and_core(4000)
+    far = X + 1000
+    space = space_of(np.concatenate([X, far]))
+    weight = np.repeat([1.0, 0.0], 4000)
+    cells = gaussian_cells(space, rows_of(np.concatenate([X, far]), weight=weight), 0)
+    near = gaussian_cells(space, rows_of(X), 0)
+    assert cells is not None
+    assert len(np.unique(cells.cell(X))) >= min(4, len(np.unique(near.cell(X))))
+
+
+def test_many_features_are_seen_through_their_leading_directions():
+    rng = np.random.default_rng(0)
+    side = rng.integers(0, 2, 8000)
+    X = rng.normal(size=(8000, 100))
+    X[:, :20] += 3.0 * side[:, None]
+    group, y = grouped(side)
+    joined = {c.name: c for c in joined_partitions(rows_of(X, group), y, rows_of(X), space_of(X), 0)}
+    assert adjusted_rand_score(side, joined["Gaussian 2"].partition.predict(rows_of(X))) > 0.9
+
+
+def test_missing_values_lie_at_the_mean():
+    X, _ = ring_and_core(3000)
+    cells = gaussian_cells(space_of(X), rows_of(X), 0)
+    holes = X.copy()
+    holes[0, 1] = np.nan
+    filled = X.copy()
+    filled[0, 1] = space_of(X).mean_[1]
+    np.testing.assert_array_equal(cells.cell(holes), cells.cell(filled))
+
+
+def test_too_few_rows_make_no_mixture():
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    assert gaussian_cells(space_of(X), rows_of(X), 0) is None
+
+
+def test_a_row_is_seen_where_labels_of_its_own_group_had_no_say():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 4))
+    group, y = grouped((X[:, 0] > 0).astype(int))
+    rows, own = rows_of(X, group), group % 3 == 1
+
+    def gated(labels):
+        found = gated_partitions(rows, labels, rows, space_of(X), 0)
+        return next(c for c in found if c.name == "gated 2")
+
+    one, other = gated(y), gated(np.where(own, rng.permutation(y), y))
+    same = (one.cluster == other.cluster)[own].mean()
+    # Clusters are numbered after the partition of all groups, which may turn round; their boundary may not move.
+    assert max(same, 1 - same) == 1.0
+    assert (one.partition.predict(rows) == other.partition.predict(rows)).mean() not in (0.0, 1.0)
+
+
+def test_clusters_that_are_not_found_again_are_no_candidates():
+    """Two clusters are there; to ask for more splits them in a way that depends on the groups at hand."""
+    X, wide = ring_and_core()
+    group, y = grouped(wide)
+    found = joined_partitions(rows_of(X, group), y, rows_of(X), space_of(X), 0)
+    assert "Gaussian 2" in {c.name for c in found}
+    assert all((c.cluster == c.partition.predict(rows_of(X))).mean() > 0.75 for c in found)
+
+
+def test_labels_that_follow_no_cluster_leave_hardly_a_gate_standing():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 8))
+    group, y = rng.integers(0, 10, 3000), rng.integers(0, 2, 3000)
+    assert len(gated_partitions(rows_of(X, group), y, rows_of(X), space_of(X), 0)) <= 1
+
+
+@pytest.mark.parametrize("n_groups", [2, 3, 5])
+def test_few_groups_are_enough_to_propose(n_groups):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 3))
+    group = np.arange(900) % n_groups
+    y = (rng.random(900) < 0.5).astype(int)
+    found = propose_partitions(rows_of(X, group), y, rows_of(X), space_of(X), random_state=0)
+    assert found[0].name == "one cluster"
+    assert all(len(c.cluster) == 900 and c.cluster.max() < c.n_clusters for c in found)
