@@ -110,7 +110,7 @@ LAYERS = [
     {"gaussian_cells", "posterior", "selection", "roles", "surveys", "batches"},
     {"candidates"},
     {"refinement", "estimation", "evidence", "verdict"},
-    {"judging", "packing"},
+    {"judging", "partition_setting", "packing"},
     {"fitting"},
     {"classifier"},
     {"baselines", "diagnostics", "summary", "displays"},

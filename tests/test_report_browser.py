@@ -8,6 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
+from groupshift.datasets import make_grouped_mixture
 from groupshift.report import write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -43,12 +44,21 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory, rows):
+def report(tmp_path_factory):
     """The report of a judged model with twelve groups, four of them with hostile names."""
-    X, y, groups = rows
+    sample = make_grouped_mixture(
+        n_features=2,
+        n_clusters=2,
+        n_groups=12,
+        labeled_per_group=(150, 10),
+        unlabeled_per_group=(200, 20),
+        random_state=3,
+    )
+    X, y, groups, _ = sample.training()
     names = dict(zip(np.unique(groups)[:4], HOSTILE, strict=True))
     named = np.array([names.get(g, g) for g in groups])
     model = GroupShiftClassifier(LogisticRegression(), refine=0, random_state=0).fit(X, y, groups=named)
+    assert model.n_clusters_ > 1
     assert np.any(model.shift_)
     path = tmp_path_factory.mktemp("report") / "report.html"
     write_report(model, path)

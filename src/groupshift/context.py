@@ -30,12 +30,21 @@ class Context(FittedPart):
     lie outside the range of the labelled ones, and with their own uncertainty.
     """
 
-    def fit(self, embedded: FloatArray, group: IntArray, weight: FloatArray, n_groups: int) -> "Context":
+    def fit(
+        self,
+        embedded: FloatArray,
+        group: IntArray,
+        weight: FloatArray,
+        n_groups: int,
+        *,
+        design_effect: float = 1.0,
+    ) -> "Context":
         """Learn the covariates: the directions in which labelled groups differ most."""
         rows = np.bincount(group, minlength=n_groups).astype(float)
         total = np.maximum(np.bincount(group, weights=weight, minlength=n_groups), 1e-300)
         mean = group_sums(embedded, group, weight, n_groups) / total[:, None]
-        within = ((embedded - mean[group]) ** 2).mean(0)
+        # Where examples have copies a mean is less certain than its rows would make it.
+        within = design_effect * ((embedded - mean[group]) ** 2).mean(0)
         shrunk, between = _reliable_means(mean, rows, within)
         scale = 1 / np.maximum(np.sqrt(between), 1e-6 * np.sqrt(within) + 1e-12)
         # A feature whose group means differ by chance alone has no spread to be scaled up.
@@ -45,7 +54,7 @@ class Context(FittedPart):
         self.basis_ = (scale[:, None] * directions.T) / np.sqrt(max(embedded.shape[1], 1))
         projected = embedded @ self.basis_
         projected_mean = mean @ self.basis_
-        self.within_ = ((projected - projected_mean[group]) ** 2).mean(0)
+        self.within_ = design_effect * ((projected - projected_mean[group]) ** 2).mean(0)
         self.covariate_ = _reliable_means(projected_mean, rows, self.within_)[0]
         return self
 

@@ -88,7 +88,8 @@ def estimate_shifts(
         score = model.posterior_.score if needed else _cluster_only(model)
     n_groups, n_clusters = len(model.groups_), model.n_clusters_
     sums = population.sum(TallyRows(score, n_groups, n_clusters, model.space_, model.context_))
-    points = sums.points
+    # Models saved by the first version know of no copies.
+    points = sums.points.thinned(getattr(model, "design_effect_", 1.0))
     model.rows_ = points.rows.reshape(n_groups, n_clusters)
     model.row_weight_ = points.weight_sum.reshape(n_groups, n_clusters)
     known = _known(model, known_shares)

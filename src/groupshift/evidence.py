@@ -122,7 +122,14 @@ def _strata(cluster, y, group, weight, twin, n_clusters) -> Strata:
 def _judged_rows(fitting) -> tuple[LabeledRows, NDArray]:
     rows = fitting.labeled.take(fitting.judged)
     group = np.unique(rows.group, return_inverse=True)[1]
-    judged = LabeledRows(fitting.score, fitting.y[fitting.judged], rows.weight, group, fitting.fold)
+    judged = LabeledRows(
+        fitting.score,
+        fitting.y[fitting.judged],
+        rows.weight,
+        group,
+        fitting.fold,
+        fitting.labeled_rows().design_effect,
+    )
     return judged, fitting.labeled_cluster(fitting.candidate)
 
 

@@ -1,6 +1,6 @@
 """The steps of `fit`, in order: train, cut space, learn trust, estimate shifts, learn from unlabelled rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,8 @@ from groupshift.context import Context
 from groupshift.estimation import estimate_nothing, estimate_shifts
 from groupshift.judging import judge_partitions
 from groupshift.label_shift import prediction_rates
-from groupshift.partition import GivenPartition, Space, kmeans_partition, silhouette_partition
+from groupshift.partition import Space
+from groupshift.partition_setting import fixed_partition
 from groupshift.posterior import (
     LabeledPosterior,
     PerClusterClassifier,
@@ -29,7 +30,7 @@ from groupshift.posterior import (
 )
 from groupshift.progress import begin
 from groupshift.refinement import refine
-from groupshift.rows import Population, Rows, at_most, in_units
+from groupshift.rows import Population, Rows, at_most, copy_correlation, design_effect, in_units
 from groupshift.selection import (
     LabeledRows,
     Trial,
@@ -76,6 +77,7 @@ class Fitting:
         self.candidate: Any = None
         self.fold: Any = None
         self.loss: Any = None
+        self.population_effect = 1.0
         self.known_shares = known_shares
         self.seed = seed
         self.rng = np.random.default_rng(seed)
@@ -90,12 +92,15 @@ class Fitting:
         self.estimator = self._estimator()
         self.pooled = self._pooled_rows()
         self.space = Space().fit(self.pooled.matrix, self.pooled.weight, model.encoder_.is_category)
-        partition = self._fixed_partition()
+        partition = fixed_partition(self)
         if model.per_cluster and partition is not None:
             self.estimator = PerClusterClassifier(self.estimator, partition, model.encoder_)
         self.step("training the classifier")
         self._train(partition)
         self.plain_score = self.score
+        judged = self.labeled.take(self.judged)
+        self.copy_correlation = copy_correlation(judged.key, judged.weight, self.score)
+        model.design_effect_ = 1 + (self.population_effect - 1) * self.copy_correlation
         if partition is None:
             self.step("judging partitions on hidden labels")
             judge_partitions(self)
@@ -161,50 +166,8 @@ class Fitting:
         labeled = at_most(self.labeled, share * len(self.labeled), self.seed)
         unlabeled = self.population.sample(int(np.ceil(share * self.population.n_rows)), self.seed)
         unlabeled = in_units(unlabeled, self.unit)
+        self.population_effect = design_effect(unlabeled.key, unlabeled.weight)
         return labeled.append(unlabeled)
-
-    def _fixed_partition(self) -> Any:
-        """The partition that the settings name; None where the judge is to find it."""
-        model = self.model
-        wanted = model.partition
-        if isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool):
-            if wanted < 1:
-                raise ValueError(f"partition={wanted} clusters is not possible. Pass 1 or more.")
-            return kmeans_partition(
-                self.space,
-                self.pooled.matrix,
-                self.pooled.weight,
-                n_clusters=int(wanted),
-                random_state=self.small_seed(),
-            )
-        if hasattr(wanted, "predict"):
-            return GivenPartition(wanted).fit(self.pooled)
-        if wanted == "silhouette" or (wanted == "validated" and self.n_labeled_groups < 2):
-            if wanted == "validated":
-                self.note(
-                    "Fewer than two labelled groups: the partition is chosen by the silhouette, not judged on labels."
-                )
-            return self._silhouette({})
-        if isinstance(wanted, Mapping):
-            return self._silhouette(dict(wanted))
-        if wanted == "validated" or isinstance(wanted, (list, tuple)):
-            return None
-        raise ValueError(
-            f"partition={wanted!r} is not known. Pass 'validated', 'silhouette', a number of clusters, a fitted clusterer, or a "
-            "list of fitted clusterers."
-        )
-
-    def _silhouette(self, options: dict) -> Any:
-        partition, scores = silhouette_partition(
-            self.pooled.matrix,
-            self.pooled.weight,
-            self.model.encoder_.is_category,
-            random_state=self.small_seed(),
-            **options,
-        )
-        shown = ", ".join(f"K={k}: {v:.3f}" for k, v in scores.items())
-        self.note(f"The silhouette chose {partition.n_clusters} cluster(s) ({shown}).")
-        return partition
 
     def small_seed(self) -> int:
         return self.seed % (2**31 - 1000)
@@ -274,6 +237,7 @@ class Fitting:
             rows.weight[own],
             np.unique(rows.group[own], return_inverse=True)[1],
             assign_folds(rows.y[own], self.labeled.key[own], 2, np.random.default_rng(self.seed)),
+            rows.design_effect,
         )
         features = take_rows(self.labeled.features, own)
         score = out_of_fold_scores([first], features, np.zeros(len(own), np.int64), self.edge, cluster)
@@ -287,9 +251,11 @@ class Fitting:
         rows = self.labeled.take(self.judged)
         fold = self.fold if self.fold is not None else np.zeros(len(self.judged), np.int64)
         group = np.unique(rows.group, return_inverse=True)[1]
-        # Rows of unequal weight say less than as many equal ones (Kish).
-        weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum())
-        return LabeledRows(self.score, self.y[self.judged], weight, group, fold)
+        effect = design_effect(rows.key, rows.weight)
+        effect = 1 + (effect - 1) * self.copy_correlation
+        # Rows of unequal weight say less than as many equal ones (Kish), and so do copies.
+        weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum()) / effect
+        return LabeledRows(self.score, self.y[self.judged], weight, group, fold, effect)
 
     @property
     def can_judge(self) -> bool:
@@ -367,7 +333,13 @@ class Fitting:
         few = self.rng.permutation(len(rows.y))[:MAX_CLUSTERING_ROWS]
         judged = self.labeled.take(self.judged[np.sort(few)])
         group = rows.group[np.sort(few)]
-        context = Context().fit(self.space.transform(judged.matrix), group, judged.weight, rows.n_groups)
+        context = Context().fit(
+            self.space.transform(judged.matrix),
+            group,
+            judged.weight,
+            rows.n_groups,
+            design_effect=rows.design_effect,
+        )
         p = expit(log_odds)
         curvature = np.bincount(rows.group, weights=rows.weight * p * (1 - p), minlength=rows.n_groups)
         gradient = np.bincount(rows.group, weights=rows.weight * (rows.y - p), minlength=rows.n_groups)

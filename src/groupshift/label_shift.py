@@ -73,6 +73,10 @@ class Points:
     def __add__(self, other: "Points") -> "Points":
         return merge_points([self, other])
 
+    def thinned(self, design_effect: float) -> "Points":
+        """The same points, worth fewer rows: examples that have copies count once."""
+        return replace(self, weight_square_sum=design_effect * self.weight_square_sum)
+
     def only(self, cells: NDArray[np.bool_]) -> "Points":
         """The points of the marked cells; the other cells are left without rows."""
         keep = cells[self.cell]

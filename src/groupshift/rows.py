@@ -123,6 +123,28 @@ def fold_of(keys: NDArray, n_folds: int, seed: int) -> NDArray[np.int64]:
     return np.minimum((uniform_keys(keys, seed) * n_folds).astype(np.int64), n_folds - 1)
 
 
+def design_effect(keys: NDArray, weight: NDArray[np.float64]) -> float:
+    """How many times fewer examples there are than rows: 1 where each example is there once (Kish).
+
+    >>> design_effect(np.array([7, 7, 8, 8], np.uint64), np.ones(4))
+    2.0
+    """
+    distinct, example = np.unique(keys, return_inverse=True)
+    if len(distinct) == len(keys):
+        return 1.0
+    return float((np.bincount(example, weights=weight) ** 2).sum() / (weight**2).sum())
+
+
+def copy_correlation(keys: NDArray, weight: NDArray[np.float64], score: NDArray[np.float64]) -> float:
+    """How alike the scores of rows of one example are: 1 for copies, less for members of a household."""
+    example = np.unique(keys, return_inverse=True)[1]
+    mean = np.average(score, weights=weight)
+    z = (score - mean) / max(np.sqrt(np.average((score - mean) ** 2, weights=weight)), 1e-12)
+    pairs = (np.bincount(example, weights=weight) ** 2).sum() - (weight**2).sum()
+    together = (np.bincount(example, weights=weight * z) ** 2).sum() - ((weight * z) ** 2).sum()
+    return float(np.clip(together / pairs, 0, 1)) if pairs > 0 else 1.0
+
+
 def in_units(rows: Rows, unit: float) -> Rows:
     """Rows with their weights in multiples of `unit`."""
     return rows if unit == 1 else replace(rows, weight=rows.weight / unit)

@@ -18,21 +18,25 @@ IntArray = NDArray[np.int64]
 LENIENT = 0.84
 # Shifts of which labels confirm less than a fifth are mostly the mixture's misfit, and what they gain may not carry over.
 MIN_TRUST = 0.2
-# A partition must beat no shift at this level: one chance in two hundred for each, since a dozen or two are tried.
-PARTITION_LEVEL = 0.995
+# A partition must beat no shift at this level: one chance in a hundred for each, since a dozen are tried.
+PARTITION_LEVEL = 0.99
 # Standard errors by which a partition must beat a simpler one. Pooling makes more clusters cheap: little is enough.
 SIMPLER = 0.25
 
 
 @dataclass(frozen=True)
 class LabeledRows:
-    """What the judge sees of the labelled rows: cross-fitted scores, never a fitted one."""
+    """What the judge sees of the labelled rows: cross-fitted scores, never a fitted one.
+
+    Weights count independent rows: they add up to fewer than there are rows where weights differ or examples have copies.
+    """
 
     score: FloatArray
     y: IntArray
     weight: FloatArray
     group: IntArray
     fold: IntArray
+    design_effect: float = 1.0
 
     @property
     def n_groups(self) -> int:
@@ -113,6 +117,7 @@ def shifts_of_labeled(
         weight=rows.weight,
         bin_width=BIN_WIDTH,
     )
+    points = points.thinned(rows.design_effect)
     return pool_shifts(points, labeled_prior=prior, n_groups=rows.n_groups, centered=True)
 
 
