@@ -115,3 +115,59 @@ def test_crossfitted_calibration_never_sees_the_labels_it_calibrates():
     again = crossfit_platt(score, turned, np.ones(400), cluster, 4, fold)
     np.testing.assert_array_equal(again[fold == 2], calibrated[fold == 2])
     assert not np.allclose(again[fold != 2], calibrated[fold != 2])
+
+
+def test_a_classifier_that_shouts_in_one_cluster_does_not_spoil_the_others():
+    """Boosted trees trained on one positive among thousands speak of log-odds in the thousands."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.metrics import roc_auc_score
+
+    from groupshift import METHODS
+
+    rng = np.random.default_rng(0)
+    n = 6000
+    X = rng.normal(size=(n, 3))
+    side = X[:, 0] > 0.8
+    truth = (rng.random(n) < expit(2 * X[:, 1])).astype(int)
+    truth[side] = 0
+    truth[np.flatnonzero(side)[0]] = 1
+    y = np.where(np.arange(n) < 4000, truth, -1)
+
+    class Sides:
+        def predict(self, X):
+            return (X[:, 0] > 0.8).astype(int)
+
+    model = METHODS["cluster_global"](
+        HistGradientBoostingClassifier(early_stopping=False, random_state=0),
+        partition=Sides(),
+        calibration="crossfit",
+        random_state=0,
+    ).fit(X, y, groups=rng.integers(0, 5, n))
+    test = ~side & (y < 0)
+    assert roc_auc_score(truth[test], model.predict_proba(X[test], np.zeros(test.sum(), int))[:, 1]) > 0.8
+
+
+@pytest.mark.parametrize("shares", ["em", "mlls", "bbse-soft"])
+def test_a_cluster_of_one_class_is_left_as_it_is(shares):
+    from sklearn.linear_model import LogisticRegression
+
+    from groupshift import GroupShiftClassifier
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 2))
+    truth = (rng.random(3000) < expit(2 * X[:, 1])).astype(int)
+    truth[X[:, 0] > 0] = 0
+    y = np.where(np.arange(3000) < 1500, truth, -1)
+
+    class Sides:
+        def predict(self, X):
+            return (X[:, 0] > 0).astype(int)
+
+    model = GroupShiftClassifier.published(
+        LogisticRegression(), partition=Sides(), shares=shares, random_state=0
+    )
+    model.fit(X, y, groups=np.arange(3000) % 3)
+    np.testing.assert_array_equal(model.one_class_, [False, True])
+    assert (model.shift_[:, 1] == 0).all()
+    own = (y < 0) & (X[:, 0] > 0)
+    assert model.predict_proba(X[own], (np.arange(3000) % 3)[own])[:, 1].mean() < 0.3

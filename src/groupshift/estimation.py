@@ -193,11 +193,13 @@ def _pooled(model: Any, points: Points, known: KnownShares | None) -> PooledShif
     # A share of exactly 0 or 1 from n rows is doubted by half a row; a cell without rows is left uncorrected.
     edge = 0.5 / (points.effective_rows + 1)
     share = np.clip(found.share, edge, 1 - edge)
-    shift = np.where(np.isnan(share), 0.0, logit(np.where(np.isnan(share), 0.5, share)) - logit(prior))
+    # A cluster whose labels are all of one class shows nothing of the other: what its scores would say of it is made up.
+    unknown = np.isnan(share) | np.tile(model.one_class_, n_groups)
+    shift = np.where(unknown, 0.0, logit(np.where(unknown, 0.5, share)) - logit(prior))
     error = np.where(np.isfinite(found.std_error), found.std_error, 0.5) / np.maximum(
         share * (1 - share), 1e-6
     )
-    variance = np.where(np.isnan(share), 4.0, np.minimum(error, 10.0) ** 2)
+    variance = np.where(unknown, 4.0, np.minimum(error, 10.0) ** 2)
     return _unpooled(shift.reshape(n_groups, n_clusters), variance.reshape(n_groups, n_clusters), model)
 
 

@@ -285,6 +285,8 @@ class Fitting:
         everyone = self.candidate.cluster
         model.labeled_prior_ = self._labeled_prior(everyone, n_clusters, calibration, cluster)
         model.labeled_rows_ = np.bincount(everyone, minlength=n_clusters)
+        positive = np.bincount(everyone, weights=self.y, minlength=n_clusters)
+        model.one_class_ = (positive == 0) | (positive == model.labeled_rows_)
         if model.shares in ("bbse-hard", "bbse-soft"):
             log_odds = calibration.transform(self.score, cluster)
             model.prediction_rates_ = _rates(

@@ -61,14 +61,16 @@ def fit_classifier(estimator: Any, features: Any, y: IntArray, weight: FloatArra
 
 
 def raw_score(model: Any, features: Any, edge: float | None) -> FloatArray:
-    """What a fitted classifier says of rows: its decision function, or else its probability.
+    """What a fitted classifier says of rows: with an `edge`, the log-odds of its probability, held that far from 0 and 1.
 
-    With an `edge`, probabilities become log-odds, held that far from 0 and 1; without, they stay as they are, which is
-    how Platt scaling is commonly fed.
+    Boosted trees that saw a handful of positives speak of log-odds in the thousands; one such cluster would ruin the
+    calibration of all. Without an edge, and from classifiers without probabilities, the decision function is taken as it
+    is, or else the probability, which is how Platt scaling is commonly fed.
     """
     if isinstance(model, PerClusterClassifier):
         return model.scores(features, model.cluster(features), edge)
-    if hasattr(model, "decision_function"):
+    bounded = edge is not None and hasattr(model, "predict_proba")
+    if hasattr(model, "decision_function") and not bounded:
         return np.asarray(model.decision_function(features), float)
     probability = np.asarray(model.predict_proba(features)[:, 1], float)
     return probability if edge is None else logit(np.clip(probability, edge, 1 - edge))
