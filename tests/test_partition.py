@@ -155,7 +155,9 @@ def test_the_silhouette_finds_the_number_of_separate_blobs(k):
     X, truth = (
         blobs(2000, k=k) if k > 1 else (np.random.default_rng(0).normal(size=(2000, 2)), np.zeros(2000))
     )
-    found, scores = silhouette_partition(X, np.ones(2000), NUMBERS, random_state=0)
+    found, scores = silhouette_partition(
+        Space().fit(X, np.ones(2000), NUMBERS), X, np.ones(2000), random_state=0
+    )
     assert set(scores) == {1, 2, 4, 8}
     assert scores[1] == 0
     if k > 1:  # one blob has no best cut: the paper's rule splits it, which is its weakness

@@ -199,9 +199,9 @@ def _best_start(points: NDArray, weight: NDArray, n_clusters: int, random_state:
 
 
 def silhouette_partition(
+    space: Space,
     matrix: NDArray,
     weight: NDArray,
-    is_category: NDArray[np.bool_],
     *,
     random_state: int,
     choices: tuple[int, ...] = (1, 2, 4, 8),
@@ -209,7 +209,6 @@ def silhouette_partition(
     n_rows: int = 25_000,
 ) -> tuple[LinearPartition | WholeSpace, dict[int, float]]:
     """The paper's partition: mini-batch k-means, K by the silhouette on random rows; one cluster scores 0."""
-    space = Space().fit(matrix, weight, is_category)
     candidates = {
         k: kmeans_partition(
             space, matrix, weight, n_clusters=k, random_state=random_state, batch_size=batch_size

@@ -42,9 +42,9 @@ def fixed_partition(fitting: Any) -> Any:
 
 def _silhouette(fitting: Any, options: dict) -> Any:
     partition, scores = silhouette_partition(
+        fitting.space,
         fitting.pooled.matrix,
         fitting.pooled.weight,
-        fitting.model.encoder_.is_category,
         random_state=fitting.small_seed(),
         **options,
     )

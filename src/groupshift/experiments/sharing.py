@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from groupshift.partition import silhouette_partition
+from groupshift.partition import Space, silhouette_partition
 from groupshift.rows import Rows
 from groupshift.tables import FeatureEncoder
 
@@ -149,10 +149,11 @@ class SilhouettePartition:
 
     def fit(self, X: np.ndarray) -> SilhouettePartition:
         self.encoder_ = FeatureEncoder().fit(X)
+        matrix, weight = self.encoder_.transform(X), np.ones(len(X))
         self.partition_, self.scores_ = silhouette_partition(
-            self.encoder_.transform(X),
-            np.ones(len(X)),
-            self.encoder_.is_category,
+            Space().fit(matrix, weight, self.encoder_.is_category),
+            matrix,
+            weight,
             random_state=self.random_state,
             **self.options,
         )
