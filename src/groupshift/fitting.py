@@ -76,6 +76,7 @@ class Fitting:
         self.trial: Any = None
         self.candidate: Any = None
         self.fold: Any = None
+        self.sets: Any = None
         self.loss: Any = None
         self.population_effect = 1.0
         self.known_shares = known_shares
@@ -107,6 +108,9 @@ class Fitting:
         else:
             self.candidate = Candidate.fixed("fixed", partition, self.labeled)
             self.trial = self.try_candidate(self.candidate)
+        if self.sets is not None and len(self.models) < len(self.sets):
+            # Trained last: where a classifier for each cluster took over, it is not needed.
+            self.models = self.models + self.fit_sets(self.sets[-1:])
         self.settle()
         if self.population is None:
             estimate_nothing(model)
@@ -210,8 +214,9 @@ class Fitting:
             self.fold = None
             return
         self.fold = assign_folds(self.y, self.labeled.key, n_folds, self.rng)
-        self.models = self.fit_sets(training_sets(self.fold))
-        self.score = self.blind_scores(self.models[:-1])
+        self.sets = training_sets(self.fold)
+        self.models = self.fit_sets(self.sets[:-1])
+        self.score = self.blind_scores(self.models)
 
     def fit_sets(self, sets: Sequence) -> list:
         """The estimator, trained on each set of labelled rows."""

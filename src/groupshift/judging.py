@@ -6,7 +6,7 @@ import numpy as np
 
 from groupshift.candidates import Candidate, propose_partitions
 from groupshift.partition import WholeSpace
-from groupshift.posterior import PerClusterClassifier, training_sets
+from groupshift.posterior import PerClusterClassifier
 from groupshift.selection import (
     LENIENT,
     candidate_table,
@@ -69,14 +69,14 @@ def _judge(fitting: Any, candidates: list[Candidate]) -> int | None:
 
 def _try_per_cluster(fitting: Any, candidate: Candidate) -> bool:
     """One classifier for each cluster instead of the current ones, if hidden labels confirm it."""
-    if candidate.n_clusters == 1 or fitting.fold is None or len(fitting.models) < 3:
+    if candidate.n_clusters == 1 or fitting.sets is None:
         return False
     fitting.step("training a classifier for each cluster")
     before = (fitting.estimator, fitting.models, fitting.score, fitting.trial)
     plain = fitting.estimator
     plain = plain.estimator if isinstance(plain, PerClusterClassifier) else plain
     fitting.estimator = PerClusterClassifier(plain, candidate.partition, fitting.model.encoder_)
-    sets = training_sets(fitting.fold)
+    sets = fitting.sets
     first = fitting.fit_sets(sets[:1])
     if fitting.promises(first[0], candidate):
         fitting.models = first + fitting.fit_sets(sets[1:])
