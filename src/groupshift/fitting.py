@@ -57,6 +57,10 @@ MIN_CONTEXT_GROUPS = 20
 class Fitting:
     """One run of `fit`; what it learns goes onto the model, what it only needs on the way stays here."""
 
+    models: list
+    score: FloatArray
+    judged: IntArray
+
     def __init__(
         self,
         model: Any,
