@@ -282,23 +282,3 @@ def test_models_made_in_python_predict_on_the_command_line(world, tmp_path, back
     )
     expected = same.predict_proba(new.select(same.encoder_.names_), groups)[:, 1]
     np.testing.assert_allclose(column(read(tmp_path / "p.csv"), "probability"), expected, rtol=1e-9)
-
-
-def test_the_demo_compares_and_writes_what_it_says(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(
-        "groupshift.cli.demo.SURVEY", {"n_groups": 6, "labeled_per_group": 50, "unlabeled_per_group": 60}
-    )
-    monkeypatch.chdir(tmp_path)
-    assert run(["demo", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert [s["method"] for s in answer["scores"]][-1] == "groupshift"
-    assert all(0.5 < s["auc"] < 1 and 0 < s["log_loss"] < 2 for s in answer["scores"])
-    assert {"predictions.csv", "shares.csv", "report.html", "model.gshift"} <= set(answer["files"])
-    made = tmp_path / "groupshift-demo"
-    fit = ["fit", f"{made}/labeled.csv", f"{made}/unlabeled.csv", "--target", "in_favour", "--group", "state"]
-    assert run([*fit, "-o", "again.gshift"]) == 0
-    np.testing.assert_array_equal(load("again.gshift").shift_, load(made / "model.gshift").shift_)
-    capsys.readouterr()
-    assert run(["demo"]) == 0
-    assert (tmp_path / "groupshift-demo-2" / "predictions.csv").exists()
-    assert "Label shift" in capsys.readouterr().out

@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 from groupshift.cli.column_facts import ColumnFacts, Groups, look
+from groupshift.cli.groups import twice_spelled
 from groupshift.cli.screen import Screen, in_commands, listed, percent, print_json
 from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
@@ -18,8 +19,12 @@ def check(files: list[str], roles: Roles, *, quick: bool, seed: int, as_json: bo
     with screen.working("Reading"):
         training = read_training(files, roles)
         facts, groups = look(training)
+        if (spelled := twice_spelled(*map(sorted, groups))) is not None:
+            training.alarms.append(spelled)
     found: dict[str, Any] = describe(training, facts, groups)
     if not as_json:
+        for alarm in training.alarms:
+            screen.alarm(alarm)
         _show_rows(screen, training, found)
         _show_columns(screen, facts, two_sides=bool(training.n_unlabeled))
         for note in training.notes:
@@ -46,7 +51,7 @@ def describe(training: Training, facts: list[ColumnFacts], groups: Groups) -> di
         "negative": training.target.negative,
         "labeled_share": float(training.y.mean()),
         "columns": [fact.to_json() for fact in facts],
-        "notes": training.notes,
+        "notes": [*training.alarms, *training.notes],
     }
     if training.recipe.group is not None:
         labeled, unlabeled = groups
@@ -78,8 +83,14 @@ def diagnosis(screen: Screen, training: Training, seed: int) -> dict[str, Any]:
         "worth": found.worth,
         "holds": found.holds,
         "rows_tried": int(model.labeled_rows_.sum() + model.rows_.sum()),
-        "main_sentences": [found.verdict, *found.gain[:1], *found.assumption[:1], *found.caution[:3]],
-        "sentences": list(found.sentences),
+        "main_sentences": [
+            *training.alarms,
+            found.verdict,
+            *found.gain[:1],
+            *found.assumption[:1],
+            *found.caution[:3],
+        ],
+        "sentences": [*training.alarms, *found.sentences],
     }
 
 
@@ -114,6 +125,9 @@ def _show_rows(screen: Screen, training: Training, found: dict[str, Any]) -> Non
 
 def _show_diagnosis(screen: Screen, found: dict[str, Any]) -> None:
     """The sentences that an answer cannot do without; a screen holds no more."""
+    screen.say(
+        f"A quick trial on {found['rows_tried']:,} rows, without training on unlabelled ones; `fit` may differ."
+    )
     for sentence in found["main_sentences"]:
         screen.sentence(in_commands(sentence))
     more = len(set(found["sentences"]) - set(found["main_sentences"]))

@@ -1,21 +1,28 @@
 """`groupshift demo`: every method on data whose truth is known, and files to try every command on."""
 
+import shutil
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from groupshift.cli.errors import InputError
+from groupshift.cli.fit import make_model
 from groupshift.cli.predict import predict as predict_command
-from groupshift.cli.screen import Screen, print_json
+from groupshift.cli.prepared import GROUP, TARGET
+from groupshift.cli.screen import Screen, print_json, this_command
 from groupshift.cli.shares import report as report_command
 from groupshift.cli.shares import shares as shares_command
 from groupshift.cli.threads import suitable_threads
-from groupshift.cli.training import Roles, read_training
+from groupshift.cli.training import Roles, Training, read_training
+from groupshift.columns import group_values
 from groupshift.files import write_table
 from groupshift.persistence import save
+from groupshift.sources import open_source
 
 COMPARED = {
     "global": "Global: one classifier, blind to groups",
@@ -38,12 +45,14 @@ def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
     with screen.working(f"Making the {data}"):
         table, y, test, target, group, story = _survey(seed) if data == "survey" else _flights(seed)
     screen.say(story)
-    with suitable_threads(len(y)):
-        scores, model = compare(screen, table, y, test, group, seed)
-    if not as_json:
-        _show(screen, scores)
-    files = write_files(folder, table, y, test, target, group)
-    _write_answers(screen, folder, model, target, group)
+    with _made(folder):
+        files = write_files(folder, table, y, test, target, group)
+        training = read_training([str(folder / name) for name in files[:2]], Roles(target, group))
+        with suitable_threads(len(training.numbers)):
+            scores, model = compare(screen, training, str(folder / "new.csv"), y[test["mask"]], seed)
+        if not as_json:
+            _show(screen, scores)
+        _write_answers(screen, folder, model, training)
     if as_json:
         print_json(
             {
@@ -60,33 +69,28 @@ def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
     )
     screen.say(f"({', '.join(files)}) in {time.monotonic() - start:.0f} s. Try them:")
     screen.say(
-        f"  groupshift check {folder}/labeled.csv {folder}/unlabeled.csv --target {target} --group {group}"
+        f"  {this_command()} check {folder}/labeled.csv {folder}/unlabeled.csv --target {target} "
+        f"--group {group}"
     )
 
 
 def compare(
-    screen: Screen, table: Any, y: np.ndarray, test: np.ndarray, group: str, seed: int
+    screen: Screen, training: Training, new: str, truth: np.ndarray, seed: int
 ) -> tuple[list[dict[str, Any]], Any]:
-    """AUC and log loss of every method on held-out rows, all with the same classifier; and the last model."""
-    from groupshift import METHODS
+    """AUC and log loss of every method on new rows, all with one classifier and calibration; and the last model."""
     from groupshift.metrics import evaluate
-    from groupshift.tables import FeatureEncoder
 
-    features, groups = table.drop_columns([group]), table[group].to_numpy(zero_copy_only=False)
-    is_category = FeatureEncoder().fit(features).is_category
-    fit_rows, test_rows = np.flatnonzero(~test["mask"]), np.flatnonzero(test["mask"])
-    seen = np.where(test["labeled"], y, -1)[fit_rows]
+    recipe = training.recipe
+    table = open_source(new).read([*recipe.names, str(recipe.group)])
+    features, groups = recipe.features(table)[0], group_values(table[recipe.group])
     scores = []
     for name, title in COMPARED.items():
         start = time.monotonic()
-        model = METHODS[name](
-            None if name == "groupshift" else boosted_trees(is_category, seed), random_state=seed
-        )
         with screen.working(title), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.fit(features.take(fit_rows), seen, groups=groups[fit_rows])
-            p = model.predict_proba(features.take(test_rows), groups[test_rows])[:, 1]
-        found = evaluate(y[test_rows], p, metrics=["auc", "log_loss"]).overall
+            model = _fitted(name, training, seed)
+            p = model.predict_proba(features, groups)[:, 1]
+        found = evaluate(truth, p, metrics=["auc", "log_loss"]).overall
         scores.append(
             {"method": title, "seconds": round(time.monotonic() - start, 1)}
             | {k: float(v) for k, v in found.items()}
@@ -94,17 +98,38 @@ def compare(
     return scores, model
 
 
-def boosted_trees(is_category: np.ndarray, seed: int) -> Any:
-    """The default classifier, for methods that want one of their own."""
+def _fitted(name: str, training: Training, seed: int) -> Any:
+    """A method with the classifier and the calibration of the default, so that only the method differs."""
+    from groupshift import METHODS
+    from groupshift.tables import FeatureEncoder
+
+    if name == "groupshift":
+        return training.fit(make_model(name, seed))
+    table = _all_rows(training)
+    features = table.select(training.recipe.names)
+    model = METHODS[name](calibration="crossfit", random_state=seed)
+    # What stands for boosted trees in the default; the one-hot method has no default of its own.
+    one_hot = name == "group_aware_global"
+    model.set_params(estimator=_boosted_trees(FeatureEncoder().fit(features), seed) if one_hot else None)
+    return model.fit(features, table[TARGET].to_numpy(), groups=group_values(table[GROUP]))
+
+
+def _all_rows(training: Training) -> Any:
+    """Labelled rows with the others below them, as `training.fit` numbers them."""
+    import pyarrow as pa
+
+    names = [*training.recipe.names, TARGET, GROUP]
+    assert training.population is not None
+    return pa.concat_tables([training.labeled.select(names), *training.population.batches(names)])
+
+
+def _boosted_trees(encoder: Any, seed: int) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    from groupshift.columns import TableClassifier
-
     # By number, not by mask: the one-hot method adds columns at the end.
-    trees = HistGradientBoostingClassifier(
-        early_stopping=False, categorical_features=np.flatnonzero(is_category), random_state=seed
+    return HistGradientBoostingClassifier(
+        early_stopping=False, categorical_features=np.flatnonzero(encoder.is_category), random_state=seed
     )
-    return TableClassifier(trees)
 
 
 def write_files(folder: Path, table: Any, y: np.ndarray, test: dict, target: str, group: str) -> list[str]:
@@ -122,19 +147,18 @@ def write_files(folder: Path, table: Any, y: np.ndarray, test: dict, target: str
     return ["labeled.csv", "unlabeled.csv", "new.csv", "new_truth.csv"]
 
 
-def _write_answers(screen: Screen, folder: Path, model: Any, target: str, group: str) -> None:
-    """What `groupshift fit` (which would learn the same), predict, shares and report write, without the talk."""
+def _write_answers(screen: Screen, folder: Path, model: Any, training: Training) -> None:
+    """What `groupshift fit`, predict, shares and report write, without the talk."""
     saved = str(folder / "model.gshift")
-    files = [str(folder / "labeled.csv"), str(folder / "unlabeled.csv")]
     quiet = {"force": False, "as_json": False}
+    recipe = training.recipe
     with screen.working("Writing model, predictions, shares and report"), Screen.muted():
-        recipe = read_training(files, Roles(target, group, exclude=("row_id",))).recipe
         save(model, saved, overwrite=False, table=recipe.to_json())
         predict_command(
             saved,
             str(folder / "new.csv"),
             str(folder / "predictions.csv"),
-            ["row_id", group],
+            ["row_id", str(recipe.group)],
             group=None,
             coverage=0.9,
             **quiet,
@@ -144,19 +168,42 @@ def _write_answers(screen: Screen, folder: Path, model: Any, target: str, group:
 
 
 def _show(screen: Screen, scores: list[dict[str, Any]]) -> None:
-    best = {"auc": max(s["auc"] for s in scores), "log_loss": min(s["log_loss"] for s in scores)}
+    marked = {
+        "auc": starred([-s["auc"] for s in scores]),
+        "log_loss": starred([s["log_loss"] for s in scores]),
+    }
     lines = [
         [
             s["method"],
-            *(f"{s[k]:.3f}{'*' if s[k] == best[k] else ' '}" for k in ("auc", "log_loss")),
+            *(f"{s[k]:.3f}{'*' if marked[k][i] else ' '}" for k in ("auc", "log_loss")),
             f"{s['seconds']:.1f}",
         ]
-        for s in scores
+        for i, s in enumerate(scores)
     ]
     screen.table(
-        {"method (same classifier)": "left", "AUC": "right", "log loss": "right", "seconds": "right"}, lines
+        {
+            "method (same classifier, same calibration)": "left",
+            "AUC": "right",
+            "log loss": "right",
+            "seconds": "right",
+        },
+        lines,
     )
-    screen.say("On held-out rows of the population, whose truth no method saw; * is best.")
+    screen.say(
+        "On held-out rows of the population, whose truth no method saw; * is best, and no star means that none "
+        "is better than Global."
+    )
+
+
+def starred(losses: list[float]) -> list[bool]:
+    """Which methods are best to three digits; none if the first, the plain classifier, is as good as another.
+
+    >>> starred([0.594, 0.584, 0.581]), starred([0.5941, 0.62, 0.5939]), starred([0.59, 0.62, 0.61])
+    ([False, False, True], [False, False, False], [True, False, False])
+    """
+    shown = [round(loss, 3) for loss in losses]
+    best = [loss == min(shown) for loss in shown]
+    return [False] * len(best) if best[0] and sum(best) > 1 else best
 
 
 def _survey(seed: int) -> tuple:
@@ -207,10 +254,20 @@ def _new_folder(out: str | None) -> Path:
     folder = Path(out)
     if folder.exists():
         raise InputError(f"{folder} exists already and is left as it is. Name a new folder.")
+    return folder
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """A new folder for a block of work; if that fails, nothing is left to stand in the way of another try."""
     try:
         folder.mkdir(parents=True)
     except OSError as error:
         raise InputError(
             f"Cannot make the folder {folder}: {error.strerror}. Name another place with --out."
         ) from error
-    return folder
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise

@@ -10,10 +10,11 @@ from rich.markup import escape
 from groupshift import streaming
 from groupshift.cli import prepared
 from groupshift.cli.errors import InputError
+from groupshift.cli.groups import twice_spelled
 from groupshift.cli.models import check_columns, load_model
 from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
 from groupshift.cli.recipe import Recipe
-from groupshift.cli.screen import Screen, in_commands, listed, print_json
+from groupshift.cli.screen import Screen, in_commands, listed, print_json, this_command
 from groupshift.cli.survey import FileSurveyor, check_groups, check_weights, survey_file
 from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
@@ -35,6 +36,8 @@ def fit(files: list[str], roles: Roles, out: str, *, method, known_shares, seed,
     with screen.working("Reading"):
         training = read_training(files, roles)
         known = read_known_shares(known_shares, training.recipe.group) if known_shares else None
+    for alarm in training.alarms:
+        screen.alarm(alarm)
     for note in training.notes:
         screen.note(note)
     with (
@@ -45,6 +48,9 @@ def fit(files: list[str], roles: Roles, out: str, *, method, known_shares, seed,
         warnings.simplefilter("always", UserWarning)
         training.fit(model, known)
     _say_warnings(screen, caught)
+    if (spelled := twice_spelled(model.labeled_groups_.tolist(), model.groups_.tolist())) is not None:
+        training.alarms.append(spelled)
+        screen.alarm(spelled)
     _save(model, out, training.recipe.to_json(), force)
     if as_json:
         print_json(describe_fit(model, training, out))
@@ -190,7 +196,7 @@ def describe_fit(model: Any, training: Training, out: str) -> dict[str, Any]:
         "groups": len(model.groups_),
         "clusters": model.n_clusters_,
         "trust": model.trust_,
-        "notes": [*training.notes, *model.notes_],
+        "notes": [*training.alarms, *training.notes, *model.notes_],
     }
 
 
@@ -205,11 +211,20 @@ def _summarize(screen: Screen, model: Any, training: Training, out: str) -> None
     *paragraphs, _ = model.summary().split("\n\n")
     for paragraph in paragraphs:
         screen.say(escape(in_commands(paragraph)) + "\n")
-    size = Path(out).stat().st_size / 1024
+    size, command = Path(out).stat().st_size / 1024, this_command()
     screen.say(
         f"Positive is {training.target.positive!r} in {training.recipe.target!r}. "
         f"Saved [bold]{out}[/] ({size:,.0f} kB). Next:\n"
-        f"  groupshift predict {out} NEW --out predictions.csv\n"
-        f"  groupshift shares {out} --out shares.csv\n"
-        f"  groupshift report {out} --out report.html"
+        + "\n".join(f"  {command} {rest}" for rest in _next_commands(model, out))
     )
+
+
+def _next_commands(model: Any, out: str) -> list[str]:
+    """What works on this model; without unlabelled rows it has no shares to show, but can be given some."""
+    shares = f"shares {out} --out shares.csv"
+    update = f"update {out} UNLABELED --out updated.gshift"
+    return [
+        f"predict {out} NEW --out predictions.csv",
+        shares if len(model.groups_) else update,
+        f"report {out} --out report.html",
+    ]

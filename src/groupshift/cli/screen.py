@@ -2,11 +2,14 @@
 
 import json
 import re
+import shlex
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -16,7 +19,7 @@ from rich.table import Table
 from groupshift import progress
 
 PYTHON_AND_COMMANDS = {
-    r"as(\s+)known_shares": r"with\1--known-shares",
+    r"as(\s+)a(\s+)known(\s+)share\b": r"with\1--known-shares",
     r"\bupdate\(\)": "`groupshift update`",
     r"GroupShiftClassifier on": "Fitted on",
 }
@@ -47,6 +50,11 @@ class Screen:
     def note(self, message: str) -> None:
         if not self.quiet:
             self._paragraph(self.err, "[yellow]Note:[/] ", message)
+
+    def alarm(self, message: str) -> None:
+        """A note that nobody should miss: what follows is likely not what was meant."""
+        if not self.quiet:
+            self._paragraph(self.err, "[bold red]Look at this first:[/] ", message)
 
     def say(self, message: str = "") -> None:
         """A line or paragraph of the answer; square brackets are markup."""
@@ -109,12 +117,23 @@ def _plain(value: Any) -> Any:
 def in_commands(sentence: str) -> str:
     """A sentence of the library with its Python in the words of the command line.
 
-    >>> in_commands("Pass it as known_shares; update() with their rows helps.")
+    >>> in_commands("Pass it as a known share; update() with their rows helps.")
     'Pass it with --known-shares; `groupshift update` with their rows helps.'
     """
     for python, command in PYTHON_AND_COMMANDS.items():
         sentence = re.sub(python, command, sentence)
     return sentence
+
+
+def this_command() -> str:
+    """How to call the command again: by its name where the shell finds it, else by the path that was used."""
+    used = Path(sys.argv[0])
+    if used.name == "__main__.py" and used.parent.name == "cli":
+        return f"{shlex.quote(sys.executable)} -m groupshift.cli"
+    if used.stem != "groupshift" or not used.is_file():
+        return "groupshift"
+    found = shutil.which("groupshift")
+    return "groupshift" if found and used.samefile(found) else shlex.quote(sys.argv[0])
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -60,11 +60,12 @@ def frame_of(columns: dict[str, np.ndarray], *, backend: str | None) -> Any:
     try:
         native = {name: _with_nulls(column) for name, column in columns.items()}
         return nw.from_dict(native, backend=backend).to_native()  # type: ignore[arg-type]
-    except ModuleNotFoundError as error:
+    except ModuleNotFoundError:
+        # One message is enough: that the package is absent says it all.
         raise ImportError(
             f"A {backend} frame was asked for, and {backend} is not installed. "
             f"Install it (pip install {backend}), or pass backend=None for a dict of arrays."
-        ) from error
+        ) from None
 
 
 def _with_nulls(column: np.ndarray) -> Any:

@@ -14,10 +14,11 @@ def need(module: str, *, extra: str, what: str) -> ModuleType:
 
     try:
         return importlib.import_module(module)
-    except ImportError as error:
+    except ModuleNotFoundError:
+        # One message is enough: that the package is absent says it all.
         raise ImportError(
             f'{what} needs {module}. Install it with: pip install "groupshift[{extra}]"'
-        ) from error
+        ) from None
 
 
 def assemble(
