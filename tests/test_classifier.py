@@ -315,12 +315,22 @@ def test_details_agree_with_the_prediction_and_the_shares(rows, fitted):
 def test_shares_by_cell_and_by_group_fit_together(fitted):
     cells, groups = fitted.group_shares(), fitted.group_shares(by="group")
     assert list(cells) == ["group", "cluster", "rows", "share", "low", "high"]
+    assert list(groups) == ["group", "rows", "share", "low", "high", "labeled_share"]
     table = pd.DataFrame(cells)
     mean = table.assign(positive=table["rows"] * table["share"]).groupby("group")[["positive", "rows"]].sum()
     np.testing.assert_allclose(mean["positive"] / mean["rows"], groups["share"], atol=1e-9)
     for shares in (cells, groups):
         assert (shares["low"] < shares["share"]).all()
         assert (shares["share"] < shares["high"]).all()
+
+
+def test_shares_of_groups_stand_beside_those_of_their_labelled_rows(rows, quick):
+    X, y, groups = rows
+    kept = (y < 0) | (groups != groups[0])
+    shares = quick(refine=0).fit(X[kept], y[kept], groups=groups[kept]).group_shares(by="group")
+    labeled = pd.Series(y[kept & (y >= 0)]).groupby(groups[kept & (y >= 0)]).mean()
+    np.testing.assert_allclose(shares["labeled_share"], labeled.reindex(shares["group"]))
+    assert shares["group"][np.isnan(shares["labeled_share"])].tolist() == [groups[0]]
 
 
 def test_a_trusted_shift_is_the_odds_ratio_of_group_and_labelled_share(rows, quick):

@@ -51,7 +51,9 @@ def one_paragraph(text):
         (["predict", "A", "A", "-o", "p.csv", "--coverage", "90"], "no probability"),
         (["shares", "A", "--by", "town"], "Choose group or cell"),
         (["demo", "--data", "mars"], "Choose survey or flights"),
+        (["check", "A", "--target", "age", "--group", "state"], "'age' looks like a number"),
         (["check", "A", "--target", "age", "--group", "state"], "two are needed"),
+        (["check", "A", "--target", "work", "--group", "state"], "Say with --positive VALUE which"),
     ],
 )
 def test_bad_input_is_one_paragraph_and_exit_code_2(files, tmp_path, monkeypatch, capsys, command, said):

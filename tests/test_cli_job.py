@@ -10,6 +10,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("skops")
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cli_files import column, fitted_survey, make_fits_quick, stacked, survey_tables
 from groupshift import GroupShiftClassifier, load, save
@@ -76,6 +77,40 @@ def test_check_warns_of_columns_that_give_the_target_away(tmp_path, capsys):
     assert "gives the target away" in remarks["answer_code"]
     assert "gives the target away" in remarks["answer_score"]
     assert not any("gives" in remarks[name] for name in ("age", "work", "hours_online", "zip"))
+
+
+def test_a_forgotten_group_is_told_first_and_once_more_with_the_findings(world, capsys):
+    assert run(["check", f"{world}/labeled.csv", f"{world}/unlabeled.parquet", "--target", "in_favour"]) == 0
+    out, err = capsys.readouterr()
+    assert err.startswith("Look at this first: No --group is named")
+    assert "'state' (6 values) looks like one: if it is, add --group state." in err
+    findings = out[out.index("Is it worth it?") :]
+    assert findings[findings.index("  • ") :].startswith("  • No --group is named")
+
+
+@pytest.mark.parametrize("command", ["check", "fit"])
+def test_groups_in_other_capitals_are_told_first(world, tmp_path, capsys, quick_fits, command):
+    table = read(f"{world}/labeled.csv")
+    state = pc.utf8_upper(table["state"])
+    write_table(table.set_column(table.column_names.index("state"), "state", state), tmp_path / "l.csv")
+    files = [f"{tmp_path}/l.csv", f"{world}/unlabeled.parquet"]
+    more = ["--json"] if command == "check" else ["--json", "-o", f"{tmp_path}/m.gshift"]
+    assert run([command, *files, *ROLES, *more]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["notes"][0].startswith("6 groups are spelled in several ways")
+    if command == "check":
+        assert found["diagnosis"]["main_sentences"][0] == found["notes"][0]
+
+
+def test_what_is_offered_next_works(world, tmp_path, capsys, quick_fits):
+    assert run(["fit", f"{world}/labeled.csv", *ROLES, "-o", f"{tmp_path}/m.gshift"]) == 0
+    offered = capsys.readouterr().out.split("Next:")[1]
+    assert " shares " not in offered
+    data = f"{world}/unlabeled.parquet"
+    assert run(["update", f"{tmp_path}/m.gshift", data, "-o", f"{tmp_path}/updated.gshift"]) == 0
+    assert " update " in offered
+    assert run(["shares", f"{tmp_path}/updated.gshift", "-o", f"{tmp_path}/s.csv"]) == 0
+    assert run(["report", f"{tmp_path}/m.gshift", "-o", f"{tmp_path}/r.html"]) == 0
 
 
 def column_of(table, name):
@@ -243,6 +278,9 @@ def test_the_report_is_one_file(world, tmp_path):
     page = (tmp_path / "r.html").read_text()
     assert page.lower().startswith("<!doctype html>")
     assert "Alabama" in page
+    assert "<h1>Share of in_favour = yes by state</h1>" in page
+    assert "known_shares" not in page
+    assert "update()" not in page
     assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
 
 

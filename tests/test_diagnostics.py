@@ -340,10 +340,27 @@ def test_labelled_groups_without_unlabelled_rows_are_flagged(shifted):
     assert flagged(fitted((X[keep], y[keep], groups[keep], truth[keep])), "no unlabelled rows") == {"g05"}
 
 
+def test_a_shift_beyond_what_was_checked_is_not_laid_to_missing_labels():
+    table = {"kind": ["shift outside the labelled range"], "group": ["Oslo"], "cluster": [-1], "rows": [90]}
+    (sentence,) = caution_sentences({name: np.array(v) for name, v in table.items()}, 100, 1)
+    assert "larger shift than any that hidden labels could check" in sentence
+    assert "labelled group" not in sentence
+
+
+def test_sentences_are_neither_python_nor_commands(shifted):
+    X, y, groups, truth = shifted[0]
+    keep = (y >= 0) | (groups != "g05")
+    said = " ".join(fitted((X[keep], y[keep], groups[keep], truth[keep])).diagnose().caution)
+    assert "until an update brings some" in said
+    assert "as a known share" in said
+    assert "update()" not in said
+    assert "known_shares" not in said
+
+
 def test_a_healthy_model_is_flagged_for_nothing_but_what_nobody_can_check(shifted):
     found = shifted[1].diagnose()
     assert len(found.cautions["kind"]) == 0
-    assert len(found.caution) == 2
+    assert len(found.caution) == 1
     assert "zero by construction" in found.caution[0]
 
 

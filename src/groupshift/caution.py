@@ -48,20 +48,20 @@ EXPLANATION = {
         "have estimated shares below 2 % or above 98 %, where small errors of calibration weigh most",
     ),
     "scores outside the labelled range": (
-        "has a mean score outside those of the labelled groups, so nothing like it was checked",
-        "have mean scores outside those of the labelled groups, so nothing like them was checked",
+        "has a mean score outside those on which hidden labels were checked, so nothing like it was checked",
+        "have mean scores outside those on which hidden labels were checked, so nothing like them was checked",
     ),
     "shift outside the labelled range": (
-        "has a larger shift than any labelled group, so a shift of this size was never checked",
-        "have larger shifts than any labelled group, so shifts of this size were never checked",
+        "has a larger shift than any that hidden labels could check, so nothing vouches for its size",
+        "have larger shifts than any that hidden labels could check, so nothing vouches for their size",
     ),
     "mixture does not fit": (
         "has scores that no mix of labelled positives and negatives explains",
         "have scores that no mix of labelled positives and negatives explains",
     ),
     "no unlabelled rows": (
-        "has labels but no unlabelled rows, and gets the shift common to all groups",
-        "have labels but no unlabelled rows, and get the shift common to all groups",
+        "has labels but no unlabelled rows, and gets the shift common to all groups until an update brings some",
+        "have labels but no unlabelled rows, and get the shift common to all groups until an update brings some",
     ),
 }
 LEVEL = {

@@ -24,6 +24,7 @@ from groupshift.inputs import (
     check_settings,
     check_weighed_classes,
     check_weights,
+    column_name,
     example_keys,
     split_groups,
 )
@@ -247,20 +248,26 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         ----------
         by : {"cell", "group"}
             One line for each (group, cluster) cell, or for each group, clusters weighted by its rows.
+            Lines of groups end with the share among the group's labelled rows, to compare.
         coverage : float
             Probability that an interval holds the share.
 
         Returns
         -------
-        frame of the library that X came in, or dict of arrays : group, cluster, rows, share, low, high
+        frame of the library that X came in, or dict of arrays
+            by cell: group, cluster, rows, share, low, high; by group: group, rows, share, low, high,
+            labeled_share (NaN for a group without labelled rows).
         """
         check_is_fitted(self)
-        from groupshift.shares import cell_shares, group_level_shares
+        from groupshift.shares import cell_shares, group_level_shares, labeled_sample
 
         if by not in ("cell", "group"):
             raise ValueError(f"by={by!r} is not known. Pass 'cell' or 'group'.")
         check_coverage(coverage)
-        columns = cell_shares(self, coverage) if by == "cell" else group_level_shares(self, coverage)
+        if by == "cell":
+            columns = cell_shares(self, coverage)
+        else:
+            columns = group_level_shares(self, coverage) | {"labeled_share": labeled_sample(self)[0]}
         return frame_like(columns, self.frame_library_)
 
     def diagnose(self):
@@ -303,6 +310,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         rows, self._row_groups = self._read_rows(
             X, groups, sample_weight, example_ids, reset=True, encoder=encoder
         )
+        self.role_names_ = {"target": column_name(y), "group": self.group or column_name(groups)}
         labels, self.classes_ = check_labels(y, self.unlabeled_value, len(rows))
         check_weighed_classes(labels, self.classes_, rows.weight)
         if self._row_groups is None:

@@ -245,6 +245,16 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatArray:
     return weight
 
 
+def column_name(values: Any) -> str | None:
+    """What a series calls itself, as columns of frames do; None for all else.
+
+    >>> column_name([1, 0]) is None
+    True
+    """
+    name = getattr(values, "name", None)
+    return name if isinstance(name, str) and name else None
+
+
 def example_keys(example_ids: Any, n_rows: int) -> NDArray[np.uint64]:
     """A 64-bit key for each row, equal for copies of one example; the row number where no ids are given."""
     if example_ids is None:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from groupshift.odds import in_doubt
+from groupshift.tables import Codes
 
 
 def cell_shares(model: Any, coverage: float) -> dict[str, NDArray]:
@@ -34,6 +35,20 @@ def group_level_shares(model: Any, coverage: float) -> dict[str, NDArray]:
     variance = (error**2 * (1 - common**2)).sum(1) + (error * common).sum(1) ** 2
     low, high = _interval(share, np.sqrt(variance), coverage)
     return {"group": model.groups_, "rows": model.rows_.sum(1), "share": share, "low": low, "high": high}
+
+
+def labeled_sample(model: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Share of positives (NaN without any) and number of the labelled rows of each group of the population."""
+    share, rows = np.full(len(model.groups_), np.nan), np.zeros(len(model.groups_), np.int64)
+    evidence = getattr(model, "evidence_", None) or {}
+    if "groups" not in evidence:
+        return share, rows
+    codes = Codes.of(model.labeled_groups_)
+    at = codes.transform(model.groups_) if model.has_groups_ else np.zeros(len(model.groups_), np.int64)
+    found = at >= 0
+    rows[found] = evidence["groups"]["rows"][at[found]]
+    share[found] = evidence["groups"]["share"][at[found]]
+    return np.where(rows > 0, share, np.nan), rows
 
 
 def overall_shares(model: Any) -> tuple[float, float]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from groupshift.shares import group_level_shares, overall_shares
+from groupshift.shares import group_level_shares, labeled_sample, overall_shares
 from groupshift.wording import percent, plural
 
 WIDTH = 88
@@ -106,7 +106,7 @@ def headline(model: Any) -> str:
 def share_rows(model: Any, ends: int = ENDS) -> list[tuple[str, str, str, str, str]]:
     """Group, share, interval, labelled share, rows: of all, then of the lowest and highest groups."""
     table = group_level_shares(model, 0.9)
-    labeled = _labeled_shares(model)
+    labeled, _ = labeled_sample(model)
     before, after = overall_shares(model)
     lines = [("all", percent(after), "", percent(before), f"{int(model.rows_.sum()):,}")]
     order = np.argsort(table["share"], kind="stable")
@@ -117,10 +117,15 @@ def share_rows(model: Any, ends: int = ENDS) -> list[tuple[str, str, str, str, s
             lines.append(("⋮", "", "", "", ""))
         if ends <= place < len(order) - ends and len(order) > 2 * ends:
             continue
-        name = model.groups_[g]
         share, low, high = (percent(table[column][g]) for column in ("share", "low", "high"))
         lines.append(
-            (str(name), share, f"{low} to {high}", percent(labeled.get(name)), f"{int(table['rows'][g]):,}")
+            (
+                str(model.groups_[g]),
+                share,
+                f"{low} to {high}",
+                percent(float(labeled[g])),
+                f"{int(table['rows'][g]):,}",
+            )
         )
     return lines
 
@@ -154,14 +159,6 @@ def cluster_lines(found: Any, model: Any, most: int = 2) -> list[str]:
     if model.n_clusters_ > MAX_CLUSTERS:
         lines.append(f"and {model.n_clusters_ - MAX_CLUSTERS} more")
     return lines
-
-
-def _labeled_shares(model: Any) -> dict:
-    """Share of positives among the labelled rows of each group."""
-    groups = model.evidence_.get("groups") if hasattr(model, "evidence_") else None
-    if groups is None:
-        return {}
-    return dict(zip(model.labeled_groups_.tolist(), groups["share"].tolist(), strict=True))
 
 
 def _answers(found: Any) -> list[tuple[str, tuple[str, ...]]]:

@@ -142,7 +142,7 @@ def always_true(model: Any) -> Iterator[str]:
     before, after = overall_shares(model)
     start = f"from {percent(before)} (labelled sample) " if np.isfinite(before) else ""
     known = len(getattr(model, "known_groups_", ()))
-    remedy = "If you know the rate of some groups, pass it as known_shares."
+    remedy = "If you know the rate of some groups, pass it as a known share."
     if known:
         remedy = f"Known shares settle it for {known:,} of {len(model.groups_):,} groups."
     yield (
@@ -150,11 +150,6 @@ def always_true(model: Any) -> Iterator[str]:
         "What all groups have in common in this cannot be checked on labelled groups, whose own common shift is "
         f"zero by construction. {remedy}"
     )
-    if model.has_groups_:
-        yield (
-            "Groups that had no unlabelled rows at fit get the common shift alone; update() with their rows "
-            "gives them their own."
-        )
 
 
 def pooled_effect(effect: FloatArray, error: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -4,8 +4,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from groupshift.cli.errors import InputError
 from groupshift.cli.models import load_model
 from groupshift.cli.screen import Screen, percent, print_json
@@ -47,14 +45,13 @@ def share_table(model: Any, *, by: str, coverage: float) -> Any:
     """Shares of the population with their interval, beside those of the labelled rows."""
     import pyarrow as pa
 
-    from groupshift.shares import cell_shares, group_level_shares
+    from groupshift.shares import cell_shares, group_level_shares, labeled_sample
 
-    columns = dict(cell_shares(model, coverage) if by == "cell" else group_level_shares(model, coverage))
-    labeled = getattr(model, "evidence_", {}).get("groups")
-    if by == "group" and labeled is not None:
-        known = dict(zip(model.labeled_groups_.tolist(), labeled["share"].tolist(), strict=True))
-        columns["labeled_share"] = np.array([known.get(group) for group in model.groups_.tolist()], object)
-    return pa.table({name: pa.array(values) for name, values in columns.items()})
+    if by == "cell":
+        return pa.table(cell_shares(model, coverage))
+    # A group without labelled rows has an empty cell.
+    labeled = pa.array(labeled_sample(model)[0], from_pandas=True)
+    return pa.table(group_level_shares(model, coverage)).append_column("labeled_share", labeled)
 
 
 def _print(table: Any, coverage: float) -> None:
@@ -83,20 +80,28 @@ def _line(row: dict[str, Any]) -> list[str]:
 
 def report(model_path: str, out: str, *, force) -> None:
     check_output(out, force=force)
-    model, _, _ = load_model(model_path, group="group")
+    model, _, manifest = load_model(model_path, group="group")
     screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT)
     with screen.working("Writing the report"):
-        write_report_file(model, out, force=force)
+        write_report_file(model, out, names=_names(manifest), force=force)
     if out != STANDARD_OUTPUT:
         screen.say(f"Wrote [bold]{out}[/]. Open it in a browser; it needs no network.")
 
 
-def write_report_file(model: Any, out: str | Path, *, force: bool) -> None:
+def _names(manifest: dict[str, Any]) -> Any:
+    """What the files called target, positive class and groups; None for a model made in Python."""
+    from groupshift.report.facts import Names
+
+    table = manifest.get("table")
+    return Names(table.get("target"), table.get("positive"), table.get("group")) if table else None
+
+
+def write_report_file(model: Any, out: str | Path, *, names: Any = None, force: bool) -> None:
     """The HTML report, whole or not at all."""
     from groupshift.report import write_report
 
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "report.html"
-        write_report(model, made)
+        write_report(model, made, names=names)
         with whole_file(out, force=force) as file:
             file.write(made.read_bytes())

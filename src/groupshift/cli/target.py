@@ -21,6 +21,8 @@ USUAL_PAIRS = (
     ("alive", "dead"),
     ("control", "case"),
 )
+# More different numbers than this are no classes but a measurement.
+MOST_CLASSES = 10
 
 
 @dataclass
@@ -79,11 +81,18 @@ def read_target(counts: Mapping[str, int], name: str, positive: str | None, path
 
 
 def _positive(counts: dict[str, int], name: str, notes: list[str]) -> str:
+    if len(counts) > MOST_CLASSES and all(map(_is_number, counts)):
+        low, *_, high = sorted(counts, key=_order)
+        raise InputError(
+            f"The target {name!r} looks like a number: it has {len(counts):,} different values, from {low} to {high}. "
+            "Labels have two values, and two are needed: make a column that says yes or no, such as whether "
+            f"{name!r} lies above a limit, or name another --target."
+        )
     if len(counts) > 2:
         raise InputError(
-            f"The target {name!r} has {len(counts)} values ({_shown(counts)}), and two are needed. Say "
-            "which one counts as positive, "
-            f"against all others, for example --positive {next(iter(counts))!r}; or name another --target."
+            f"The target {name!r} has {len(counts):,} values ({_shown(counts)}), and two are needed. Say with "
+            "--positive VALUE which of them counts as positive, against all others together; or name another "
+            "--target."
         )
     low, *rest = sorted(counts, key=_order)
     if not rest:

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from groupshift import streaming
 from groupshift.cli import prepared
 from groupshift.cli.errors import InputError
+from groupshift.cli.groups import forgotten_group
 from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, Part, Prepared
 from groupshift.cli.recipe import Recipe
 from groupshift.cli.screen import listed
@@ -53,6 +54,7 @@ class Training:
     """Labelled rows with their numbers among all rows, the population, and how files were read.
 
     `population` holds all rows of the files that have unlabelled ones, the first of them numbered `first`.
+    `alarms` are notes that nobody should miss.
     """
 
     sources: list[Source]
@@ -65,6 +67,7 @@ class Training:
     recipe: Recipe
     plans: list[ColumnPlan]
     notes: list[str] = field(default_factory=list)
+    alarms: list[str] = field(default_factory=list)
 
     @property
     def y(self) -> np.ndarray:
@@ -141,6 +144,7 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
     if roles.weight is not None and any(roles.weight not in source.columns for source in sources):
         notes.append(f"Unlabelled rows have no {roles.weight!r}: each counts as one row.")
     n_rows = [survey.rows for survey in surveys]
+    forgotten = forgotten_group(used, columns) if roles.group is None else None
     labeled, numbers, parts = _labeled_rows(sources, n_rows, used, target, roles)
     return Training(
         sources=sources,
@@ -153,6 +157,7 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
         recipe=Recipe(used, roles.group, roles.target, target.positive, target.negative),
         plans=plans,
         notes=notes,
+        alarms=[forgotten] if forgotten else [],
     )
 
 

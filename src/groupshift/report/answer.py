@@ -19,6 +19,8 @@ from groupshift.report.markup import (
     tidy,
 )
 
+# The share of a group of fewer rows is mostly chance and the other groups.
+FEW_ROWS = 30
 TONE = {"yes": "yes", "little": "yes", "no": "no", "harmful": "no"}
 
 
@@ -47,9 +49,7 @@ def answer_section(facts: Facts) -> Markup:
     diagnosis = facts.diagnosis
     columns = {
         "What was learned": paragraphs(learned(facts)),
-        "Is it worth it?": paragraphs(diagnosis.gain)
-        if diagnosis.gain
-        else tag("p", "There is no more to say than the above."),
+        "Is it worth it?": paragraphs(worth(facts)),
         "What to beware of": bullets(beware(facts)),
     }
     verdict = tag("p", tidy(diagnosis.verdict), class_=f"verdict {TONE.get(diagnosis.worth, '')}".strip())
@@ -74,20 +74,26 @@ def learned(facts: Facts) -> list[str]:
     sentences = [
         f"In the population {percent(facts.overall)} are positive, against {sample} of the labelled sample."
     ]
-    if len(facts.groups["name"]) > 1:
-        sentences.append(_extremes(facts.groups))
+    if (words := _extremes(facts.groups)) is not None:
+        sentences.append(words)
     if (words := _disagreement(facts)) is not None:
         sentences.append(words)
     return [*sentences, _cluster_words(facts)]
 
 
-def _extremes(groups: dict[str, Any]) -> str:
+def _extremes(groups: dict[str, Any]) -> str | None:
+    """The groups of lowest and highest share; those of a few rows are there by chance and left out."""
+    many = np.flatnonzero(groups["rows"] >= FEW_ROWS)
+    if len(many) < 2 or not np.ptp(groups["share"][many]):
+        return None
+
     def told(i: int) -> str:
         interval = percent_range(groups["low"][i], groups["high"][i])
         return f"{groups['name'][i]} ({percent(groups['share'][i])}, interval {interval})"
 
-    lowest, highest = int(np.argmin(groups["share"])), int(np.argmax(groups["share"]))
-    return f"Groups range from {told(lowest)} to {told(highest)}."
+    lowest, highest = (int(many[find(groups["share"][many])]) for find in (np.argmin, np.argmax))
+    which = "Groups" if len(many) == len(groups["rows"]) else f"Groups of {FEW_ROWS} rows or more"
+    return f"{which} range from {told(lowest)} to {told(highest)}."
 
 
 def _disagreement(facts: Facts) -> str | None:
@@ -119,13 +125,20 @@ def _cluster_words(facts: Facts) -> str:
     )
 
 
+def worth(facts: Facts) -> list[str]:
+    """What it gains, and that the assumption behind it holds where it does."""
+    diagnosis = facts.diagnosis
+    holds = ["The assumption behind it was tested and holds."] if diagnosis.holds == "yes" else []
+    return [*diagnosis.gain, *holds] or ["There is no more to say than the above."]
+
+
 def beware(facts: Facts) -> list[str]:
-    """Whether the assumption holds, in a sentence, then everything that the diagnosis warns of."""
+    """Doubts about the assumption, in a sentence, then everything that the diagnosis warns of."""
     diagnosis = facts.diagnosis
     words = {
-        "yes": "The assumption was tested and holds.",
         "roughly": "The assumption holds only roughly; see the tests below.",
         "no": "The assumption does not hold on the labelled rows; see the tests below.",
         "unknown": "The assumption could not be tested.",
     }
-    return [words[diagnosis.holds], *diagnosis.caution]
+    doubt = [words[diagnosis.holds]] if diagnosis.holds in words else []
+    return [*doubt, *diagnosis.caution] or ["Nothing that the tests below could find."]

@@ -125,7 +125,8 @@ def candidates_section(facts: Facts) -> Markup:
         return tag("p", f"The judge weighed no candidates: {_why_unjudged(facts.model)}")
     chosen = [str(n) for n in found["name"][found["chosen"]]]
     caption = (
-        "Fall of the log loss on hidden labels against no shift, ± 2 standard errors over groups. Chosen "
+        "Fall of the log loss on hidden labels against no shift, ± one standard error over groups, as everywhere "
+        "on this page. Chosen "
         f"(bold): {chosen[0] if chosen else 'none'}. A simpler candidate wins against a more complex one "
         "that is no better beyond noise."
     )

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupshift.diagnostics import Diagnosis
-from groupshift.shares import cell_shares, group_level_shares, overall_shares
-from groupshift.tables import Codes
+from groupshift.shares import cell_shares, group_level_shares, labeled_sample, overall_shares
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -19,6 +18,36 @@ MAX_CELLS = 48_000
 LONGEST_NAME = 120
 # A cell leans on pooling where more than half of its shift is borrowed, as in `predict_details`.
 BORROWED = 0.5
+
+
+@dataclass(frozen=True)
+class Names:
+    """What users call the columns, and the positive class; None where nobody said.
+
+    >>> Names(target="late", positive="1", group="dest").title()
+    'Share of late = 1 by dest'
+    """
+
+    target: str | None = None
+    positive: str | None = None
+    group: str | None = None
+
+    @classmethod
+    def of(cls, model: Any) -> "Names":
+        """From the frame or series that the model was fitted on."""
+        known = getattr(model, "role_names_", {})
+        return cls(known.get("target"), str(model.classes_[-1]), known.get("group"))
+
+    @property
+    def positives(self) -> str:
+        """The rows that are counted."""
+        return "positives" if self.target is None else f"{self.target} = {self.positive}"
+
+    def title(self) -> str | None:
+        """What the report is about, where columns have names."""
+        if self.target is None and self.group is None:
+            return None
+        return f"Share of {self.positives}" + (f" by {self.group}" if self.group is not None else "")
 
 
 @dataclass(frozen=True)
@@ -42,18 +71,22 @@ class Facts:
     groups: dict[str, Any]
     cells: dict[str, Any]
     hidden: dict[str, Any] = field(default_factory=dict)
+    names: Names = Names()
 
     @classmethod
-    def of(cls, model: Any, diagnosis: Diagnosis, *, coverage: float = 0.9) -> "Facts":
+    def of(
+        cls, model: Any, diagnosis: Diagnosis, *, coverage: float = 0.9, names: Names | None = None
+    ) -> "Facts":
         evidence = getattr(model, "evidence_", None) or {}
         return cls(
             model,
             diagnosis,
             evidence,
             coverage,
-            _groups(model, evidence, coverage),
+            _groups(model, coverage),
             _cells(model, coverage),
             _hidden(diagnosis),
+            Names.of(model) if names is None else names,
         )
 
     @property
@@ -115,29 +148,14 @@ def _kept(values: Any, digits: int = 6) -> NDArray:
     return np.round(np.asarray(values), digits)
 
 
-def _groups(model: Any, evidence: dict, coverage: float) -> dict[str, Any]:
+def _groups(model: Any, coverage: float) -> dict[str, Any]:
     table = group_level_shares(model, coverage)
     shown = largest(table["rows"], MAX_GROUPS)
     groups: dict[str, Any] = {name: _kept(table[name][shown]) for name in ("rows", "share", "low", "high")}
     groups["name"] = shown_names(model.groups_[shown])
-    share, rows = _labeled_sample(model, evidence)
+    share, rows = labeled_sample(model)
     groups["sample_share"], groups["sample_rows"] = _kept(share[shown]), rows[shown]
     return groups
-
-
-def _labeled_sample(model: Any, evidence: dict) -> tuple[FloatArray, IntArray]:
-    """Share of positives and number of the labelled rows of each group of the population."""
-    share, rows = np.full(len(model.groups_), np.nan), np.zeros(len(model.groups_), np.int64)
-    if "groups" not in evidence:
-        return share, rows
-    if not model.has_groups_:
-        at = np.zeros(len(model.groups_), np.int64)
-    else:
-        at = Codes.of(model.labeled_groups_).transform(model.groups_)
-    found = at >= 0
-    rows[found] = evidence["groups"]["rows"][at[found]]
-    share[found] = evidence["groups"]["share"][at[found]]
-    return np.where(rows > 0, share, np.nan), rows
 
 
 def _cells(model: Any, coverage: float) -> dict[str, Any]:

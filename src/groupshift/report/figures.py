@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from groupshift.report.markup import MINUS, Markup, join, percent, rounded, tag
 
 FloatArray = NDArray[np.float64]
+# Colour of the largest shift: deeper, and its number is hard to read in the light or in the dark scheme.
+DEEPEST = 0.44
 
 
 def shares_figure(groups: dict[str, Any], *, coverage: float, overall: float) -> dict:
@@ -55,6 +57,7 @@ def shifts_figure(cells: dict[str, Any], prior: FloatArray, *, coverage: float) 
         "borrowed": cells["borrowed"].astype(int).ravel().tolist(),
         "prior": rounded(prior),
         "scale": shift_scale(cells["shift"]),
+        "deepest": DEEPEST,
         "intervalLabel": f"{percent(coverage, 0)} interval",
         "searchable": True,
         "sort": "name",
@@ -90,7 +93,7 @@ def candidates_figure(candidates: dict[str, Any]) -> dict:
     """Dots with intervals: the gain of every candidate that the judge weighed."""
     error = np.asarray(candidates["std_error"], float)
     # "No shift" is what the others are compared with: it has no error of its own.
-    reach = 2 * np.where(error > 0, error, np.nan)
+    reach = np.where(error > 0, error, np.nan)
     return {
         "kind": "dots",
         "label": "Gain of each candidate partition on hidden labels",
@@ -103,7 +106,7 @@ def candidates_figure(candidates: dict[str, Any]) -> dict:
         "digits": 3,
         "axis": "Fall of the log loss",
         "valueLabel": "Gain",
-        "intervalLabel": "± 2 standard errors",
+        "intervalLabel": "± one standard error",
         "reference": 0,
         "given": "order tried",
         "sort": "value",
@@ -143,7 +146,9 @@ def shift_legend(scale: float, *, borrowed: bool, empty: bool) -> Markup:
     steps = np.linspace(-1, 1, 7)
     swatches = (
         tag(
-            "i", class_="more-ground" if s > 0 else "less-ground", style=f"opacity:{0.06 + 0.94 * abs(s):.2f}"
+            "i",
+            class_="more-ground" if s > 0 else "less-ground",
+            style=f"opacity:{0.06 + DEEPEST * abs(s):.2f}",
         )
         for s in steps
     )

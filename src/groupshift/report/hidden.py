@@ -26,6 +26,11 @@ NOT_HIDDEN = (
     "Labels could not be hidden: it takes labelled rows of two groups, and enough of them to hold some out."
 )
 
+NO_GAIN = (
+    "No shift is used, so every group gets the plain classifier's predictions: no group gains or loses, and "
+    "there is no list of gains to show."
+)
+
 
 def hidden_section(facts: Facts) -> Markup:
     """Calibration, and gain of each group, on labels that were hidden."""
@@ -128,10 +133,17 @@ def _panel(title: str, caption: str, picture: Markup, numbers: dict | None, name
     return tag("figure", tag("h3", title), tag("figcaption", caption), picture, details, class_="calibration")
 
 
+def any_gain(facts: Facts) -> bool:
+    """Whether any labelled group is better or worse off than with the plain classifier."""
+    return bool(facts.hidden) and bool(np.any(facts.hidden["gain"]))
+
+
 def _gain(facts: Facts) -> Markup | None:
     hidden = facts.hidden
     if not hidden:
         return None
+    if not any_gain(facts):
+        return tag("p", NO_GAIN)
     better = int((hidden["gain"] > 0).sum())
     caption = (
         "Fall of the log loss in each labelled group, from the plain classifier to the shifted one: "

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from groupshift.report.answer import answer_section, tiles
 from groupshift.report.checks import assumption_section, candidates_section
-from groupshift.report.facts import Facts
+from groupshift.report.facts import Facts, Names
 from groupshift.report.figures import candidates_figure, gain_figure, shares_figure, shifts_figure
-from groupshift.report.hidden import hidden_section
+from groupshift.report.hidden import any_gain, hidden_section
 from groupshift.report.markup import Markup, join, json_block, plural, tag, text
 from groupshift.report.provenance import data_section, versions_section
 from groupshift.report.sections import clusters_section, shares_section, shifts_section
@@ -86,19 +86,21 @@ FINDER = Markup(
 )
 
 
-def render_report(model: Any, *, title: str | None = None) -> str:
+def render_report(model: Any, *, title: str | None = None, names: Names | None = None) -> str:
     """The report of a fitted model as one HTML page.
 
     Parameters
     ----------
     model : fitted GroupShiftClassifier
     title : str, optional
-        Heading of the page; a plain one is made up from the numbers of groups and rows.
+        Heading of the page; one is made up from the names of target and groups, where they are known.
+    names : Names, optional
+        What the columns are called; by default what the frame or series that the model was fitted on says.
     """
     from groupshift.diagnostics import diagnose
 
     check_is_fitted(model)
-    facts = Facts.of(model, diagnose(model))
+    facts = Facts.of(model, diagnose(model), names=names)
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return PAGE.substitute(
@@ -115,7 +117,12 @@ def render_report(model: Any, *, title: str | None = None) -> str:
 
 
 def write_report(
-    model: Any, path: str | os.PathLike, *, title: str | None = None, force: bool = False
+    model: Any,
+    path: str | os.PathLike,
+    *,
+    title: str | None = None,
+    names: Names | None = None,
+    force: bool = False,
 ) -> None:
     """Write the report of a fitted model to one HTML file, whole or not at all.
 
@@ -124,13 +131,13 @@ def write_report(
     model : fitted GroupShiftClassifier
     path : path
         Left as it is where it exists, unless `force` is true.
-    title : str, optional
-        Heading of the page.
+    title, names
+        As in `render_report`.
     """
     from groupshift.files import check_output, whole_file
 
     check_output(path, force=force)
-    page = render_report(model, title=title).encode("utf-8", "replace")
+    page = render_report(model, title=title, names=names).encode("utf-8", "replace")
     with whole_file(path, force=force) as file:
         file.write(page)
 
@@ -142,7 +149,9 @@ def _section(facts: Facts, name: str, short: str, heading: str, content: Any) ->
 
 def _title(facts: Facts) -> str:
     if not facts.has_population:
-        return "A calibrated classifier"
+        return "A calibrated classifier" + (f" of {facts.names.positives}" if facts.names.target else "")
+    if (named := facts.names.title()) is not None:
+        return named
     if not facts.model.has_groups_ or facts.n_groups == 1:
         return "Share of positives in the population"
     return f"Share of positives in {plural(facts.n_groups, 'group')}"
@@ -157,7 +166,7 @@ def _figures(facts: Facts) -> dict[str, dict]:
             figures["shifts"] = shifts_figure(
                 facts.cells, facts.model.labeled_prior_, coverage=facts.coverage
             )
-    if facts.hidden:
+    if any_gain(facts):
         figures["gain"] = gain_figure(facts.hidden)
     if facts.model.candidates_ is not None:
         figures["candidates"] = candidates_figure(facts.model.candidates_)

@@ -14,8 +14,10 @@ MOST_FEATURES = 200
 def data_section(facts: Facts) -> Markup:
     """What the model was fitted on, and how."""
     model = facts.model
-    pairs: dict[str, Any] = {
-        "Positive class": str(model.classes_[-1]),
+    named = {"Target": facts.names.target, "Group": facts.names.group}
+    pairs: dict[str, Any] = {f"{role} column": name for role, name in named.items() if name is not None}
+    pairs |= {
+        "Positive class": facts.names.positive or str(model.classes_[-1]),
         "Negative class": str(model.classes_[0]),
     }
     pairs["Labelled rows"] = f"{count(model.labeled_rows_.sum())} ({percent(facts.labeled_overall)} positive)"

@@ -466,15 +466,14 @@
         for (let k = 0; k < K; k++) {
           const value = this.cell(f.shift, i, k), x0 = left + label + gap + k * cell;
           const strength = Math.min(Math.abs(value) / scale, 1), empty = !this.cell(f.rows, i, k);
-          // Where dark and light text change places differs by colour and by scheme: the style sheet decides for "mid".
-          const tone = empty ? "faint" : strength > (value >= 0 ? 0.92 : 0.78) ? "strong" : strength > 0.58 ? "mid" : "";
+          const tone = empty ? "faint" : "";
           const sort = empty ? "cell empty" : value >= 0 ? "cell more" : "cell less";
           add(g, "rect", { class: sort, x: x0 + space / 2, y: y + 1, width: cell - space, height: height - 2, rx: Math.min(3, cell / 6),
-            "fill-opacity": (0.06 + 0.94 * strength).toFixed(3), "data-cluster": k });
+            "fill-opacity": (0.06 + f.deepest * strength).toFixed(3), "data-cluster": k });
           if (cell >= 40) add(g, "text", { class: `inside ${tone}`, x: x0 + cell / 2, y: y + height / 2 + 4 },
             signed(value, 1));
           if (this.cell(f.borrowed, i, k) && !empty && cell >= 18) {
-            add(g, "circle", { class: `borrowed ${tone}`, cx: x0 + cell - space - 5, cy: y + 6, r: 2 });
+            add(g, "circle", { class: "borrowed", cx: x0 + cell - space - 5, cy: y + 6, r: 2 });
           }
         }
       });

@@ -1,0 +1,70 @@
+"""What may be wrong with groups: none named though a column looks like one, or one group spelled in two ways."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from groupshift.column_survey import ColumnSurvey
+from groupshift.columns import ColumnPlan
+
+# Names that people give to columns of groups, alone or as a part ("home_state", "hospital id").
+# fmt: off
+USUAL_NAMES = frozenset((
+    "group", "state", "region", "country", "county", "province", "district", "city",
+    "town", "tract", "zip", "postcode", "hospital", "clinic", "ward", "school",
+    "store", "shop", "branch", "site", "station", "airport", "origin", "dest",
+    "destination", "department", "team", "market", "centre", "center",
+))
+# fmt: on
+# A category of another name counts as groups from so many values on, each with so many rows on average.
+MANY_VALUES, ROWS_EACH = 10, 10
+# What a usual name needs besides: "state" with two values is on or off.
+FEWEST_VALUES = 3
+
+
+def forgotten_group(plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSurvey]) -> str | None:
+    """A sentence about the column that looks most like groups, where none was named."""
+    found = [
+        (_has_usual_name(plan.name), columns[plan.name].distinct.count, plan.name)
+        for plan in plans
+        if _may_be_group(plan, columns[plan.name])
+    ]
+    if not found:
+        return None
+    _, count, name = max(found)
+    shown = f"'{name}'" if re.search(r"\s", name) else name
+    return (
+        f"No --group is named, so all rows count as one group, and nothing is learned about groups. "
+        f"{name!r} ({count:,} values) looks like one: if it is, add --group {shown}."
+    )
+
+
+def twice_spelled(labeled: Iterable[str], unlabeled: Iterable[str]) -> str | None:
+    """A sentence about groups whose names differ in capitals or spaces only, which makes two of one.
+
+    >>> twice_spelled(["Oslo", "Bergen"], ["OSLO", "Bergen"]).split(":")[0]
+    '1 group is spelled in several ways, which count as different groups'
+    """
+    spellings: dict[str, dict[str, None]] = {}
+    for name in map(str, [*labeled, *unlabeled]):
+        spellings.setdefault(" ".join(name.casefold().split()), {})[name] = None
+    several = [list(names) for _, names in sorted(spellings.items()) if len(names) > 1]
+    if not several:
+        return None
+    shown = ", ".join(" and ".join(map(repr, names)) for names in several[:3])
+    more = f", and {len(several) - 3:,} more" if len(several) > 3 else ""
+    count = "1 group is" if len(several) == 1 else f"{len(several):,} groups are"
+    return (
+        f"{count} spelled in several ways, which count as different groups: {shown}{more}. Spell them alike "
+        "in all files."
+    )
+
+
+def _has_usual_name(name: str) -> bool:
+    return not USUAL_NAMES.isdisjoint(re.split(r"[\W_]+", name.lower()))
+
+
+def _may_be_group(plan: ColumnPlan, survey: ColumnSurvey) -> bool:
+    count, rows = survey.distinct.count, survey.values
+    if _has_usual_name(plan.name):
+        return plan.kind in ("category", "number") and count >= FEWEST_VALUES and rows >= ROWS_EACH * count
+    return plan.kind == "category" and count >= MANY_VALUES and rows >= ROWS_EACH * count
