@@ -110,6 +110,38 @@ def test_a_table_is_made_of_tidy_rows(tmp_path):
     assert "| IPR, setting 2 | Global | 2 | .850 |  | .150 |  | .816 |  |" in found
 
 
+@pytest.mark.parametrize("page", ["survey", "variants", "flights"])
+def test_a_tutorial_links_what_makes_it(page):
+    # On a page of the repository, included files do not show: the link is all that there is.
+    folder = ROOT / "docs" / "tutorials"
+    text = (folder / f"{page}.md").read_text(encoding="utf-8")
+    scripts = [target for target in local_targets(text) if target.endswith(".py")]
+    assert scripts
+    assert all((folder / target).is_file() for target in scripts)
+    assert text.index(scripts[0]) < text.index("```")
+    assert f"docs/tutorials/{page}.md" in local_targets(read("README.md"))
+
+
+def test_the_readme_links_every_how_to():
+    pages = {f"docs/howto/{path.name}" for path in (ROOT / "docs" / "howto").glob("*.md")}
+    assert pages <= set(local_targets(read("README.md")))
+
+
+def test_pages_install_from_the_repository_until_there_is_a_release():
+    if "not released yet" not in read("CHANGELOG.md"):
+        pytest.skip("there is a release")
+    pages = [README, *(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]
+    assert not [
+        p.name for p in pages if re.search(r'pip install "?groupshift', p.read_text(encoding="utf-8"))
+    ]
+
+
+def test_extras_that_the_readme_installs_exist():
+    extras = tomllib.loads(read("pyproject.toml"))["project"]["optional-dependencies"]
+    (named,) = re.findall(r'^pip install "\.\[(.*?)\]"', read("README.md"), flags=re.MULTILINE)
+    assert set(named.split(",")) <= set(extras)
+
+
 def test_contributing_stays_short():
     assert len(read("CONTRIBUTING.md").splitlines()) < 50
 
