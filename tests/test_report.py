@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -13,7 +14,8 @@ from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
 from groupshift.report import render_report, write_report
-from groupshift.report.facts import shown_names
+from groupshift.report.answer import beware, learned, worth
+from groupshift.report.facts import Facts, shown_names
 from groupshift.report.markup import percent, percent_range
 
 SECTIONS = [
@@ -137,6 +139,84 @@ def test_the_answer_comes_first_and_is_the_diagnosis(fitted, page):
     answer = page.text[: page.text.index("Shares of the groups")]
     for sentence in (found.verdict, *found.gain, *found.caution):
         assert " ".join(tidy(sentence).split()) in answer
+
+
+def headline(source):
+    return re.search("<h1>(.*)</h1>", source)[1]
+
+
+def test_the_title_names_target_and_groups_where_they_are_known(rows, quick, fitted):
+    pd = pytest.importorskip("pandas")
+    X, y, groups = rows
+    frame = pd.DataFrame({"x": X[:, 0], "dest": groups, "late": y})
+    model = quick(refine=0).fit(frame[["x"]], frame["late"], groups=frame["dest"])
+    source = render_report(model)
+    assert headline(source) == "Share of late = 1 by dest"
+    assert "Target column late Group column dest" in re.sub("<[^>]*>", " ", source).replace(
+        "  ", " "
+    ).replace("  ", " ")
+    assert headline(render_report(model, title="Delays")) == "Delays"
+    model = quick(refine=0, group="dest").fit(frame[["x", "dest"]], y)
+    assert headline(render_report(model)) == "Share of positives by dest"
+    assert headline(render_report(fitted)) == "Share of positives in 12 groups"
+
+
+def test_good_news_is_no_caution(fitted):
+    facts = Facts.of(fitted, replace(fitted.diagnose(), holds="yes", caution=()))
+    assert beware(facts) == ["Nothing that the tests below could find."]
+    assert worth(facts)[-1] == "The assumption behind it was tested and holds."
+    facts = Facts.of(fitted, replace(fitted.diagnose(), holds="no"))
+    assert "does not hold" in beware(facts)[0]
+    assert "holds" not in worth(facts)[-1]
+
+
+def test_the_range_of_shares_leaves_out_groups_of_a_few_rows(fitted):
+    facts = Facts.of(fitted, fitted.diagnose())
+    lowest, highest = np.argsort(facts.groups["share"])[[0, -1]]
+    names = facts.groups["name"]
+    said = " ".join(learned(facts))
+    assert f"Groups range from {names[lowest]} (" in said
+    assert f" to {names[highest]} (" in said
+    facts.groups["rows"][lowest] = 1
+    said = " ".join(learned(facts))
+    assert "Groups of 30 rows or more range from" in said
+    assert f"{names[lowest]} (" not in said
+
+
+def test_without_shifts_no_list_of_zeros_is_shown(rows, quick):
+    X, y, groups = rows
+    found = Page(render_report(quick(partition=1, trust=0.0, refine=0).fit(X, y, groups=groups)))
+    assert "gain" not in found.figures
+    assert "Which groups gain?" not in found.text
+    assert "no group gains or loses" in found.text
+
+
+def test_an_error_is_one_standard_error_everywhere(rows, quick):
+    X, y, groups = rows
+    model = quick(partition="validated", refine=0).fit(X, y, groups=groups)
+    found = Page(render_report(model))
+    figure, error = found.figures["candidates"], model.candidates_["std_error"]
+    reach = np.array(figure["high"], float) - np.array(figure["value"], float)
+    np.testing.assert_allclose(reach[error > 0], error[error > 0], atol=2e-6)
+    assert "± one standard error over groups, as everywhere" in found.text
+
+
+def luminance(colour):
+    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize("ground", ["more", "less"])
+def test_numbers_on_the_map_can_be_read(page, scheme, ground):
+    def colour(name):
+        found = re.findall(rf"--{name}: #(\w{{6}})", page.blocks["style"])[scheme]
+        return np.array([int(found[i : i + 2], 16) / 255 for i in (0, 2, 4)])
+
+    opacity = np.linspace(0.06, 0.06 + page.figures["shifts"]["deepest"], 20)[:, None]
+    cell = luminance(opacity * colour(ground) + (1 - opacity) * colour("page"))
+    both = np.stack([cell, np.full(20, luminance(colour("ink")))]) + 0.05
+    assert (both.max(0) / both.min(0)).min() >= 4.5
 
 
 def test_share_table_holds_the_numbers_of_group_shares(fitted, page):

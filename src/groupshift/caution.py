@@ -48,8 +48,8 @@ EXPLANATION = {
         "have estimated shares below 2 % or above 98 %, where small errors of calibration weigh most",
     ),
     "scores outside the labelled range": (
-        "has a mean score outside those on which hidden labels were checked, so nothing like it was checked",
-        "have mean scores outside those on which hidden labels were checked, so nothing like them was checked",
+        "has a mean score outside the range that hidden labels could check, so nothing vouches for its shift",
+        "have mean scores outside the range that hidden labels could check, so nothing vouches for their shifts",
     ),
     "shift outside the labelled range": (
         "has a larger shift than any that hidden labels could check, so nothing vouches for its size",

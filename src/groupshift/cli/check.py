@@ -116,7 +116,7 @@ def _show_rows(screen: Screen, training: Training, found: dict[str, Any]) -> Non
         screen.note(
             f"Groups without unlabelled rows, whose shares stay unknown: {listed(groups['only_labeled'])}."
         )
-    if groups["unlabeled"] and not groups["both"]:
+    if groups["unlabeled"] and not groups["both"] and not training.alarms:
         screen.note(
             "No group is on both sides. If that is not meant, look for different spellings: "
             f"{listed(groups['only_labeled'], 3)} against {listed(groups['only_unlabeled'], 3)}."
