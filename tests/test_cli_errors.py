@@ -52,7 +52,6 @@ def one_paragraph(text):
         (["shares", "A", "--by", "town"], "Choose group or cell"),
         (["demo", "--data", "mars"], "Choose survey or flights"),
         (["check", "A", "--target", "age", "--group", "state"], "'age' looks like a number"),
-        (["check", "A", "--target", "age", "--group", "state"], "two are needed"),
         (["check", "A", "--target", "work", "--group", "state"], "Say with --positive VALUE which"),
     ],
 )

@@ -85,7 +85,7 @@ def _positive(counts: dict[str, int], name: str, notes: list[str]) -> str:
         low, *_, high = sorted(counts, key=_order)
         raise InputError(
             f"The target {name!r} looks like a number: it has {len(counts):,} different values, from {low} to {high}. "
-            "Labels have two values, and two are needed: make a column that says yes or no, such as whether "
+            "Labels must have two values: make a column that says yes or no, such as whether "
             f"{name!r} lies above a limit, or name another --target."
         )
     if len(counts) > 2:
