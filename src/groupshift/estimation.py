@@ -88,7 +88,7 @@ def estimate_shifts(
         score = model.posterior_.score if needed else _cluster_only(model)
     n_groups, n_clusters = len(model.groups_), model.n_clusters_
     sums = population.sum(TallyRows(score, n_groups, n_clusters, model.space_, model.context_))
-    # Models saved by the first version know of no copies.
+    # Models saved before copies were counted know of none.
     points = sums.points.thinned(getattr(model, "design_effect_", 1.0))
     model.rows_ = points.rows.reshape(n_groups, n_clusters)
     model.row_weight_ = points.weight_sum.reshape(n_groups, n_clusters)
@@ -194,7 +194,8 @@ def _pooled(model: Any, points: Points, known: KnownShares | None) -> PooledShif
     edge = 0.5 / (points.effective_rows + 1)
     share = np.clip(found.share, edge, 1 - edge)
     # A cluster whose labels are all of one class shows nothing of the other: what its scores would say of it is made up.
-    unknown = np.isnan(share) | np.tile(model.one_class_, n_groups)
+    # Models saved before this was noted have no such clusters marked.
+    unknown = np.isnan(share) | np.tile(getattr(model, "one_class_", np.zeros(n_clusters, bool)), n_groups)
     shift = np.where(unknown, 0.0, logit(np.where(unknown, 0.5, share)) - logit(prior))
     error = np.where(np.isfinite(found.std_error), found.std_error, 0.5) / np.maximum(
         share * (1 - share), 1e-6

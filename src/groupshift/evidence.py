@@ -128,7 +128,7 @@ def _judged_rows(fitting) -> tuple[LabeledRows, NDArray]:
         rows.weight,
         group,
         fitting.fold,
-        fitting.labeled_rows().design_effect,
+        fitting.design_effect,
     )
     return judged, fitting.labeled_cluster(fitting.candidate)
 

@@ -104,8 +104,9 @@ class Fitting:
         self._train(partition)
         self.plain_score = self.score
         judged = self.labeled.take(self.judged)
-        self.copy_correlation = copy_correlation(judged.key, judged.weight, self.score)
-        model.design_effect_ = 1 + (self.population_effect - 1) * self.copy_correlation
+        alike = copy_correlation(judged.key, judged.weight, self.score)
+        self.design_effect = 1 + (design_effect(judged.key, judged.weight) - 1) * alike
+        model.design_effect_ = 1 + (self.population_effect - 1) * alike
         if partition is None:
             self.step("judging partitions on hidden labels")
             judge_partitions(self)
@@ -260,11 +261,9 @@ class Fitting:
         rows = self.labeled.take(self.judged)
         fold = self.fold if self.fold is not None else np.zeros(len(self.judged), np.int64)
         group = np.unique(rows.group, return_inverse=True)[1]
-        effect = design_effect(rows.key, rows.weight)
-        effect = 1 + (effect - 1) * self.copy_correlation
         # Rows of unequal weight say less than as many equal ones (Kish), and so do copies.
-        weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum()) / effect
-        return LabeledRows(self.score, self.y[self.judged], weight, group, fold, effect)
+        weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum()) / self.design_effect
+        return LabeledRows(self.score, self.y[self.judged], weight, group, fold, self.design_effect)
 
     @property
     def can_judge(self) -> bool:

@@ -139,17 +139,14 @@ def _refine_once(fitting: Any, n_soft: int) -> bool:
         model.context_,
         list(model.notes_),
     )
-    log_odds, cluster = posterior.score(sample)
     training = SoftTraining(fitting, posterior, sample, model.shift_)
     models = training.fit([0])
     judged = model.refine == "auto" and fitting.trial is not None
     if judged and not fitting.promises(models[0], fitting.candidate):
         return False
     models += training.fit(range(1, len(fitting.models)))
-    if (
-        memorised(models, posterior, sample, log_odds + model.shift_[sample.group, cluster], fitting.seed)
-        > MAX_MEMORISED
-    ):
+    soft_log_odds = posterior.score(sample)[0] + training.shift
+    if memorised(models, posterior, sample, soft_log_odds, fitting.seed) > MAX_MEMORISED:
         return False
     fitting.models = models
     fitting.score = fitting.blind_scores(models[:-1], fitting.candidate.cluster)
