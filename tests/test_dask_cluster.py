@@ -33,7 +33,11 @@ def trained(client, table):
     """Boosted trees that both workers grew together, each on the half of the rows that it holds; and the rest."""
     lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is for tests")
     labeled = halves(table)[0].sample(frac=1, random_state=0, ignore_index=True)
-    rows = dd.from_pandas(labeled[::2].reset_index(drop=True), npartitions=4)
+    half = labeled[::2].reset_index(drop=True)
+    # One part is put on each worker: left to itself, a quick one may take all of them.
+    workers = list(client.scheduler_info()["workers"])
+    held = [client.scatter(half[i::2], workers=[at]) for i, at in enumerate(workers)]
+    rows = dd.from_delayed(held, meta=half[:0], verify_meta=False)
     trees = lightgbm.DaskLGBMClassifier(n_estimators=20, num_leaves=7, random_state=0, verbose=-1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what LightGBM and Dask say to each other
