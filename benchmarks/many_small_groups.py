@@ -4,7 +4,8 @@ import numpy as np
 
 from benchmarks.class_shares import LABELED_PRIOR, draw
 from benchmarks.harness import line, run, side_by_side, timing
-from groupshift.label_shift import collect_points, mlls
+from groupshift.label_shift import mlls
+from groupshift.points import collect_points
 
 LOOPED = 500
 

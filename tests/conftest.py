@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from sklearn.linear_model import LogisticRegression
 
-from groupshift import GroupShiftClassifier
+from groupshift import GroupShiftClassifier, save
 from groupshift.datasets import make_grouped_mixture
 
 # The same examples on every machine, and no deadline: a slow machine is not a bug.
@@ -59,6 +59,14 @@ def fitted(rows):
     X, y, groups = rows
     model = GroupShiftClassifier(LogisticRegression(), partition=2, random_state=0)
     return model.fit(X, y, groups=groups)
+
+
+@pytest.fixture(scope="session")
+def saved(fitted, tmp_path_factory):
+    """The file of the fitted model."""
+    path = tmp_path_factory.mktemp("saved") / "model.gshift"
+    save(fitted, path)
+    return path
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
-from groupshift.label_shift import collect_points, mlls
+from groupshift.label_shift import mlls
+from groupshift.points import collect_points
 from groupshift.rows import copy_correlation, design_effect
 
 

@@ -94,6 +94,7 @@ def test_importing_brings_nothing_that_scikit_learn_does_not():
 LAYERS = [
     {"odds", "progress", "chunks", "segments", "files", "model_types", "cluster_profile", "datasets"},
     {
+        "points",
         "label_shift",
         "cell_likelihood",
         "known_shares",
@@ -163,7 +164,7 @@ def packages(nodes):
 
 
 @pytest.mark.parametrize(
-    "module", ["odds", "label_shift", "cell_likelihood", "known_shares", "shrinkage", "auc_gain"]
+    "module", ["odds", "points", "label_shift", "cell_likelihood", "known_shares", "shrinkage", "auc_gain"]
 )
 def test_the_numeric_core_is_numpy_and_scipy_only(module):
     tree = ast.parse((SOURCE / f"{module}.py").read_text())

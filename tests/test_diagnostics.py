@@ -18,7 +18,7 @@ from groupshift.assumption import Strata, comparable, group_effects, mixture_dis
 from groupshift.caution import caution_sentences
 from groupshift.diagnostics import TABLES, diagnose
 from groupshift.expected_gain import coarser, grouped_auc_gain
-from groupshift.label_shift import collect_points
+from groupshift.points import collect_points
 
 
 def draw(rng, *, n_groups=40, labeled=150, unlabeled=300, share=(0.1, 0.9), spread=0.0, distance=2.0):

@@ -16,8 +16,8 @@ from sklearn.linear_model import LogisticRegression
 from conftest import CLUSTER_MARKS
 from groupshift import GroupShiftClassifier, distributed
 from groupshift.estimation import Tally
-from groupshift.label_shift import BIN_WIDTH, collect_points
 from groupshift.packing import Packed
+from groupshift.points import BIN_WIDTH, collect_points
 from test_streaming import assert_same_model, fit_in_memory, halves, quick, table_of
 
 COLUMNS = ["a", "b", "c"]

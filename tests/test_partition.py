@@ -5,7 +5,6 @@ import pytest
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
-from groupshift.label_shift import collect_points
 from groupshift.merging import merge_levels
 from groupshift.partition import (
     GivenPartition,
@@ -16,6 +15,7 @@ from groupshift.partition import (
     silhouette_partition,
     silhouettes,
 )
+from groupshift.points import collect_points
 from groupshift.rows import InMemory, Rows, fold_of, sampled, uniform_keys
 
 NUMBERS = np.zeros(2, bool)

@@ -10,7 +10,8 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 from groupshift.known_shares import MAX_SHIFT, KnownShares, by_prior, condition_group
-from groupshift.label_shift import collect_points, mlls
+from groupshift.label_shift import mlls
+from groupshift.points import collect_points
 from groupshift.shrinkage import pool_shifts
 
 PRIOR = 0.4

@@ -4,7 +4,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import expit, logit
 
-from groupshift.label_shift import collect_points, mlls
+from groupshift.label_shift import mlls
+from groupshift.points import collect_points
 from groupshift.shrinkage import pool_shifts
 
 rng = np.random.default_rng(0)

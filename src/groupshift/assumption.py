@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 from scipy.stats import rankdata
 
-from groupshift.label_shift import Points
+from groupshift.points import Points
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

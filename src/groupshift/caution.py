@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from groupshift.cell_likelihood import CellLikelihood
-from groupshift.label_shift import Points
+from groupshift.points import Points
 from groupshift.tables import Codes
 from groupshift.wording import percent
 

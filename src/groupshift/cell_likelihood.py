@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from groupshift.label_shift import Points
 from groupshift.odds import MAX_LOG_ODDS
+from groupshift.points import Points
 from groupshift.segments import Segments
 
 FloatArray = NDArray[np.float64]
@@ -17,7 +17,7 @@ class CellLikelihood:
     Scores were learned under shares ``expit(base)``. Weights count as effective rows, so that everything is on the scale of
     one observation per row.
 
-    >>> from groupshift.label_shift import collect_points
+    >>> from groupshift.points import collect_points
     >>> likelihood = CellLikelihood(collect_points([0.0, 0.0], [0, 0], n_cells=1), np.array([0.0]))
     >>> likelihood.log_likelihood(np.array([1.0])).tolist()
     [0.0]

@@ -10,8 +10,9 @@ from scipy.special import expit, logit
 
 from groupshift.context import Context, group_sums
 from groupshift.known_shares import KnownShares, by_rows, condition_group
-from groupshift.label_shift import BIN_WIDTH, Points, bbse, collect_points, em, mlls
+from groupshift.label_shift import bbse, em, mlls
 from groupshift.partition import Space
+from groupshift.points import BIN_WIDTH, Points, collect_points
 from groupshift.rows import Population, Rows
 from groupshift.shrinkage import PooledShifts, pool_shifts
 from groupshift.tables import Codes

@@ -15,8 +15,9 @@ from groupshift.assumption import Strata, combined_p_value, comparable, group_ef
 from groupshift.calibration import crossfit_platt
 from groupshift.cluster_profile import cluster_profiles
 from groupshift.expected_gain import grouped_auc_gain, observed_shift
-from groupshift.label_shift import BIN_WIDTH, bbse, collect_points, mlls
+from groupshift.label_shift import bbse, mlls
 from groupshift.metrics import evaluate
+from groupshift.points import BIN_WIDTH, collect_points
 from groupshift.rows import sampled
 from groupshift.selection import LabeledRows, gain, labeled_prior, log_loss_rows, shifts_of_labeled
 

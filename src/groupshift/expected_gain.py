@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from groupshift.auc_gain import auc_gain, overall_prior
-from groupshift.label_shift import Points
+from groupshift.points import Points
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

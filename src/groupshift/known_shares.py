@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from groupshift.label_shift import Points
+from groupshift.points import Points
 
 FloatArray = NDArray[np.float64]
 # Shifts of a group's cells to the shares of positives in them, and the slopes of these shares.

@@ -22,17 +22,19 @@ OWN_TYPES = frozenset(
         "columns.TableClassifier",
         "context.Context",
         "gaussian_cells.GaussianPartition",
-        "label_shift.Points",
         "partition.GivenPartition",
         "partition.LinearPartition",
         "partition.Space",
         "partition.WholeSpace",
+        "points.Points",
         "posterior.LabeledPosterior",
         "posterior.PerClusterClassifier",
         "tables.Codes",
         "tables.FeatureEncoder",
     )
 )
+# Types that have moved since models were saved: (module, name) as such a file has it, and the module of today.
+MOVED_TYPES = {("groupshift.label_shift", "Points"): "groupshift.points"}
 # Histogram gradient boosting with categories checks its input through a partial of this function.
 CHECK_ARRAY = "sklearn.utils.validation.check_array"
 TREES = frozenset(
@@ -68,6 +70,23 @@ LOADERS = frozenset(
         "TypeNode",
     }
 )
+
+
+def with_present_names(parts: bytes) -> bytes:
+    """A skops dump that names types by where they are today; the same bytes where none of them has moved."""
+    with zipfile.ZipFile(io.BytesIO(parts)) as archive:
+        schema = json.loads(archive.read("schema.json"))
+        moved = [part for part in _parts(schema) if _place(part) in MOVED_TYPES]
+        if not moved:
+            return parts
+        for part in moved:
+            part["__module__"] = MOVED_TYPES[_place(part)]
+        content = {name: archive.read(name) for name in archive.namelist()}
+    renamed = io.BytesIO()
+    with zipfile.ZipFile(renamed, "w") as archive:
+        for name, data in (content | {"schema.json": json.dumps(schema).encode()}).items():
+            archive.writestr(name, data)
+    return renamed.getvalue()
 
 
 def foreign_parts(parts: bytes) -> set[str]:
@@ -142,8 +161,12 @@ def _parts(node: Any) -> Iterator[dict]:
             yield from _parts(value)
 
 
+def _place(part: dict) -> tuple[Any, Any]:
+    return part.get("__module__"), part.get("__class__")
+
+
 def _name(part: dict) -> str:
-    return f"{part.get('__module__')}.{part.get('__class__')}"
+    return "{}.{}".format(*_place(part))
 
 
 def _only_holds_values(part: dict) -> bool:

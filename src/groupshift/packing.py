@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupshift.estimation import Tally
-from groupshift.label_shift import BIN_WIDTH, Points
+from groupshift.points import BIN_WIDTH, Points
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def pack_points(points: Points) -> tuple:
     """Points on the grid of bins as small arrays: bin numbers of 32 bits, cells by the number of their
     points.
 
-    >>> from groupshift.label_shift import collect_points
+    >>> from groupshift.points import collect_points
     >>> points = collect_points([0.0, 1.0], [3, 3], n_cells=10, bin_width=BIN_WIDTH)
     >>> unpack_points(pack_points(points)).score.tolist()
     [0.0, 1.0]

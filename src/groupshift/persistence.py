@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from groupshift.files import whole_file
-from groupshift.model_types import ALLOWED_TYPES, check_trees, foreign_parts
+from groupshift.model_types import ALLOWED_TYPES, check_trees, foreign_parts, with_present_names
 
 FORMAT = "groupshift model"
 FORMAT_VERSION = 1
@@ -98,6 +98,7 @@ def load(path: str | os.PathLike, *, trusted: Iterable[str] = ()) -> Any:
     manifest, parts = _opened(data, path)
     allowed = set(trusted)
     try:
+        parts = with_present_names(parts)
         foreign = foreign_parts(parts) - allowed
     except Exception as error:
         raise ModelFileError(

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from groupshift.calibration import crossfit_platt
-from groupshift.label_shift import BIN_WIDTH, collect_points
+from groupshift.points import BIN_WIDTH, collect_points
 from groupshift.shrinkage import PooledShifts, pool_shifts
 from groupshift.trust import Trust, learn_trust
 

@@ -13,7 +13,8 @@ from scipy.special import expit, logit
 
 from groupshift.cell_likelihood import CellLikelihood
 from groupshift.known_shares import MAX_SHIFT, KnownShares, by_prior, condition_group
-from groupshift.label_shift import Points, mlls
+from groupshift.label_shift import mlls
+from groupshift.points import Points
 
 FloatArray = NDArray[np.float64]
 
@@ -112,7 +113,7 @@ def pool_shifts(
     --------
     Two groups of one row each say next to nothing: both stay near no shift.
 
-    >>> from groupshift.label_shift import collect_points
+    >>> from groupshift.points import collect_points
     >>> points = collect_points([0.1, -0.1], [0, 1], n_cells=2)
     >>> bool(abs(pool_shifts(points, labeled_prior=[0.5], n_groups=2).shift).max() < 0.2)
     True

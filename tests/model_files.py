@@ -1,0 +1,35 @@
+"""What tests of saved models share: a file taken apart, altered and sealed again."""
+
+import hashlib
+import io
+import json
+import zipfile
+
+from groupshift.persistence import _sealed
+
+
+def parts_of(path):
+    """(Manifest, skops file) of a model file."""
+    with zipfile.ZipFile(path) as archive:
+        return json.loads(archive.read("manifest.json")), archive.read("model.skops")
+
+
+def seal(path, manifest, parts):
+    """Write a model file whose checksums fit."""
+    manifest["checksums"] = {"model.skops": hashlib.sha256(parts).hexdigest()}
+    path.write_bytes(_sealed(manifest, parts))
+    return path
+
+
+def with_schema(parts, change):
+    """The same skops file with another schema, as earlier versions or somebody with bad intentions would make it."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(parts)) as old, zipfile.ZipFile(buffer, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "schema.json":
+                schema = json.loads(content)
+                change(schema)
+                content = json.dumps(schema).encode()
+            new.writestr(name, content)
+    return buffer.getvalue()
