@@ -18,6 +18,7 @@ NAMES = (
     "dask_workers",
     "dask_traffic",
     "whole_job",
+    "intervals",
     "import_time",
 )
 

@@ -19,16 +19,48 @@ def ours(train, test) -> np.ndarray:
 
 
 def gpboost(train, test) -> np.ndarray:
-    """Boosted trees with a random intercept for each group, 100 rounds, as its examples have it."""
+    """Boosted trees with a random intercept for each group, the number of rounds found by its cross-validation.
+
+    Its documentation calls that number the most important setting, and `gpb.cv` the way to it; we have its
+    defaults (at most 1,000 rounds, five folds), and stop it after ten rounds without gain.
+    """
+    import gpboost as gpb
+
+    data, effects, settings = _gpboost_inputs(train)
+    found = gpb.cv(
+        params=settings,
+        train_set=data,
+        gp_model=effects,
+        num_boost_round=1_000,
+        nfold=5,
+        early_stopping_rounds=10,
+        metric="binary_logloss",
+        seed=0,
+    )
+    return _gpboost(train, test, n_rounds=int(np.argmin(found["binary_logloss-mean"])) + 1)
+
+
+def gpboost_default(train, test) -> np.ndarray:
+    """The same with its default of 100 rounds, nothing tuned."""
+    return _gpboost(train, test, n_rounds=100)
+
+
+def _gpboost(train, test, n_rounds: int) -> np.ndarray:
+    import gpboost as gpb
+
+    data, effects, settings = _gpboost_inputs(train)
+    booster = gpb.train(params=settings, train_set=data, gp_model=effects, num_boost_round=n_rounds)
+    found = booster.predict(data=test.X, group_data_pred=test.groups.astype("U"), pred_latent=False)
+    return np.asarray(found["response_mean"])
+
+
+def _gpboost_inputs(train) -> tuple:
     import gpboost as gpb
 
     known = train.y >= 0
     effects = gpb.GPModel(group_data=train.groups[known].astype("U"), likelihood="bernoulli_logit")
     data = gpb.Dataset(train.X[known], train.y[known])
-    settings = {"objective": "binary", "learning_rate": 0.1, "num_leaves": 31, "verbose": -1}
-    booster = gpb.train(params=settings, train_set=data, gp_model=effects, num_boost_round=100)
-    found = booster.predict(data=test.X, group_data_pred=test.groups.astype("U"), pred_latent=False)
-    return np.asarray(found["response_mean"])
+    return data, effects, {"objective": "binary", "learning_rate": 0.1, "num_leaves": 31, "verbose": -1}
 
 
 def quapy_per_group(train, test) -> np.ndarray:
@@ -61,7 +93,8 @@ def one_hot(train, test) -> np.ndarray:
 
 CONTENDERS = {
     "groupshift": ours,
-    "GPBoost": gpboost,
+    "GPBoost, rounds by its cross-validation": gpboost,
+    "GPBoost, 100 rounds untuned": gpboost_default,
     "QuaPy EMQ per group": quapy_per_group,
     "one-hot": one_hot,
 }
@@ -93,12 +126,13 @@ def _claim(what: str, setting: int, scores: dict, peer: str, n_rows: int) -> dic
     own, other = scores["groupshift"], scores[peer]
     more_accurate = own["auc"] > other["auc"] and own["log_loss"] < other["log_loss"]
     ratio = own["median"] / other["median"]
-    fast = peer != "GPBoost" or ratio < 1
+    fast = not peer.startswith("GPBoost") or ratio < 1
     return line(
         f"whole job, {n_rows:,} rows, {what}",
         peer,
         ratio=ratio,
-        reach=("faster, " if peer == "GPBoost" else "") + ("more accurate" if setting == 2 else "shown"),
+        reach=("faster, " if peer.startswith("GPBoost") else "")
+        + ("more accurate" if setting == 2 else "shown"),
         met=fast and (more_accurate or setting == 1),
         accuracy=f"test AUC {own['auc']:.4f} against {other['auc']:.4f}, log loss {own['log_loss']:.4f} "
         f"against {other['log_loss']:.4f}",
