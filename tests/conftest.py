@@ -1,4 +1,4 @@
-"""What all tests share: reproducible hypothesis runs and one small grouped sample."""
+"""What all tests share: reproducible hypothesis runs, small grouped samples and models of them."""
 
 import os
 
@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier, save
 from groupshift.datasets import make_grouped_mixture
+from shifted_groups import draw, fit_on
 
 # The same examples on every machine, and no deadline: a slow machine is not a bug.
 settings.register_profile(
@@ -59,6 +60,13 @@ def fitted(rows):
     X, y, groups = rows
     model = GroupShiftClassifier(LogisticRegression(), partition=2, random_state=0)
     return model.fit(X, y, groups=groups)
+
+
+@pytest.fixture(scope="session")
+def shifted():
+    """`(data, model)` of forty groups whose shares differ; no test may change them."""
+    data = draw(np.random.default_rng(0))
+    return data, fit_on(data)
 
 
 @pytest.fixture(scope="session")

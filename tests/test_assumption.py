@@ -1,0 +1,117 @@
+"""Does the assumption hold? Effects of groups inside classes, and the distance from a mixture of classes."""
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from groupshift.assumption import Strata, comparable, group_effects, mixture_distance, score_distributions
+from groupshift.points import collect_points
+from shifted_groups import draw, fit_on
+
+
+def test_effects_vanish_where_the_assumption_holds_and_the_sentences_say_so(shifted):
+    found = shifted[1].diagnose()
+    assert found.holds == "yes"
+    # Standard errors are about 0.002 here: 0.01, Cohen's small effect, is five of them.
+    assert abs(found.overview["score_effect"]) < 0.01
+    assert abs(found.overview["feature_effect"]) < 0.01
+    assert found.assumption[0].startswith("The assumption holds as far as labelled rows can tell")
+
+
+def test_effects_are_large_where_classes_differ_by_group_and_the_sentences_say_so():
+    found = fit_on(draw(np.random.default_rng(1), spread=1.0)).diagnose()
+    assert found.holds == "no"
+    # Steps of variance 1 beside a variance of 1 inside groups: the group explains half of it.
+    assert 0.3 < found.overview["score_effect"] < 0.65
+    assert found.features["feature"][0] == "x0"
+    assert found.features["effect"][0] > 0.3 > 0.05 > abs(found.features["effect"][1])
+    assert found.assumption[0].startswith("The assumption does not hold")
+    assert "x0" in found.assumption[1]
+
+
+def test_a_population_unlike_the_labelled_rows_is_seen_by_the_mixture_fit():
+    X, y, groups, truth = draw(np.random.default_rng(2), n_groups=20)
+    moved = X.copy()
+    # Both classes of the unlabelled rows spread out: no share of labelled classes makes such scores.
+    moved[y < 0] = 3 * X[y < 0] - 3
+    alike, unlike = (fit_on((Z, y, groups, truth)).diagnose() for Z in (X, moved))
+    assert alike.holds == "yes"
+    assert unlike.holds == "no"
+    assert unlike.overview["mixture_gap"] > 3 * unlike.overview["mixture_gap_by_chance"]
+    assert "mixture does not fit" in set(unlike.cautions["kind"])
+
+
+def test_effects_are_unbiased_and_p_values_uniform_without_any_effect():
+    rng = np.random.default_rng(3)
+    found = []
+    for _ in range(300):
+        group = rng.integers(0, 12, 150)
+        weight = rng.choice([1.0, 2.0], 150)
+        strata = Strata.of(np.zeros(150, int), group, weight, np.arange(150), n_strata=1, n_groups=12)
+        result = group_effects(comparable(rng.standard_cauchy(150), False), strata)
+        found.append((result.effect[0], result.std_error[0], result.p_value[0]))
+    effect, error, p = np.array(found).T
+    assert abs(effect.mean()) < 3 * effect.std() / np.sqrt(300)
+    assert error.mean() == pytest.approx(effect.std(), rel=0.2)
+    assert kstest(p, "uniform").pvalue > 0.001
+
+
+def test_effect_is_the_share_of_variance_between_groups():
+    rng = np.random.default_rng(4)
+    group = np.repeat(np.arange(400), 30)
+    x = rng.normal(0, 1, 400)[group] + rng.normal(0, 2, len(group))
+    strata = Strata.of(
+        np.zeros(len(x), int), group, np.ones(len(x)), np.arange(len(x)), n_strata=1, n_groups=400
+    )
+    # 1 / (1 + 4); its standard error over 400 groups is about 0.013.
+    assert group_effects(x[:, None], strata).effect[0] == pytest.approx(0.2, abs=0.04)
+
+
+def test_effect_of_a_category_is_that_of_its_levels():
+    rng = np.random.default_rng(5)
+    group = rng.integers(0, 5, 2000)
+    same, own = rng.integers(0, 4, 2000).astype(float), (group % 4).astype(float)
+    strata = Strata.of(np.zeros(2000, int), group, np.ones(2000), np.arange(2000), n_strata=1, n_groups=5)
+    assert abs(group_effects(comparable(same, True), strata).effect[0]) < 0.005
+    assert group_effects(comparable(own, True), strata).effect[0] == pytest.approx(1, abs=1e-6)
+
+
+def test_copies_of_examples_do_not_make_an_effect():
+    rng = np.random.default_rng(6)
+    x, group = rng.normal(size=200), rng.integers(0, 20, 200)
+    once, thrice = (
+        group_effects(
+            np.tile(x, n)[:, None],
+            Strata.of(
+                np.zeros(200 * n, int),
+                np.tile(group, n),
+                np.ones(200 * n),
+                np.tile(np.arange(200), n),
+                n_strata=1,
+                n_groups=20,
+            ),
+        )
+        for n in (1, 3)
+    )
+    assert thrice.effect == pytest.approx(once.effect)
+    assert thrice.p_value == pytest.approx(once.p_value)
+
+
+def test_strata_with_too_few_rows_are_not_judged():
+    strata = Strata.of(np.zeros(6, int), np.arange(6), np.ones(6), np.arange(6), n_strata=2, n_groups=6)
+    assert np.isnan(group_effects(np.arange(6.0)[:, None], strata).effect).all()
+
+
+def test_distance_from_the_mixture_is_zero_for_the_mixture_itself_and_kolmogorovs_otherwise():
+    rng = np.random.default_rng(7)
+    score, y = np.r_[rng.normal(1, 1, 500), rng.normal(-1, 1, 500)], np.repeat([1, 0], 500)
+    nobody = np.zeros(1000, int)
+    known = score_distributions(score, y, np.ones(1000), nobody, 1)
+    # The labelled rows themselves, positives weighted to a share of 0.8 and all to one cell.
+    points = collect_points(score, nobody, n_cells=1, weight=np.where(y == 1, 0.8, 0.2))
+    assert mixture_distance(points, np.array([0.8]), known["grid"], known["below"])[0] < 1e-9
+    positives = collect_points(score[:500], nobody[:500], n_cells=1)
+    gap = np.abs(known["below"][0, 1] - known["below"][0, 0]).max()
+    assert mixture_distance(positives, np.array([0.0]), known["grid"], known["below"])[0] == pytest.approx(
+        gap
+    )

@@ -1,0 +1,91 @@
+"""Where not to trust it: groups are flagged for a reason, in words that anybody can read, and no others are."""
+
+import numpy as np
+import pytest
+
+from groupshift.caution import caution_sentences
+from shifted_groups import draw, fit_on
+
+
+def flagged(model, kind):
+    table = model.diagnose().cautions
+    return set(table["group"][table["kind"] == kind])
+
+
+def test_tiny_groups_are_flagged_and_no_others(shifted):
+    X, y, groups, truth = shifted[0]
+    keep = (y >= 0) | (groups != "g03")
+    keep[np.flatnonzero((y < 0) & (groups == "g03"))[:5]] = True
+    model = fit_on((X[keep], y[keep], groups[keep], truth[keep]))
+    assert flagged(model, "few rows in group") == {"g03"}
+    assert any(
+        "g03" in sentence and "fewer than 50 rows" in sentence for sentence in model.diagnose().caution
+    )
+
+
+def test_classes_that_look_alike_are_flagged():
+    alike = fit_on(draw(np.random.default_rng(13), distance=0.0, n_groups=10), trust=1.0)
+    assert "classes look alike" in set(alike.diagnose().cautions["kind"])
+
+
+def with_a_group_of_negatives(n_positive, **settings):
+    """Groups whose shares are near a half, and "odd", of 600 rows and next to no positives."""
+    rng = np.random.default_rng(14)
+    X, y, groups, _ = draw(rng, share=(0.4, 0.6), n_groups=20)
+    new = rng.normal(0, 1, (600, 2)) + np.c_[2.0 * (np.arange(600) < n_positive), np.zeros(600)]
+    data = np.concatenate([X, new]), np.r_[y, np.full(600, -1)], np.r_[groups, np.full(600, "odd")], None
+    return fit_on(data, trust=1.0, **settings)
+
+
+def test_shares_at_the_edge_are_flagged():
+    assert flagged(with_a_group_of_negatives(0, shrinkage="none"), "share at the edge") == {"odd"}
+
+
+def test_groups_beyond_the_labelled_ones_are_flagged():
+    model = with_a_group_of_negatives(40)
+    assert flagged(model, "scores outside the labelled range") == {"odd"}
+    assert flagged(model, "shift outside the labelled range") == {"odd"}
+
+
+def test_labelled_groups_without_unlabelled_rows_are_flagged(shifted):
+    X, y, groups, truth = shifted[0]
+    keep = (y >= 0) | (groups != "g05")
+    assert flagged(fit_on((X[keep], y[keep], groups[keep], truth[keep])), "no unlabelled rows") == {"g05"}
+
+
+def test_a_shift_beyond_what_was_checked_is_not_laid_to_missing_labels():
+    table = {"kind": ["shift outside the labelled range"], "group": ["Oslo"], "cluster": [-1], "rows": [90]}
+    (sentence,) = caution_sentences({name: np.array(v) for name, v in table.items()}, 100, 1)
+    assert "larger shift than any that hidden labels could check" in sentence
+    assert "labelled group" not in sentence
+
+
+def test_sentences_are_neither_python_nor_commands(shifted):
+    X, y, groups, truth = shifted[0]
+    keep = (y >= 0) | (groups != "g05")
+    said = " ".join(fit_on((X[keep], y[keep], groups[keep], truth[keep])).diagnose().caution)
+    assert "until an update brings some" in said
+    assert "as a known share" in said
+    assert "update()" not in said
+    assert "known_shares" not in said
+
+
+def test_a_healthy_model_is_flagged_for_nothing_but_what_nobody_can_check(shifted):
+    found = shifted[1].diagnose()
+    assert len(found.cautions["kind"]) == 0
+    assert len(found.caution) == 1
+    assert "zero by construction" in found.caution[0]
+
+
+def test_known_shares_are_said_to_settle_the_common_shift_of_their_groups(shifted):
+    X, y, groups, _ = shifted[0]
+    model = fit_on(shifted[0])
+    model.update(X[y < 0], groups[y < 0], known_shares={"g00": 0.5, "g01": (0.4, 0.05)})
+    assert "Known shares settle it for 2 of 40 groups." in model.diagnose().caution[0]
+
+
+@pytest.mark.parametrize(("n_clusters", "named"), [(1, "(Oslo,"), (3, "(Oslo in cluster 0,")])
+def test_a_cell_is_named_by_its_cluster_too_where_there_are_several(n_clusters, named):
+    table = {"kind": ["few rows in cell"], "group": ["Oslo"], "cluster": [0], "rows": [12]}
+    (sentence,) = caution_sentences({name: np.array(v) for name, v in table.items()}, 100, n_clusters)
+    assert named in sentence

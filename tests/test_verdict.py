@@ -1,0 +1,158 @@
+"""Is it worth it? The verdict, the gain that Theorem 1 expects, and the gain that hidden labels show."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from sklearn.compose import ColumnTransformer
+from sklearn.metrics import roc_auc_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+
+from groupshift import verdict
+from groupshift.expected_gain import coarser, grouped_auc_gain
+from groupshift.points import collect_points
+from shifted_groups import draw, fit_on
+
+
+def test_shifts_between_groups_are_worth_it(shifted):
+    found = shifted[1].diagnose()
+    assert found.worth == "yes"
+    assert found.sentences[0] == found.verdict
+    assert found.verdict.startswith("Worth it")
+    assert found.overview["loss_gain"] > 3 * found.overview["loss_gain_error"]
+
+
+def test_without_shift_it_is_not_worth_it_and_nothing_is_lost():
+    data = draw(np.random.default_rng(8), share=(0.4, 0.4))
+    model = fit_on(data, partition="validated")
+    found = model.diagnose()
+    assert found.worth == "no"
+    assert found.verdict.startswith("Not worth it, and nothing lost")
+    assert found.overview["loss_gain"] == 0
+    assert not any("expected" in sentence for sentence in found.gain)
+
+
+def test_unshrunk_shifts_from_a_few_rows_are_called_harmful():
+    data = draw(
+        np.random.default_rng(9), share=(0.5, 0.5), labeled=12, unlabeled=12, distance=1.0, n_groups=60
+    )
+    model = fit_on(data, shrinkage="none", trust=1.0)
+    found = model.diagnose()
+    assert found.worth == "harmful"
+    assert "trust='learned'" in found.verdict
+
+
+def test_theorem_1_expects_the_gain_that_held_out_truth_shows(shifted):
+    (X, y, groups, truth), model = shifted
+    found = model.diagnose()
+    rows = y < 0
+    plain = expit(
+        model.posterior_.score(model._read_rows(X[rows], groups[rows], None, None, reset=False)[0])[0]
+    )
+    before = roc_auc_score(truth[rows], plain)
+    after = roc_auc_score(truth[rows], model.predict_proba(X[rows], groups=groups[rows])[:, 1])
+    # 40 groups of 300 rows: AUCs of 12,000 rows have standard errors of 0.003, shares of 300 rows cost less.
+    assert found.overview["expected_auc_gain"] == pytest.approx(after - before, abs=0.01)
+    assert found.overview["expected_auc_without_group"] == pytest.approx(before, abs=0.02)
+    low, high = found.overview["expected_auc_gain_low"], found.overview["expected_auc_gain_high"]
+    assert low <= found.overview["expected_auc_gain"] <= high
+    assert high - low < 0.02
+
+
+def test_coarser_points_keep_weights_and_means():
+    rng = np.random.default_rng(10)
+    points = collect_points(rng.normal(size=500), rng.integers(0, 3, 500), n_cells=3, weight=rng.random(500))
+    fewer = coarser(points)
+    assert len(fewer.score) < len(points.score)
+    for cell in range(3):
+        assert fewer.weight[fewer.cell == cell].sum() == pytest.approx(points.weight_sum[cell])
+    assert fewer.weight @ fewer.score == pytest.approx(points.weight @ points.score)
+
+
+def test_error_of_the_auc_gain_agrees_with_leaving_groups_out():
+    rng = np.random.default_rng(11)
+    group = np.repeat(np.arange(50), 40)
+    y = (rng.random(2000) < rng.uniform(0.2, 0.8, 50)[group]).astype(int)
+    before = y + rng.normal(0, 1, 2000)
+    after = before + rng.normal(0, 0.5, 50)[group]
+    first, second, error = grouped_auc_gain(before, after, y, np.ones(2000), group, 50)
+    assert first == pytest.approx(roc_auc_score(y, before))
+    assert second == pytest.approx(roc_auc_score(y, after))
+    without = [
+        roc_auc_score(y[group != g], after[group != g]) - roc_auc_score(y[group != g], before[group != g])
+        for g in range(50)
+    ]
+    jackknife = np.sqrt(49 / 50 * ((np.array(without) - np.mean(without)) ** 2).sum())
+    assert error == pytest.approx(jackknife, rel=0.05)
+
+
+def test_hidden_label_losses_are_the_judges():
+    model = fit_on(draw(np.random.default_rng(12), n_groups=8), partition="validated")
+    overview = model.diagnose().overview
+    table = model.candidates_
+    assert overview["loss_global"] == pytest.approx(table["loss"][0])
+    # With fewer than ten groups there is no context, so the chosen candidate's loss is the model's.
+    assert overview["loss_model"] == pytest.approx(table["loss"][table["chosen"]][0])
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """The fittings that evidence is recorded of."""
+    from groupshift import classifier
+
+    seen, record = [], classifier.record_evidence
+    monkeypatch.setattr(
+        classifier, "record_evidence", lambda fitting: (seen.append(fitting), record(fitting))[1]
+    )
+    return seen
+
+
+def loss_decided_on(fitting):
+    return np.average(fitting.loss, weights=fitting.labeled.weight[fitting.judged])
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"partition": "validated", "refine": "auto"}, {"partition": 2, "refine": 1}]
+)
+def test_recorded_loss_is_the_one_that_fit_decided_on(settings, seen):
+    model = fit_on(draw(np.random.default_rng(20), n_groups=16, labeled=80, unlabeled=80), **settings)
+    assert model.diagnose().overview["loss_model"] == pytest.approx(loss_decided_on(seen[0]))
+
+
+def test_recorded_loss_counts_what_groups_have_in_context(seen):
+    rng = np.random.default_rng(21)
+    X, y, groups, truth = draw(rng, n_groups=30, distance=0.7)
+    for group in np.unique(groups):
+        own = groups == group
+        # A feature that tells the group's share of positives, and nothing about its rows.
+        X[own, 1] += logit(truth[own & (y >= 0)].mean())
+    first = make_pipeline(ColumnTransformer([("first", "passthrough", [0])]), GaussianNB())
+    model = fit_on((X, y, groups, truth), estimator=first)
+    assert model.context_ is not None
+    assert model.diagnose().overview["loss_model"] == pytest.approx(loss_decided_on(seen[0]))
+
+
+def test_losses_of_groups_average_to_the_total(shifted):
+    found = shifted[1].diagnose()
+    table = found.hidden_labels
+    for column in ("loss_global", "loss_model"):
+        assert np.average(table[column], weights=table["rows"]) == pytest.approx(found.overview[column])
+
+
+def test_observed_shifts_follow_estimated_ones(shifted):
+    table = shifted[1].diagnose().hidden_labels
+    assert np.corrcoef(table["estimated_shift"], table["observed_shift"])[0, 1] > 0.9
+
+
+def test_trust_above_all_is_said_in_words_not_in_thousands_of_percent(shifted):
+    # Groups of a few rows are pooled to next to no shift, of which labels then ask for forty times as much.
+    overview = {"trust": 0.9, "trust_estimate": 40.41, "trust_error": 12.0}
+    (sentence,) = verdict.gain_sentences(shifted[1], overview)
+    assert sentence.startswith("Labels confirm the full size of the shifts")
+    assert "90 % of every shift is used" in sentence
+    assert "4041" not in sentence
+
+
+def test_published_shifts_are_worth_it_where_rows_are_many(shifted):
+    model = fit_on(shifted[0], shrinkage="none", trust=1.0, shares="em", calibration="holdout")
+    assert model.diagnose().worth == "yes"
