@@ -5,8 +5,8 @@ READY := .venv/.ready
 
 LOWEST := .venv-lowest
 # What says whether the package works at all: mathematics, contract, estimator, frames, files of models, first screens.
-CORE_TESTS := odds points label_shift shrinkage auc_gain alignment metrics calibration partition contract classifier tables \
-	bad_input persistence refused_models displays cli_errors floors
+CORE_TESTS := odds points label_shift shrinkage auc_gain alignment metrics calibration partition contract classifier \
+	classifier_inputs classifier_truth copies tables bad_input persistence refused_models displays cli_errors floors
 
 .PHONY: setup demo test test-lowest lint bench docs clean
 

@@ -97,3 +97,8 @@ CLUSTER_MARKS = [
 def finite_and_in_doubt(probability):
     """No NaN, and nothing taken for certain."""
     return bool(np.isfinite(probability).all() and (probability > 0).all() and (probability < 1).all())
+
+
+def probability(model, X, groups):
+    """The probability of the second class, which predictions are about."""
+    return model.predict_proba(X, groups)[:, 1]

@@ -1,7 +1,8 @@
-"""Rows that are copies of one example count once: in weights of evidence, intervals and what is learned from groups."""
+"""Rows that are copies of one example stay on one side of every split, and count once: in evidence and in intervals."""
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
@@ -58,3 +59,47 @@ def test_copying_every_unlabelled_row_makes_no_interval_narrower(rows):
         shares = model.fit(X[at], y[at], groups=groups[at], example_ids=ids[at]).group_shares(by="cell")
         width[name] = shares["high"] - shares["low"]
     np.testing.assert_allclose(width["three times"], width["once"], rtol=0.05)
+
+
+class Spy(ClassifierMixin, BaseEstimator):
+    """Logistic regression that remembers which rows it was trained on, by their first feature."""
+
+    seen: tuple = ()
+
+    def fit(self, X, y, sample_weight=None):
+        Spy.seen = (*Spy.seen, frozenset(X[:, 0].tolist()))
+        self.model_ = LogisticRegression().fit(X, y, sample_weight=sample_weight)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict_proba(self, X):
+        return self.model_.predict_proba(X)
+
+
+@pytest.mark.parametrize("calibration", ["crossfit", "holdout"])
+def test_copies_of_an_example_stay_on_one_side_of_every_split(rows, calibration):
+    X, y, groups = rows
+    rng = np.random.default_rng(0)
+    labeled = np.flatnonzero(y >= 0)
+    ids = rng.integers(0, 100, len(y))
+    # One label for all copies of an example, as it is in life.
+    y = np.where(y >= 0, (ids % 2), y)
+    Spy.seen = ()
+    model = GroupShiftClassifier(Spy(), partition=1, calibration=calibration, refine=0, random_state=0)
+    model.fit(X, y, groups=groups, example_ids=[f"household {i}" for i in ids])
+    everyone = frozenset(X[labeled, 0].tolist())
+    parts = [seen for seen in Spy.seen if seen != everyone]
+    assert len(parts) == (5 if calibration == "crossfit" else 1)
+    for seen in parts:
+        inside = np.isin(X[labeled, 0], list(seen))
+        assert 0.7 < inside.mean() < 0.9
+        assert not set(ids[labeled][inside]) & set(ids[labeled][~inside])
+
+
+def test_held_out_rows_are_a_fifth_of_the_distinct_examples(rows):
+    X, y, groups = rows
+    Spy.seen = ()
+    GroupShiftClassifier(Spy(), partition=1, calibration="holdout", refine=0, random_state=0).fit(
+        X, y, groups=groups
+    )
+    assert len(Spy.seen[0]) == pytest.approx(0.8 * (y >= 0).sum(), abs=1)

@@ -1,0 +1,118 @@
+"""GroupShiftClassifier where the truth is known: it finds the shares, and gains where groups differ."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from conftest import probability
+from groupshift import METHODS, GroupShiftClassifier
+from groupshift.datasets import make_grouped_mixture
+
+MIXTURE = {
+    "n_features": 2,
+    "n_clusters": 2,
+    "n_groups": 25,
+    "labeled_per_group": (120, 10),
+    "unlabeled_per_group": (400, 40),
+    "counts": "binomial",
+}
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    """The paper's setting 2, small: 25 groups whose shares differ, two clusters."""
+    return make_grouped_mixture(**MIXTURE, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def forest():
+    return RandomForestClassifier(60, max_depth=6)
+
+
+def test_the_published_configuration_beats_global_where_groups_differ(mixture, forest):
+    X, y, groups, ids = mixture.training()
+    X_test, truth, test_groups = mixture.testing()
+    auc = {}
+    for name in ("global", "published"):
+        model = METHODS[name](clone(forest), random_state=0).fit(X, y, groups=groups, example_ids=ids)
+        auc[name] = roc_auc_score(truth, probability(model, X_test, test_groups))
+    assert auc["published"] > auc["global"] + 0.03
+
+
+def test_the_default_configuration_beats_global_too(mixture):
+    X, y, groups, ids = mixture.training()
+    X_test, truth, test_groups = mixture.testing()
+    auc = {}
+    for name in ("global", "groupshift"):
+        model = METHODS[name](LogisticRegression(), random_state=0).fit(X, y, groups=groups, example_ids=ids)
+        auc[name] = roc_auc_score(truth, probability(model, X_test, test_groups))
+    assert auc["groupshift"] > auc["global"] + 0.03
+
+
+def test_shares_of_the_published_configuration_match_the_truth_at_their_stated_rate(forest):
+    # Told the generating partition, so that its cells are the cells of the truth.
+    inside, error = [], []
+    for seed in range(1, 5):
+        sample = make_grouped_mixture(**MIXTURE, random_state=seed)
+        X, y, groups, ids = sample.training()
+        model = GroupShiftClassifier.published(clone(forest), partition=sample.partition, random_state=seed)
+        shares = model.fit(X, y, groups=groups, example_ids=ids).group_shares(coverage=0.9)
+        truth = sample.shares.ravel()
+        inside.append((shares["low"] <= truth) & (truth <= shares["high"]))
+        error.append(np.abs(shares["share"] - truth))
+    assert np.median(error) < 0.06
+    # 200 cells know a rate to ±2 %; the calibration's error, common to all cells of a cluster, adds to that.
+    assert 0.83 < np.mean(inside) < 0.97
+
+
+def test_published_is_the_papers_to_the_letter():
+    model = GroupShiftClassifier.published()
+    assert model.estimator.get_params()["n_estimators"] == 500
+    assert model.estimator.get_params()["max_depth"] == 10
+    assert model.estimator.get_params()["criterion"] == "gini"
+    settings = model.get_params(deep=False)
+    expected = {
+        "partition": "silhouette",
+        "calibration": "holdout",
+        "shares": "em",
+        "shrinkage": "none",
+        "trust": 1.0,
+        "refine": 0,
+        "per_cluster": True,
+        "labeled_prior": "share",
+    }
+    assert {name: settings[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("shares", ["mlls", "em", "bbse-hard", "bbse-soft"])
+def test_every_estimator_of_shares_finds_them(mixture, shares):
+    X, y, groups, _ = mixture.training()
+    model = GroupShiftClassifier(
+        LogisticRegression(),
+        partition=mixture.partition,
+        shares=shares,
+        shrinkage="none",
+        trust=1.0,
+        refine=0,
+        per_cluster=True,
+        random_state=0,
+    ).fit(X, y, groups=groups)
+    # Cells of some 160 rows whose classes overlap: standard errors are about 0.07.
+    assert np.abs(model.group_prior_ - mixture.shares).mean() < 0.085
+
+
+def test_probabilities_are_calibrated_in_every_group(mixture):
+    X, y, groups, ids = mixture.training()
+    X_test, truth, test_groups = mixture.testing()
+    model = GroupShiftClassifier(
+        LogisticRegression(), partition=mixture.partition, per_cluster=True, trust=1.0, random_state=0
+    )
+    model.fit(X, y, groups=groups, example_ids=ids)
+    table = pd.DataFrame({"g": test_groups, "p": probability(model, X_test, test_groups), "y": truth})
+    mean = table.groupby("g").mean()
+    # 80 test rows a group know a share to ±0.05.
+    assert np.abs(mean["p"] - mean["y"]).mean() < 0.06
