@@ -17,7 +17,7 @@ from groupshift.experiments.published import NAMES, published_auc
 from groupshift.experiments.results import Mean, Results
 from groupshift.experiments.spec import Experiment
 from groupshift.experiments.store import Store, read_csv
-from groupshift.experiments.tables import place_title, share, signed
+from groupshift.experiments.table_text import place_title, share, signed
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"

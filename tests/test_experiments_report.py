@@ -12,7 +12,8 @@ from groupshift.experiments.published import NAMES, published_auc
 from groupshift.experiments.report import latex, write_report
 from groupshift.experiments.results import Mean, load_results
 from groupshift.experiments.store import Store, read_csv
-from groupshift.experiments.tables import all_tables, published_table, relative_auc, share, signed
+from groupshift.experiments.table_text import share, signed
+from groupshift.experiments.tables import all_tables, gain_table, published_table, relative_auc
 
 METHODS = ["global", "label_shift", "published", "true_clustering", "bayes"]
 
@@ -57,7 +58,7 @@ def page(folder, tmp_path_factory):
 
 def test_every_table_and_figure_is_there_in_each_format(page):
     files = {p.name for p in page.parent.iterdir()}
-    for table in ("table_amazon", "figure2_numbers", "bayes", "partition", "quality", "effort"):
+    for table in ("table_amazon", "gains", "figure2_numbers", "bayes", "partition", "quality", "effort"):
         assert {f"{table}.csv", f"{table}.tex"} <= files
     for figure in ("real_data", "figure2", "figure3", "bayes", "partition", "calibration"):
         assert {f"{figure}.png", f"{figure}.svg"} <= files
@@ -103,6 +104,23 @@ def test_ours_stands_beside_the_published_number_with_its_difference(folder):
     # Two draws: the interval is the quantile of t with one degree of freedom times half their distance.
     assert record["half_width"] == pytest.approx(12.706 * abs(values[0] - values[1]) / 2, rel=1e-3)
     assert record["published_gain"] == pytest.approx(0.751 - 0.718)
+
+
+def test_every_method_stands_against_global_on_the_same_draws(folder):
+    results = load_results(folder)
+    table = gain_table(results)
+    record = next(r for r in table.records if (r["data"], r["method"]) == ("synthetic", "label_shift"))
+    gains = [
+        results.of(place, "label_shift")[r] - results.of(place, "global")[r]
+        for place in results.places
+        if place[:2] == ("synthetic", record["setting"])
+        for r in (0, 1)
+    ]
+    assert record["draws"] == len(gains) == 4
+    assert record["auc"] == pytest.approx(np.mean(gains))
+    assert record["worst_auc"] == pytest.approx(min(gains))
+    assert record["auc_half_width"] == pytest.approx(3.182 * np.std(gains, ddof=1) / 2, rel=1e-3)
+    assert "global" not in {r["method"] for r in table.records}
 
 
 def test_gains_are_paired_by_draw(folder):

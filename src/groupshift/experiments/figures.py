@@ -11,7 +11,8 @@ import numpy as np
 
 from groupshift.experiments.published import RELATIVE_AUC, published_auc
 from groupshift.experiments.results import Place, Results
-from groupshift.experiments.tables import place_title, relative_auc
+from groupshift.experiments.table_text import place_title
+from groupshift.experiments.tables import relative_auc
 
 # One colour for one method everywhere; told apart by people who do not see red and green (Okabe and Ito).
 COLORS = {

@@ -14,7 +14,8 @@ from groupshift.experiments.differences import against_paper
 from groupshift.experiments.figures import Figure, all_figures
 from groupshift.experiments.results import Results, load_results
 from groupshift.experiments.store import LABELS, write_csv, write_whole
-from groupshift.experiments.tables import MINUS, NOTHING, Table, all_tables
+from groupshift.experiments.table_text import MINUS, NOTHING, Table
+from groupshift.experiments.tables import all_tables
 
 SHOWN_HOLES = 30
 TEXT_COLUMNS = ("Data", "Method")
@@ -121,7 +122,7 @@ def _page(results: Results, folder: str, tables: Sequence[Table], drawn: Sequenc
     by_name = {table.name: _table_html(table) for table in tables}
     pictures = {figure.name: _figure_html(figure, svg) for figure, svg in drawn}
     order = (
-        *("table1", "table2", "table_natural", "table_amazon", "real_data"),
+        *("table1", "table2", "table_natural", "table_amazon", "real_data", "gains"),
         *("figure2", "figure2_numbers", "figure3", "bayes_figure", "bayes", "partition_figure", "partition"),
         *("calibration", "quality", "effort"),
     )

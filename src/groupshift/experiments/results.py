@@ -85,6 +85,17 @@ class Results:
         mine, theirs = self.of(place, method, metric), self.of(place, other, metric)
         return Mean.of(mine[r] - theirs[r] for r in mine if r in theirs)
 
+    def paired(self, data: str, setting: str, method: str, other: str, metric: str = "auc") -> list[float]:
+        """Difference to another method on each draw that both have; synthetic sets of all d and K together."""
+        return [
+            mine - theirs[repetition]
+            for place in self.places
+            if place[:2] == (data, setting)
+            for theirs in (self.of(place, other, metric),)
+            for repetition, mine in self.of(place, method, metric).items()
+            if repetition in theirs
+        ]
+
     def holes(self) -> list[dict[str, str]]:
         """Runs that failed, and runs that are not there."""
         failed = [{**run, "why": run["error"]} for run in self.runs if run["status"] == "failed"]

@@ -4,38 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from groupshift.experiments.published import RELATIVE_AUC, published_auc
 from groupshift.experiments.results import Mean, Place, Results
+from groupshift.experiments.table_text import (
+    MINUS,
+    NOTHING,
+    TITLES,
+    Table,
+    percent,
+    place_title,
+    share,
+    signed,
+)
 
 ACS = ("income", "employment", "ipr")
-# A typographic minus, and a dash where there is nothing to show.
-MINUS, NOTHING = "\u2212", "\u2013"
-TITLES = {
-    "income": "Income",
-    "employment": "Employment",
-    "ipr": "IPR",
-    "amazon": "Amazon",
-    "synthetic": "Synthetic",
-    "carriers": "Flights by carrier",
-    "destinations": "Flights by destination",
-}
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table to be read: `body` holds text, a row per method; `records` hold the numbers behind it."""
-
-    name: str
-    title: str
-    note: str
-    header: Sequence[str]
-    body: Sequence[Sequence[str]]
-    records: Sequence[dict[str, Any]] = field(default_factory=list)
 
 
 def all_tables(results: Results) -> list[Table]:
@@ -49,6 +35,7 @@ def all_tables(results: Results) -> list[Table]:
         lambda r: published_table(
             r, "table_natural", "Natural shift, not in the paper", [(d, "natural") for d in ACS]
         ),
+        gain_table,
         relative_table,
         bayes_table,
         partition_table,
@@ -111,6 +98,38 @@ def _texts(cell: dict[str, Any]) -> list[str]:
     in_paper = "" if cell["published_gain"] is None else f" ({signed(cell['published_gain'])})"
     own = "" if cell["method"] == "global" else signed(gain) + in_paper
     return [share(mean), share(cell["published"]), difference, own]
+
+
+GAINS = (("auc", "AUC"), ("log_loss", "log loss"), ("ece", "calibration error"), ("ece_macro", "by group"))
+
+
+def gain_table(results: Results) -> Table | None:
+    """Every method against Global on the same draws, whatever the data."""
+    records, body = [], []
+    for data, setting in dict.fromkeys(p[:2] for p in results.places):
+        for method in results.methods:
+            if method in ("global", "bayes"):
+                continue
+            pairs = {metric: results.paired(data, setting, method, "global", metric) for metric, _ in GAINS}
+            gains = {metric: Mean.of(found) for metric, found in pairs.items()}
+            if not gains["auc"].n:
+                continue
+            worst = min(pairs["auc"])
+            record = {"data": data, "setting": setting, "method": method, "draws": gains["auc"].n}
+            for metric, gain in gains.items():
+                record |= {metric: gain.value, f"{metric}_half_width": gain.half}
+            records.append({**record, "worst_auc": worst})
+            texts = [signed(gain, 4) for gain in gains.values()]
+            row = [place_title(data, setting), results.title(method), str(gains["auc"].n)]
+            body.append([*row, *texts, signed(worst, 4)])
+    if not body:
+        return None
+    header = ["Data", "Method", "draws", *(title for _, title in GAINS), "AUC, worst draw"]
+    note = (
+        "Differences to Global on the same draws, ± half of their 95 % interval (Student's t over draws; synthetic: "
+        "all d and K together). More AUC is better, less of the others. By group: the calibration error of each group, averaged."
+    )
+    return Table("gains", "Against Global, draw by draw", note, header, body, records)
 
 
 def relative_auc(results: Results, method: str, setting: str, *, to: str = "global") -> dict[Place, float]:
@@ -312,50 +331,3 @@ def _overview(
         if body
         else None
     )
-
-
-def percent(value: float) -> str:
-    """A relative difference.
-
-    >>> percent(15.04)
-    '+15.0 %'
-    """
-    return f"{value:+.1f} %".replace("-", MINUS)
-
-
-def place_title(data: str, setting: str) -> str:
-    """A data set in its setting, as a heading.
-
-    >>> place_title("ipr", "natural")
-    'IPR, natural shift'
-    """
-    word = "natural shift" if setting == "natural" else f"setting {setting}"
-    return f"{TITLES.get(data, data)}, {word}"
-
-
-def share(value: Mean | float | None) -> str:
-    """Three digits, as the paper has them, with the interval where there is one.
-
-    >>> share(Mean(0.8764, 0.0021, 5)), share(0.88), share(None)
-    ('.876 ± .002', '.880', '')
-    """
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:.3f}".lstrip("0")
-    spread = "" if math.isnan(value.half) else f" ± {value.half:.3f}".replace("0.", ".")
-    return f"{value.value:.3f}".lstrip("0") + spread
-
-
-def signed(value: Mean | float) -> str:
-    """A difference with its sign.
-
-    >>> signed(-0.0123), signed(Mean(0.01, 0.002, 5))
-    ('−.012', '+.010 ± .002')
-    """
-    number, half = (value.value, value.half) if isinstance(value, Mean) else (value, math.nan)
-    if math.isnan(number):
-        return NOTHING
-    spread = "" if math.isnan(half) else f" ± {half:.3f}".replace("0.", ".")
-    text = f"{number:+.3f}".replace("0.", ".").replace("-", MINUS)
-    return (".000" if text.endswith(".000") and abs(number) < 0.5 else text) + spread

@@ -1,0 +1,82 @@
+"""How tables are written: numbers with their intervals and signs, names of data sets, and the table itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from groupshift.experiments.results import Mean
+
+# A typographic minus, and a dash where there is nothing to show.
+MINUS, NOTHING = "\u2212", "\u2013"
+TITLES = {
+    "income": "Income",
+    "employment": "Employment",
+    "ipr": "IPR",
+    "amazon": "Amazon",
+    "synthetic": "Synthetic",
+    "carriers": "Flights by carrier",
+    "destinations": "Flights by destination",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table to be read: `body` holds text, a row per method; `records` hold the numbers behind it."""
+
+    name: str
+    title: str
+    note: str
+    header: Sequence[str]
+    body: Sequence[Sequence[str]]
+    records: Sequence[dict[str, Any]] = field(default_factory=list)
+
+
+def percent(value: float) -> str:
+    """A relative difference.
+
+    >>> percent(15.04)
+    '+15.0 %'
+    """
+    return f"{value:+.1f} %".replace("-", MINUS)
+
+
+def place_title(data: str, setting: str) -> str:
+    """A data set in its setting, as a heading.
+
+    >>> place_title("ipr", "natural")
+    'IPR, natural shift'
+    """
+    word = "natural shift" if setting == "natural" else f"setting {setting}"
+    return f"{TITLES.get(data, data)}, {word}"
+
+
+def share(value: Mean | float | None) -> str:
+    """Three digits, as the paper has them, with the interval where there is one.
+
+    >>> share(Mean(0.8764, 0.0021, 5)), share(0.88), share(None)
+    ('.876 ± .002', '.880', '')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.3f}".lstrip("0")
+    spread = "" if math.isnan(value.half) else f" ± {value.half:.3f}".replace("0.", ".")
+    return f"{value.value:.3f}".lstrip("0") + spread
+
+
+def signed(value: Mean | float, digits: int = 3) -> str:
+    """A difference with its sign.
+
+    >>> signed(-0.0123), signed(Mean(0.01, 0.002, 5)), signed(-0.00004, 4)
+    ('−.012', '+.010 ± .002', '.0000')
+    """
+    number, half = (value.value, value.half) if isinstance(value, Mean) else (value, math.nan)
+    if math.isnan(number):
+        return NOTHING
+    spread = "" if math.isnan(half) else f" ± {half:.{digits}f}".replace("0.", ".", 1)
+    text = f"{number:+.{digits}f}".replace("0.", ".", 1).replace("-", MINUS)
+    nothing = "." + "0" * digits
+    return (nothing if text[1:] == nothing else text) + spread
