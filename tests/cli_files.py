@@ -1,12 +1,8 @@
 """What the tests of the command line share: a small survey as files, and a way to run commands."""
 
-import atexit
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +12,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from groupshift.datasets import make_survey
 from groupshift.files import write_table
+
+# Which columns of the survey are what.
+ROLES = ["--target", "in_favour", "--group", "state"]
 
 
 def survey_tables(seed=0):
@@ -40,17 +39,13 @@ def write_survey(folder: Path):
     write_table(new, folder / "new.csv")
 
 
-@cache
-def fitted_survey() -> Path:
-    """A folder with the survey's files and a model of it, made once for all tests, with the default settings."""
+def fit_survey(folder: Path):
+    """The survey's files and a model of it, with the default settings."""
     from groupshift.cli.errors import run
 
-    folder = Path(tempfile.mkdtemp(prefix="groupshift-tests-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     write_survey(folder)
     files = [f"{folder}/labeled.csv", f"{folder}/unlabeled.parquet"]
-    assert run(["fit", *files, "--target", "in_favour", "--group", "state", "-o", f"{folder}/m.gshift"]) == 0
-    return folder
+    assert run(["fit", *files, *ROLES, "-o", f"{folder}/m.gshift"]) == 0
 
 
 def make_fits_quick(monkeypatch):

@@ -77,6 +77,24 @@ def saved(fitted, tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="session")
+def world(tmp_path_factory):
+    """A folder with a survey's files and a model of it, for commands; no test may change it."""
+    from cli_files import fit_survey
+
+    folder = tmp_path_factory.mktemp("world")
+    fit_survey(folder)
+    return folder
+
+
+@pytest.fixture
+def quick_fits(world, monkeypatch):
+    """Commands fit a few trees. The folder comes first: its model has the default settings."""
+    from cli_files import make_fits_quick
+
+    make_fits_quick(monkeypatch)
+
+
 @pytest.fixture(scope="module")
 def client():
     """A Dask client with two workers, each a process of its own."""

@@ -15,19 +15,13 @@ pytest.importorskip("skops")
 import pyarrow as pa
 import pyarrow.parquet
 
-from cli_files import column, fitted_survey, make_fits_quick, stacked, survey_tables
+from cli_files import ROLES, column, stacked, survey_tables
 from groupshift import GroupShiftClassifier, load, save
 from groupshift.cli.errors import run
 from groupshift.files import write_table
 
-ROLES = ["--target", "in_favour", "--group", "state"]
 FEATURES = ["age", "education", "urban", "income_band", "work", "hours_online"]
 FITTED = ("group_prior_", "shift_", "shift_variance_", "labeled_prior_", "row_weight_", "rows_")
-
-
-@pytest.fixture(scope="module")
-def world():
-    return fitted_survey()
 
 
 @pytest.fixture
@@ -70,9 +64,8 @@ def test_small_batches_give_the_model_of_python(world, tmp_path, small_batches):
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
 def test_weights_and_ids_in_batches_of_a_stacked_file_are_as_in_python(
-    tmp_path, monkeypatch, small_batches, ending
+    tmp_path, quick_fits, small_batches, ending
 ):
-    make_fits_quick(monkeypatch)
     from groupshift.cli.fit import make_model
 
     rng = np.random.default_rng(0)
@@ -95,8 +88,7 @@ def test_weights_and_ids_in_batches_of_a_stacked_file_are_as_in_python(
     assert_same_model(load(tmp_path / "m.gshift"), expected)
 
 
-def test_rows_without_a_label_in_the_labelled_file_count_as_unlabelled(tmp_path, monkeypatch, small_batches):
-    make_fits_quick(monkeypatch)
+def test_rows_without_a_label_in_the_labelled_file_count_as_unlabelled(tmp_path, quick_fits, small_batches):
     labeled, unlabeled, _ = survey_tables()
     blank = pa.array([None if i % 3 == 0 else v for i, v in enumerate(labeled["in_favour"].to_pylist())])
     some = labeled.set_column(labeled.column_names.index("in_favour"), "in_favour", blank)
@@ -111,8 +103,7 @@ def test_rows_without_a_label_in_the_labelled_file_count_as_unlabelled(tmp_path,
     assert model.rows_.sum() == len(unlabeled) + len(labeled) // 3
 
 
-def test_every_command_takes_a_folder_of_parquet(world, tmp_path, monkeypatch, capsys):
-    make_fits_quick(monkeypatch)
+def test_every_command_takes_a_folder_of_parquet(world, tmp_path, quick_fits, capsys):
     _, unlabeled, new = survey_tables()
     write_folder(unlabeled, tmp_path / "population")
     write_folder(new, tmp_path / "new")

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("typer", reason="the command line needs the extra cli")
+
+from cli_files import ROLES
 from groupshift import load
 from groupshift.cli.errors import run
 from groupshift.cli.screen import this_command
 
-pytest.importorskip("typer")
 FILES = ["labeled.csv", "unlabeled.csv"]
-ROLES = ["--target", "in_favour", "--group", "state"]
 
 
 @pytest.fixture

@@ -9,11 +9,9 @@ import pytest
 pytest.importorskip("typer", reason="the command line needs the extra cli")
 pytest.importorskip("pyarrow")
 
-from cli_files import run_cli, survey_tables
+from cli_files import ROLES, run_cli, survey_tables
 from groupshift.cli.errors import run
 from groupshift.files import write_table
-
-ROLES = ["--target", "in_favour", "--group", "state"]
 
 
 @pytest.fixture

@@ -11,23 +11,13 @@ pytest.importorskip("skops")
 
 import pyarrow as pa
 
-from cli_files import column, fitted_survey, make_fits_quick, survey_tables
+from cli_files import ROLES, column, survey_tables
 from groupshift import load
 from groupshift.cli.errors import run
 from groupshift.files import write_table
 from groupshift.sources import open_source
 
-ROLES = ["--target", "in_favour", "--group", "state"]
-
-
-@pytest.fixture(scope="module")
-def world():
-    return fitted_survey()
-
-
-@pytest.fixture(autouse=True)
-def quick_fits(world, monkeypatch):
-    make_fits_quick(monkeypatch)
+pytestmark = pytest.mark.usefixtures("quick_fits")
 
 
 def small(**columns):

@@ -12,24 +12,12 @@ pytest.importorskip("skops")
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cli_files import column, fitted_survey, make_fits_quick, stacked, survey_tables
+from cli_files import ROLES, column, stacked, survey_tables
 from groupshift import GroupShiftClassifier, load, save
 from groupshift.cli.errors import run
 from groupshift.files import write_table
 from groupshift.persistence import read_manifest
 from groupshift.sources import open_source
-
-ROLES = ["--target", "in_favour", "--group", "state"]
-
-
-@pytest.fixture(scope="module")
-def world():
-    return fitted_survey()
-
-
-@pytest.fixture
-def quick_fits(monkeypatch):
-    make_fits_quick(monkeypatch)
 
 
 def read(path):

@@ -1,127 +1,25 @@
-"""The report as text: what it says, what it never lets through, and what it does with little to say."""
+"""The report as text: what it says, and what the page is made of."""
 
 import base64
 import hashlib
-import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
 from groupshift.report import render_report, write_report
 from groupshift.report.answer import beware, learned, worth
-from groupshift.report.facts import Facts, shown_names
+from groupshift.report.facts import Facts
 from groupshift.report.markup import percent, percent_range
-
-SECTIONS = [
-    "answer",
-    "shares",
-    "shifts",
-    "clusters",
-    "hidden",
-    "assumption",
-    "candidates",
-    "data",
-    "versions",
-]
-HOSTILE = [
-    "<script>window.pwned = 1</script>",
-    "</script><img src=x onerror='window.pwned = 2'>",
-    '"><svg onload=window.pwned=3>',
-    "<!-- & é ü 中文 -->",
-    "$title ${hash} {braces} %s",
-    "line\nbreak \u2028 and \u202e turned",
-    "lone \ud800 surrogate",
-    "x" * 500,
-    "",
-    " ",
-    "constructor",
-    "__proto__",
-]
-
-
-class Page(HTMLParser):
-    """What a reader of the page meets: tags with attributes, text, tables."""
-
-    def __init__(self, source: str):
-        super().__init__()
-        self.tags, self.tables, self.words = [], [], []
-        self.inside, self.blocks = None, {}
-        self.feed(source)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        attrs = dict(attrs)
-        self.tags.append((tag, attrs))
-        if tag in ("script", "style"):
-            self.inside = attrs.get("id", tag)
-        elif tag == "table":
-            self.tables.append([])
-        elif tag == "tr":
-            self.tables[-1].append([])
-        elif tag in ("td", "th"):
-            self.tables[-1][-1].append("")
-
-    def handle_endtag(self, tag):
-        self.inside = None
-        if tag == "table":
-            self.tables[-1] = {"head": self.tables[-1][0], "body": self.tables[-1][1:]}
-
-    def handle_data(self, data):
-        if self.inside is not None:
-            self.blocks[self.inside] = self.blocks.get(self.inside, "") + data
-            return
-        self.words.append(data)
-        if self.tables and isinstance(self.tables[-1], list) and self.tables[-1] and self.tables[-1][-1]:
-            self.tables[-1][-1][-1] += data
-
-    @property
-    def text(self):
-        return " ".join("".join(self.words).split())
-
-    def table(self, *columns):
-        return next(t for t in self.tables if set(columns) <= set(t["head"]))
-
-    @property
-    def figures(self):
-        return json.loads(self.blocks["report-data"])
+from report_pages import SECTIONS, Page
 
 
 @pytest.fixture(scope="module")
 def page(fitted):
     return Page(render_report(fitted))
-
-
-@pytest.fixture(scope="module")
-def hostile(rows):
-    """A model whose groups, features and classes are named by an enemy."""
-    pd = pytest.importorskip("pandas")
-    X, y, groups = rows
-    names = dict(zip(np.unique(groups), HOSTILE, strict=True))
-    frame = pd.DataFrame(
-        X, columns=["<b onclick=window.pwned=4>", "</script><script>window.pwned=5</script>"]
-    )
-    labels = np.array(["-1", "<i>no</i>", "<i>yes</i>"])[y + 1]
-    named = np.array([names[g] for g in groups], dtype=object)
-    model = GroupShiftClassifier(LogisticRegression(), partition=2, unlabeled_value="-1", random_state=0)
-    return model.fit(frame, labels, groups=named)
-
-
-def five_thousand_groups():
-    """A model of 5,000 groups with three rows each, in eight clusters."""
-    rng = np.random.default_rng(0)
-    group = np.repeat(np.arange(5_000), 3)
-    x = rng.normal(size=(len(group), 2))
-    y = (x[:, 0] + rng.normal(size=len(group)) > 0).astype(int)
-    y[np.arange(len(group)) % 3 > 0] = -1
-    names = np.array([f"Census tract {g:07d}" for g in range(5_000)])[group]
-    model = GroupShiftClassifier(LogisticRegression(), partition=8, trust=1.0, refine=0, random_state=0)
-    return model.fit(x, y, groups=names)
 
 
 def test_sections_come_in_reading_order(page):
@@ -181,14 +79,6 @@ def test_the_range_of_shares_leaves_out_groups_of_a_few_rows(fitted):
     said = " ".join(learned(facts))
     assert "Groups of 30 rows or more range from" in said
     assert f"{names[lowest]} (" not in said
-
-
-def test_without_shifts_no_list_of_zeros_is_shown(rows, quick):
-    X, y, groups = rows
-    found = Page(render_report(quick(partition=1, trust=0.0, refine=0).fit(X, y, groups=groups)))
-    assert "gain" not in found.figures
-    assert "Which groups gain?" not in found.text
-    assert "no group gains or loses" in found.text
 
 
 def test_an_error_is_one_standard_error_everywhere(rows, quick):
@@ -285,116 +175,6 @@ def test_only_the_reports_own_script_may_run(page):
     digest = base64.b64encode(hashlib.sha256(page.blocks["script"].encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in policy
     assert "default-src 'none'" in policy
-
-
-def test_hostile_names_are_shown_and_never_become_markup(hostile):
-    source = render_report(hostile, title="<script>window.pwned = 9</script>")
-    source.encode("utf-8")
-    found = Page(source)
-    assert [tag for tag, _ in found.tags if tag in ("img", "i", "b")].count("img") == 0
-    assert sum(tag == "script" for tag, _ in found.tags) == 2
-    assert not any(name.startswith("on") for _, attributes in found.tags for name in attributes)
-    assert found.figures["shares"]["names"] == shown_names(hostile.groups_)
-    assert "<script>window.pwned = 1</script>" in found.text
-    assert "$title ${hash} {braces} %s" in found.text
-
-
-def test_names_of_any_kind_are_readable():
-    assert shown_names(np.array([3, 4])) == ["3", "4"]
-    shown = shown_names(np.array(["a" * 500, "", None, float("nan"), ("x", 1)], dtype=object))
-    assert [len(name) for name in shown] == [120, 7, 9, 9, 8]
-
-
-def settings_that_leave_things_out():
-    return {
-        "published": {"published": True},
-        "one cluster, nothing judged": {"partition": 1},
-        "candidates": {"partition": "validated", "refine": 0},
-        "silhouette": {"partition": "silhouette"},
-        "no shift at all": {"shares": None},
-        "no trust": {"trust": 0.0},
-        "cells each on their own": {"shrinkage": "none", "shares": "em"},
-        "many clusters": {"partition": 40},
-    }
-
-
-@pytest.mark.parametrize("name", list(settings_that_leave_things_out()))
-def test_every_configuration_has_a_whole_report(name, rows, quick):
-    X, y, groups = rows
-    params = settings_that_leave_things_out()[name]
-    if params.pop("published", False):
-        model = GroupShiftClassifier.published(LogisticRegression(), random_state=0)
-    else:
-        model = quick(**params)
-    found = Page(render_report(model.fit(X, y, groups=groups)))
-    assert [a["id"] for tag, a in found.tags if tag == "section"] == SECTIONS
-    assert ("candidates" in found.figures) == (model.candidates_ is not None)
-    assert ("shifts" in found.figures) == bool(np.any(model.shift_))
-    assert "nan" not in re.findall(r"[a-z]+", found.text)
-
-
-def test_a_judged_model_marks_the_candidate_that_was_chosen(rows, quick):
-    X, y, groups = rows
-    model = quick(partition="validated", refine=0).fit(X, y, groups=groups)
-    figure = Page(render_report(model)).figures["candidates"]
-    assert [figure["names"][i] for i in figure["marked"]] == model.candidates_["name"][
-        model.candidates_["chosen"]
-    ].tolist()
-
-
-def test_report_without_groups(rows, quick):
-    X, y, _ = rows
-    with pytest.warns(UserWarning, match="No groups"):
-        model = quick().fit(X, y)
-    found = Page(render_report(model))
-    assert len(found.figures["shares"]["names"]) == 1
-    assert "gain" not in found.figures
-    assert not any(a.get("id") == "search" for _, a in found.tags)
-
-
-def test_report_without_unlabelled_rows_says_so(rows, quick):
-    X, y, groups = rows
-    labeled = y >= 0
-    with pytest.warns(UserWarning, match="No unlabelled rows"):
-        model = quick().fit(X[labeled], y[labeled], groups=groups[labeled])
-    found = Page(render_report(model))
-    assert "shares" not in found.figures
-    assert "There were no unlabelled rows" in found.text
-
-
-def test_groups_on_one_side_only(rows, quick):
-    X, y, groups = rows
-    first, second = np.unique(groups)[:2]
-    kept = ~((groups == first) & (y >= 0)) & ~((groups == second) & (y < 0))
-    found = Page(render_report(quick().fit(X[kept], y[kept], groups=groups[kept])))
-    names = found.figures["shares"]["names"]
-    assert second not in names
-    assert found.figures["shares"]["other"][names.index(first)] is None
-    assert second in found.figures["gain"]["names"]
-
-
-def test_one_labelled_group_leaves_nothing_to_hide(rows, quick):
-    X, y, groups = rows
-    one = np.unique(groups)[0]
-    kept = (y < 0) | (groups == one)
-    found = Page(render_report(quick().fit(X[kept], y[kept], groups=groups[kept])))
-    assert "gain" not in found.figures
-
-
-def test_5000_groups_stay_below_5_megabytes():
-    source = render_report(five_thousand_groups())
-    assert len(Page(source).figures["shares"]["names"]) == 5_000
-    assert len(source.encode()) < 5e6
-
-
-def test_beyond_what_a_page_holds_the_largest_groups_are_shown_and_the_rest_is_named(fitted, monkeypatch):
-    monkeypatch.setattr("groupshift.report.facts.MAX_GROUPS", 5)
-    monkeypatch.setattr("groupshift.report.facts.MAX_CELLS", 6)
-    found = Page(render_report(fitted))
-    shown = np.sort(np.argsort(-fitted.rows_.sum(1), kind="stable")[:5])
-    assert found.figures["shares"]["names"] == fitted.groups_[shown].tolist()
-    assert len(found.figures["shifts"]["names"]) == 3
-    assert "the 5 groups with most rows of 12" in found.text
 
 
 def test_rendering_twice_gives_the_same_page_and_leaves_the_model_as_it_was(fitted, rows):

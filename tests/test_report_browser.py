@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from groupshift import GroupShiftClassifier
 from groupshift.datasets import make_grouped_mixture
 from groupshift.report import write_report
+from report_pages import five_thousand_groups
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = [
@@ -68,15 +69,8 @@ def report(tmp_path_factory):
 @pytest.fixture(scope="module")
 def long_report(tmp_path_factory):
     """The report of 5,000 groups."""
-    rng = np.random.default_rng(0)
-    group = np.repeat(np.arange(5_000), 3)
-    x = rng.normal(size=(len(group), 2))
-    y = (x[:, 0] + rng.normal(size=len(group)) > 0).astype(int)
-    y[np.arange(len(group)) % 3 > 0] = -1
-    names = np.array([f"Tract {g:04d}" for g in range(5_000)])[group]
-    model = GroupShiftClassifier(LogisticRegression(), partition=2, trust=1.0, refine=0, random_state=0)
     path = tmp_path_factory.mktemp("long") / "report.html"
-    write_report(model.fit(x, y, groups=names), path)
+    write_report(five_thousand_groups(2), path)
     return path
 
 
@@ -262,8 +256,8 @@ def test_5000_groups_are_paged_searched_and_drawn_at_once(open_page, long_report
         int(page.locator("[data-figure=shares] .where").inner_text().split("\u2013")[0].replace(",", ""))
         > 3_000
     )
-    page.fill("#search", "tract 4321")
-    assert names_drawn(page, "shares") == ["Tract 4321"]
+    page.fill("#search", "tract 0004321")
+    assert names_drawn(page, "shares") == ["Census tract 0004321"]
     page.fill("#search", "")
     took = page.evaluate("""() => {
         const t = performance.now(), s = document.querySelector('#search');
