@@ -14,6 +14,9 @@ from groupshift import GroupShiftClassifier, save
 from groupshift.datasets import make_grouped_mixture
 from shifted_groups import draw, fit_on
 
+# A helper that asserts says as much as a test does when it fails. Before anything imports it.
+pytest.register_assert_rewrite("site_tables")
+
 # The same examples on every machine, and no deadline: a slow machine is not a bug.
 settings.register_profile(
     "suite", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]

@@ -16,10 +16,9 @@ from sklearn.frozen import FrozenEstimator
 from conftest import CLUSTER_MARKS
 from groupshift import GroupShiftClassifier, distributed
 from groupshift.experiments import run_experiment
+from site_tables import COLUMNS, assert_same_model, fit_in_memory, fit_on_cluster, halves, table_of
 from test_experiments_run import measured, tiny
-from test_streaming import assert_same_model, fit_in_memory, halves, table_of
 
-COLUMNS = ["a", "b", "c"]
 pytestmark = CLUSTER_MARKS
 
 
@@ -63,14 +62,7 @@ def test_a_classifier_trained_on_the_cluster_is_used_there_and_gives_the_answer_
     together = pd.concat([rest, unlabeled], ignore_index=True)
     settings = {"estimator": FrozenEstimator(trees), "random_state": 0}
     in_memory = fit_in_memory(GroupShiftClassifier(**settings), together, COLUMNS)
-    model = distributed.fit(
-        GroupShiftClassifier(**settings),
-        rest,
-        partitioned(unlabeled),
-        target="label",
-        group="site",
-        features=COLUMNS,
-    )
+    model = fit_on_cluster(GroupShiftClassifier(**settings), rest, partitioned(unlabeled), features=COLUMNS)
     assert model.posterior_.classifier.estimator is trees
     assert_same_model(model, in_memory)
     found = distributed.predict(model, partitioned(unlabeled), group="site").compute()

@@ -18,9 +18,8 @@ from groupshift import GroupShiftClassifier, distributed
 from groupshift.estimation import Tally
 from groupshift.packing import Packed
 from groupshift.points import BIN_WIDTH, collect_points
-from test_streaming import assert_same_model, fit_in_memory, halves, quick, table_of
+from site_tables import COLUMNS, assert_same_model, fit_in_memory, fit_on_cluster, halves, quick, table_of
 
-COLUMNS = ["a", "b", "c"]
 pytestmark = CLUSTER_MARKS
 
 
@@ -50,9 +49,7 @@ def test_cluster_gives_the_answer_of_memory(client, table, how):
     parts = cut(unlabeled, how)
     together = pd.concat([labeled, *parts], ignore_index=True)
     in_memory = fit_in_memory(quick("validated"), together, COLUMNS)
-    model = distributed.fit(
-        quick("validated"), labeled, partitioned(parts), target="label", group="site", features=COLUMNS
-    )
+    model = fit_on_cluster(quick("validated"), labeled, partitioned(parts), features=COLUMNS)
     assert_same_model(model, in_memory)
 
 
@@ -68,14 +65,8 @@ def test_boosted_trees_categories_weights_and_copies_are_as_in_memory(client, ta
         sample_weight="weight",
         example_ids="person",
     )
-    model = distributed.fit(
-        GroupShiftClassifier(**settings),
-        labeled,
-        partitioned(parts),
-        target="label",
-        group="site",
-        weight="weight",
-        example_id="person",
+    model = fit_on_cluster(
+        GroupShiftClassifier(**settings), labeled, partitioned(parts), weight="weight", example_id="person"
     )
     assert_same_model(model, in_memory)
 
@@ -116,7 +107,7 @@ def test_killed_worker_changes_nothing(client, table):
     victim = min(before)
     killer = threading.Timer(1.0, os.kill, (victim, signal.SIGKILL))
     killer.start()
-    model = distributed.fit(quick(2), labeled, frame, target="label", group="site", features=COLUMNS)
+    model = fit_on_cluster(quick(2), labeled, frame, features=COLUMNS)
     killer.join()
     client.wait_for_workers(2, timeout=30)
     assert victim not in client.run(os.getpid).values()
@@ -131,14 +122,7 @@ def test_classifier_trained_elsewhere_is_passed_frozen(client, table):
     together = pd.concat([rest, *parts], ignore_index=True)
     settings = {"estimator": FrozenEstimator(trained), "partition": 2, "random_state": 0}
     in_memory = fit_in_memory(GroupShiftClassifier(**settings), together, COLUMNS)
-    model = distributed.fit(
-        GroupShiftClassifier(**settings),
-        rest,
-        partitioned(parts),
-        target="label",
-        group="site",
-        features=COLUMNS,
-    )
+    model = fit_on_cluster(GroupShiftClassifier(**settings), rest, partitioned(parts), features=COLUMNS)
     assert model.posterior_.classifier.estimator is trained
     assert_same_model(model, in_memory)
 
@@ -149,14 +133,7 @@ def test_without_a_client_dask_does_the_work_itself(table):
     import dask
 
     with dask.config.set(scheduler="threads"):
-        model = distributed.fit(
-            quick(2),
-            labeled,
-            dd.from_pandas(unlabeled, npartitions=3),
-            target="label",
-            group="site",
-            features=COLUMNS,
-        )
+        model = fit_on_cluster(quick(2), labeled, dd.from_pandas(unlabeled, npartitions=3), features=COLUMNS)
     assert_same_model(model, in_memory)
 
 

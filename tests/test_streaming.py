@@ -13,45 +13,9 @@ from sklearn.preprocessing import StandardScaler
 
 from groupshift import GroupShiftClassifier, streaming
 from groupshift.chunks import add_up, map_chunks
-from groupshift.datasets import make_grouped_mixture
+from site_tables import COLUMNS, assert_same_model, fit_in_memory, halves, quick, table_of
 
 BATCH = 700
-FITTED = (
-    "group_prior_",
-    "shift_",
-    "shift_variance_",
-    "unseen_shift_",
-    "labeled_prior_",
-    "row_weight_",
-    "rows_",
-)
-
-
-def quick(partition, **params) -> GroupShiftClassifier:
-    """Fitted in a moment; boosted trees only where a test is about them."""
-    return GroupShiftClassifier(LogisticRegression(), partition, random_state=0, **params)
-
-
-def table_of(*, n_groups=12, labeled=60, unlabeled=200, seed=0) -> pd.DataFrame:
-    """Labelled rows first, then unlabelled ones, with a category, weights and copies of examples."""
-    sample = make_grouped_mixture(
-        n_features=3,
-        n_clusters=2,
-        n_groups=n_groups,
-        labeled_per_group=(labeled, 5),
-        unlabeled_per_group=(unlabeled, 40),
-        test_size=0.05,
-        random_state=seed,
-    )
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(sample.X, columns=["a", "b", "c"])
-    frame["color"] = np.where(frame.a > rng.normal(size=len(frame)), "red", "blue")
-    frame.loc[rng.random(len(frame)) < 0.1, "color"] = None
-    frame["site"] = sample.groups
-    frame["weight"] = rng.integers(1, 4, len(frame)).astype(float)
-    frame["person"] = rng.integers(0, len(frame) // 2, len(frame))
-    frame["label"] = np.where(sample.y >= 0, sample.y, np.nan)
-    return frame.sort_values("label", na_position="last", kind="stable", ignore_index=True)
 
 
 @pytest.fixture(scope="module")
@@ -59,25 +23,8 @@ def table() -> pd.DataFrame:
     return table_of()
 
 
-def halves(table):
-    known = table.label.notna()
-    return table[known].reset_index(drop=True), table[~known].drop(columns="label").reset_index(drop=True)
-
-
-def fit_in_memory(model, table, features, **columns):
-    given = {name: table[column] for name, column in columns.items()}
-    return model.fit(table[features], table.label, table.site, **given)
-
-
-def assert_same_model(left, right):
-    # Chunks add the same numbers in another order: only rounding differs.
-    assert left.n_clusters_ == right.n_clusters_
-    assert left.groups_.tolist() == right.groups_.tolist()
-    assert left.notes_ == right.notes_
-    for name in FITTED:
-        np.testing.assert_allclose(
-            getattr(left, name), getattr(right, name), rtol=1e-9, atol=1e-9, err_msg=name
-        )
+def fit_in_batches(model, labeled, unlabeled, **columns):
+    return streaming.fit(model, labeled, unlabeled, target="label", group="site", batch_rows=BATCH, **columns)
 
 
 @pytest.mark.parametrize("partition", ["validated", "silhouette", 2])
@@ -87,20 +34,14 @@ def test_file_in_batches_gives_the_answer_of_memory(table, tmp_path, partition):
     # The judge's whole way once, with boosted trees and rounds of learning from unlabelled rows.
     estimator = None if partition == "validated" else LogisticRegression()
     settings = {"estimator": estimator, "partition": partition, "random_state": 3}
-    in_memory = fit_in_memory(GroupShiftClassifier(**settings), table, ["a", "b", "c"])
-    model = streaming.fit(
-        GroupShiftClassifier(**settings),
-        labeled,
-        tmp_path / "rows.parquet",
-        target="label",
-        group="site",
-        features=["a", "b", "c"],
-        batch_rows=BATCH,
+    in_memory = fit_in_memory(GroupShiftClassifier(**settings), table, COLUMNS)
+    model = fit_in_batches(
+        GroupShiftClassifier(**settings), labeled, tmp_path / "rows.parquet", features=COLUMNS
     )
     assert_same_model(model, in_memory)
     np.testing.assert_allclose(
-        model.predict_proba(unlabeled[["a", "b", "c"]], unlabeled.site),
-        in_memory.predict_proba(unlabeled[["a", "b", "c"]], unlabeled.site),
+        model.predict_proba(unlabeled[COLUMNS], unlabeled.site),
+        in_memory.predict_proba(unlabeled[COLUMNS], unlabeled.site),
         atol=1e-9,
     )
 
@@ -108,20 +49,17 @@ def test_file_in_batches_gives_the_answer_of_memory(table, tmp_path, partition):
 def test_categories_weights_and_copies_of_examples_are_as_in_memory(table, tmp_path):
     labeled, unlabeled = halves(table)
     unlabeled.to_parquet(tmp_path / "rows.parquet")
-    features = ["a", "b", "c", "color"]
+    features = [*COLUMNS, "color"]
     settings = {"partition": 2, "refine": 0, "random_state": 0}
     in_memory = fit_in_memory(
         GroupShiftClassifier(**settings), table, features, sample_weight="weight", example_ids="person"
     )
-    model = streaming.fit(
+    model = fit_in_batches(
         GroupShiftClassifier(**settings),
         labeled,
         tmp_path / "rows.parquet",
-        target="label",
-        group="site",
         weight="weight",
         example_id="person",
-        batch_rows=BATCH,
     )
     assert model.encoder_.categories_[3].tolist() == in_memory.encoder_.categories_[3].tolist()
     assert_same_model(model, in_memory)
@@ -130,34 +68,20 @@ def test_categories_weights_and_copies_of_examples_are_as_in_memory(table, tmp_p
 def test_folder_of_files_is_one_table_and_its_folder_names_are_columns(table, tmp_path):
     labeled, unlabeled = halves(table)
     unlabeled = unlabeled.sort_values("site", kind="stable")
-    arrow = pa.Table.from_pandas(unlabeled[["a", "b", "c", "site"]], preserve_index=False)
+    arrow = pa.Table.from_pandas(unlabeled[[*COLUMNS, "site"]], preserve_index=False)
     pyarrow.parquet.write_to_dataset(arrow, tmp_path / "rows", partition_cols=["site"])
     # Files come in the order of their folders: the rows of memory in that order.
     ordered = pd.concat([labeled, unlabeled], ignore_index=True)
-    in_memory = fit_in_memory(quick(1), ordered, ["a", "b", "c"])
-    model = streaming.fit(
-        quick(1),
-        labeled[["a", "b", "c", "site", "label"]],
-        tmp_path / "rows",
-        target="label",
-        group="site",
-        batch_rows=BATCH,
-    )
+    in_memory = fit_in_memory(quick(1), ordered, COLUMNS)
+    model = fit_in_batches(quick(1), labeled[[*COLUMNS, "site", "label"]], tmp_path / "rows")
     assert_same_model(model, in_memory)
 
 
 def test_labelled_rows_may_lie_among_the_others(table, tmp_path):
-    mixed = table.sample(frac=1, random_state=0, ignore_index=True)[["a", "b", "c", "site", "label"]]
+    mixed = table.sample(frac=1, random_state=0, ignore_index=True)[[*COLUMNS, "site", "label"]]
     mixed.to_parquet(tmp_path / "rows.parquet")
-    in_memory = fit_in_memory(quick(2), mixed, ["a", "b", "c"])
-    model = streaming.fit(
-        quick(2),
-        None,
-        tmp_path / "rows.parquet",
-        target="label",
-        group="site",
-        batch_rows=BATCH,
-    )
+    in_memory = fit_in_memory(quick(2), mixed, COLUMNS)
+    model = fit_in_batches(quick(2), None, tmp_path / "rows.parquet")
     assert_same_model(model, in_memory)
 
 
@@ -168,14 +92,7 @@ def test_csv_gives_the_answer_of_parquet(table, tmp_path):
     unlabeled.to_csv(tmp_path / "rows.csv", index=False)
     unlabeled.to_parquet(tmp_path / "rows.parquet")
     models = [
-        streaming.fit(
-            GroupShiftClassifier(**settings),
-            labeled,
-            tmp_path / name,
-            target="label",
-            group="site",
-            batch_rows=BATCH,
-        )
+        fit_in_batches(GroupShiftClassifier(**settings), labeled, tmp_path / name)
         for name in ("rows.csv", "rows.parquet")
     ]
     assert_same_model(*models)
@@ -185,15 +102,12 @@ def test_classifier_that_takes_frames_gets_them_in_every_batch(table, tmp_path):
     labeled, unlabeled = halves(table)
     unlabeled.to_parquet(tmp_path / "rows.parquet")
     estimator = make_pipeline(StandardScaler(), LogisticRegression())
-    in_memory = fit_in_memory(GroupShiftClassifier(estimator, 2, random_state=0), table, ["a", "b", "c"])
-    model = streaming.fit(
+    in_memory = fit_in_memory(GroupShiftClassifier(estimator, 2, random_state=0), table, COLUMNS)
+    model = fit_in_batches(
         GroupShiftClassifier(estimator, 2, random_state=0),
         labeled,
         tmp_path / "rows.parquet",
-        target="label",
-        group="site",
-        features=["a", "b", "c"],
-        batch_rows=BATCH,
+        features=COLUMNS,
     )
     assert_same_model(model, in_memory)
 
@@ -201,17 +115,15 @@ def test_classifier_that_takes_frames_gets_them_in_every_batch(table, tmp_path):
 def test_update_from_a_file_is_update_from_memory(table, tmp_path):
     later = halves(table_of(seed=7))[1]
     later.to_parquet(tmp_path / "later.parquet")
-    columns = ["a", "b", "c"]
-    first = fit_in_memory(quick(2), table, columns)
-    second = fit_in_memory(quick(2), table, columns)
-    first.update(later[columns], later.site)
+    first = fit_in_memory(quick(2), table, COLUMNS)
+    second = fit_in_memory(quick(2), table, COLUMNS)
+    first.update(later[COLUMNS], later.site)
     streaming.update(second, tmp_path / "later.parquet", group="site", batch_rows=BATCH)
     assert_same_model(second, first)
 
 
 def test_predictions_in_a_file_are_those_of_memory_in_the_order_of_the_rows(table, tmp_path):
-    columns = ["a", "b", "c"]
-    model = fit_in_memory(quick(2), table, columns)
+    model = fit_in_memory(quick(2), table, COLUMNS)
     table.to_parquet(tmp_path / "rows.parquet")
     n = streaming.predict(
         model,
@@ -224,13 +136,13 @@ def test_predictions_in_a_file_are_those_of_memory_in_the_order_of_the_rows(tabl
     out = pd.read_parquet(tmp_path / "out.parquet")
     assert n == len(out) == len(table)
     assert out.person.tolist() == table.person.tolist()
-    expected = model.predict_details(table[columns], table.site)
+    expected = model.predict_details(table[COLUMNS], table.site)
     for name, values in expected.items():
         np.testing.assert_allclose(out[name], values, atol=1e-12)
 
 
 def test_unseen_groups_are_reported_once_for_a_whole_file(table, tmp_path):
-    model = fit_in_memory(quick(1), table, ["a", "b", "c"])
+    model = fit_in_memory(quick(1), table, COLUMNS)
     table.assign(site=np.where(table.a > 0, "new", table.site)).to_parquet(tmp_path / "rows.parquet")
     with pytest.warns(UserWarning, match="'new'") as caught:
         streaming.predict(
@@ -240,7 +152,7 @@ def test_unseen_groups_are_reported_once_for_a_whole_file(table, tmp_path):
 
 
 def test_nothing_is_written_when_a_batch_fails(table, tmp_path):
-    model = fit_in_memory(quick(1, unseen="error"), table, ["a", "b", "c"])
+    model = fit_in_memory(quick(1, unseen="error"), table, COLUMNS)
     late = table.copy()
     late.loc[len(late) - 1, "site"] = "new"
     late.to_parquet(tmp_path / "rows.parquet")
@@ -254,18 +166,14 @@ def test_nothing_is_written_when_a_batch_fails(table, tmp_path):
 def test_frozen_classifier_is_calibrated_and_shifted_but_not_trained(table, tmp_path):
     labeled, unlabeled = halves(table)
     unlabeled.to_parquet(tmp_path / "rows.parquet")
-    columns = ["a", "b", "c"]
-    trained = LogisticRegression().fit(labeled[columns][::2], labeled.label[::2].astype(int))
+    trained = LogisticRegression().fit(labeled[COLUMNS][::2], labeled.label[::2].astype(int))
     for calibration in ("crossfit", "holdout"):
-        model = streaming.fit(
+        model = fit_in_batches(
             GroupShiftClassifier(FrozenEstimator(trained), 1, calibration, trust=1.0, random_state=0),
             labeled[1::2].reset_index(drop=True),
             tmp_path / "rows.parquet",
-            target="label",
-            group="site",
             weight="weight",
-            features=columns,
-            batch_rows=BATCH,
+            features=COLUMNS,
         )
         assert model.posterior_.classifier.estimator is trained
         assert np.any(model.shift_ != 0)
@@ -297,7 +205,7 @@ def test_batches_have_the_asked_size_whatever_the_row_groups(tmp_path):
 def test_sample_is_the_same_for_any_batch_size(table, tmp_path):
     labeled, unlabeled = halves(table)
     unlabeled.to_parquet(tmp_path / "rows.parquet")
-    model = fit_in_memory(quick(1), table, ["a", "b", "c"])
+    model = fit_in_memory(quick(1), table, COLUMNS)
     roles = streaming.fitted_roles(model, "site", None)
     keys = []
     for size in (100, 1000, 10_000):
@@ -327,9 +235,9 @@ def test_error_in_one_chunk_is_raised_as_it_is():
 def test_check_of_a_file_is_the_diagnosis_of_memory(table, tmp_path):
     labeled, unlabeled = halves(table)
     unlabeled.to_parquet(tmp_path / "rows.parquet")
-    expected = fit_in_memory(quick(2, refine=0), table, ["a", "b", "c"]).diagnose()
+    expected = fit_in_memory(quick(2, refine=0), table, COLUMNS).diagnose()
     model = quick(2, refine=0)
-    columns = {"target": "label", "group": "site", "features": ["a", "b", "c"], "batch_rows": BATCH}
+    columns = {"target": "label", "group": "site", "features": COLUMNS, "batch_rows": BATCH}
     found = streaming.check(model, labeled, tmp_path / "rows.parquet", **columns)
     assert found.sentences == expected.sentences
     assert found.overview == pytest.approx(expected.overview)
@@ -338,10 +246,10 @@ def test_check_of_a_file_is_the_diagnosis_of_memory(table, tmp_path):
 
 def test_check_draws_the_same_sample_from_any_batches_and_keeps_to_its_groups(table, tmp_path):
     labeled, unlabeled = halves(table)
-    few = unlabeled[["a", "b", "c", "site"]].iloc[[0] * 3].assign(site="hamlet")
-    rows = pd.concat([unlabeled[["a", "b", "c", "site"]].astype({"site": str}), few], ignore_index=True)
+    few = unlabeled[[*COLUMNS, "site"]].iloc[[0] * 3].assign(site="hamlet")
+    rows = pd.concat([unlabeled[[*COLUMNS, "site"]].astype({"site": str}), few], ignore_index=True)
     rows.to_parquet(tmp_path / "rows.parquet")
-    labeled = labeled[["a", "b", "c", "site", "label"]].astype({"site": str})
+    labeled = labeled[[*COLUMNS, "site", "label"]].astype({"site": str})
     found = [
         streaming.check(
             quick(2, refine=0),
@@ -368,6 +276,6 @@ def test_a_population_of_weight_zero_is_refused(table, tmp_path):
     columns = {"group": "site", "weight": "weight", "batch_rows": BATCH}
     with pytest.raises(ValueError, match="weight 0"):
         streaming.fit(quick(1), labeled, tmp_path / "rows.parquet", target="label", **columns)
-    model = fit_in_memory(quick(1), table, ["a", "b", "c"])
+    model = fit_in_memory(quick(1), table, COLUMNS)
     with pytest.raises(ValueError, match="weight 0"):
         streaming.update(model, tmp_path / "rows.parquet", **columns)

@@ -33,6 +33,8 @@ Summed = TypeVar("Summed")
 FAN_IN = 8
 # Rows that a sample may bring to the machine that calls: with 16 numbers a row, 128 MB.
 SAMPLE_LIMIT = 1_000_000
+# What `predict_details` says of a row. Dask wants to know before any row is read.
+DETAILS = {"probability": float, "low": float, "high": float, "cluster": np.int64, "pooled": bool}
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,7 @@ def predict(model: Any, data: Any, *, group: str | None = None, coverage: float 
     _check_dask(data)
     roles = fitted_roles(model, group, None)
     check_columns(list(data.columns), roles.columns, "The data to predict")
-    types = {"probability": float, "low": float, "high": float, "cluster": np.int64, "pooled": bool}
-    meta = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})
+    meta = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in DETAILS.items()})
     light = _light(model)
     return data[roles.columns].map_partitions(
         _predict_partition, light, Reader.of(model, roles), coverage, meta=meta, enforce_metadata=False
@@ -237,6 +238,7 @@ def _predict_partition(partition: Any, model: Any, reader: Reader, coverage: flo
     from groupshift.streaming import Predictor
 
     if not len(partition):
-        kinds = {"probability": float, "low": float, "high": float, "cluster": np.int64, "pooled": bool}
-        return pd.DataFrame({name: np.empty(0, kind) for name, kind in kinds.items()}, index=partition.index)
+        return pd.DataFrame(
+            {name: np.empty(0, kind) for name, kind in DETAILS.items()}, index=partition.index
+        )
     return pd.DataFrame(Predictor(model, reader, coverage)(partition)[0], index=partition.index)
