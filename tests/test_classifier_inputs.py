@@ -45,8 +45,24 @@ def test_group_names_do_not_matter(rows, fitted, quick):
         lambda i: b"x" + bytes([65 + i]),
         lambda i: int(i) if i % 2 else f"{i}",
         lambda i: frozenset([int(i)]),
+        lambda i: np.int64(i),
+        lambda i: np.float64(i + 0.5) if i % 2 else "other",
+        lambda i: np.bool_(i % 2),
     ],
-    ids=["int", "float", "text", "tuple", "date", "bool", "bytes", "mixed", "frozenset"],
+    ids=[
+        "int",
+        "float",
+        "text",
+        "tuple",
+        "date",
+        "bool",
+        "bytes",
+        "mixed",
+        "frozenset",
+        "NumPy's int",
+        "NumPy's float and text",
+        "NumPy's bool",
+    ],
 )
 def test_groups_may_be_of_any_hashable_kind(rows, quick, name):
     X, y, groups = rows

@@ -223,6 +223,19 @@ def test_missing_values_of_every_kind_are_seen(values):
     assert is_missing(as_column(values)).tolist() == [False, True]
 
 
+def test_scalars_of_numpy_among_objects_are_values_and_only_nan_is_missing():
+    values = np.empty(6, object)
+    values[:] = [np.int64(1), np.float64(1.5), np.bool_(False), np.str_("a"), np.float64("nan"), pd.NA]
+    assert is_missing(values).tolist() == [False, False, False, False, True, True]
+    codes = Codes().fit(values[:4])
+    assert [type(value) for value in codes.values_] == [int, float, bool, str]
+    assert codes.transform(values[:4]).tolist() == codes.transform(codes.values_).tolist() == [0, 1, 2, 3]
+    column = pd.DataFrame({"x": pd.Series([np.int64(3), np.float64(1.5), None], dtype=object)})
+    encoder = FeatureEncoder().fit(column)
+    assert encoder.kinds_ == ["number"]
+    np.testing.assert_array_equal(encoder.transform(column), [[3], [1.5], [np.nan]])
+
+
 @given(st.lists(st.one_of(st.integers(-5, 5), st.text(max_size=2), st.tuples(st.integers(0, 2))), min_size=1))
 def test_codes_of_hashable_values_lead_back_to_them(values):
     array = np.empty(len(values), object)

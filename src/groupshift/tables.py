@@ -75,8 +75,10 @@ def is_missing(values: NDArray) -> NDArray[np.bool_]:
         return np.isnan(values)
     if values.dtype.kind != "O":
         return np.zeros(values.shape, bool)
-    # NaN is not equal to itself, and pandas' NA is neither equal nor unequal: its answer is no boolean.
-    return np.fromiter((v is None or (v != v) is not False for v in values), bool, len(values))
+    # Most values answer with Python's False; only the others are looked at twice.
+    return np.fromiter(
+        (v is None or ((v != v) is not False and _is_gone(v)) for v in values), bool, len(values)
+    )
 
 
 def as_column(values: Any) -> NDArray:
@@ -109,10 +111,10 @@ class Codes(FittedPart):
 
     def fit(self, values: NDArray) -> "Codes":
         if values.dtype.kind == "O":
-            distinct = list(dict.fromkeys(values.tolist()))
+            distinct = [_plain(value) for value in dict.fromkeys(values.tolist())]
             # Kinds that do not compare, such as 1 and "a", stay in their order of appearance.
             with suppress(TypeError):
-                distinct.sort()
+                distinct = sorted(distinct)
             self.values_ = np.empty(len(distinct), object)
             self.values_[:] = distinct
         else:
@@ -261,7 +263,16 @@ def _hashable(values: list) -> list:
 
 
 def _is_gone(value: Any) -> bool:
-    return value is None or (value != value) is not False
+    if value is None:
+        return True
+    # NaN is not equal to itself, and pandas' NA is neither equal nor unequal: its answer is no boolean.
+    unequal = value != value
+    return bool(unequal) if isinstance(unequal, (bool, np.bool_)) else True
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as the Python value that it equals; dates stay, as not all have one."""
+    return value.item() if isinstance(value, np.generic) and value.dtype.kind in "biufUS" else value
 
 
 def _numbers(series: nw.Series, kind: str, categories: NDArray) -> NDArray[np.float64]:
