@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from groupshift import verdict
 from groupshift.assumption import Strata, comparable, group_effects, mixture_distance, score_distributions
 from groupshift.points import collect_points
 from shifted_groups import draw, fit_on
@@ -27,6 +28,38 @@ def test_effects_are_large_where_classes_differ_by_group_and_the_sentences_say_s
     assert found.features["effect"][0] > 0.3 > 0.05 > abs(found.features["effect"][1])
     assert found.assumption[0].startswith("The assumption does not hold")
     assert "x0" in found.assumption[1]
+
+
+def judged(model, effect, error):
+    """Word and sentence for an effect of the group on the score, known up to a standard error."""
+    numbers = {"score_effect": effect, "score_effect_error": error}
+    word, sentences = verdict.assumption_holds(model, numbers, model.diagnose().tables())
+    return word, sentences[0]
+
+
+@pytest.mark.parametrize(("effect", "error"), [(0.001, 0.089), (0.029, 0.101), (-0.02, 0.05)])
+def test_a_test_without_power_does_not_say_that_the_assumption_holds(shifted, effect, error):
+    word, sentence = judged(shifted[1], effect, error)
+    assert word == "unknown"
+    assert sentence.startswith("Labelled rows are too few to tell whether the assumption holds")
+
+
+def test_few_labelled_rows_of_many_groups_cannot_tell_whether_the_assumption_holds():
+    X, y, groups, truth = draw(np.random.default_rng(13), n_groups=60, labeled=3, unlabeled=10)
+    found = fit_on((X, y, groups, truth)).diagnose()
+    assert found.overview["score_effect_error"] > 0.03
+    assert found.holds == "unknown"
+
+
+def test_one_effect_under_two_verdicts_says_that_noise_decides(shifted):
+    sure, unsure = (judged(shifted[1], 0.079, error) for error in (0.008, 0.012))
+    assert sure[0] == "no"
+    assert "may be chance" not in sure[1]
+    assert unsure[0] == "roughly"
+    assert unsure[1].endswith("above 6 % serious; that it is above 6 % may be chance).")
+    small = judged(shifted[1], 0.02, 0.008)
+    assert small[0] == "yes"
+    assert small[1].endswith("that it is above 1 % may be chance).")
 
 
 def test_a_population_unlike_the_labelled_rows_is_seen_by_the_mixture_fit():

@@ -83,6 +83,48 @@ def test_labels_too_few_to_hide_are_diagnosed():
     assert answers(model).worth == "unknown"
 
 
+def test_labelled_rows_that_share_one_example_id_are_given_as_the_reason():
+    X, y, groups, _ = draw(np.random.default_rng(22), n_groups=6, labeled=50, unlabeled=60)
+    ids = np.where(y >= 0, 0, np.arange(len(y)))
+    model = GroupShiftClassifier(GaussianNB(), random_state=0).fit(X, y, groups=groups, example_ids=ids)
+    found = answers(model)
+    fewest = int(np.bincount(y[y >= 0])[0])
+    reason = f"all {fewest:,} labelled rows of one class have the same example id"
+    assert found.worth == found.holds == "unknown"
+    assert reason in found.verdict
+    assert reason in found.assumption[0]
+
+
+def copied(times, seed=23):
+    """Rows of five groups, the labelled ones several times; and the number of each row's example."""
+    X, y, groups, _ = draw(np.random.default_rng(seed), n_groups=5, labeled=40, unlabeled=60)
+    row = np.r_[np.repeat(np.flatnonzero(y >= 0), times), np.flatnonzero(y < 0)]
+    return X[row], y[row], groups[row], row
+
+
+def test_unmarked_copies_of_labelled_rows_are_cautioned_against():
+    X, y, groups, row = copied(4)
+    model = GroupShiftClassifier(GaussianNB(), partition=1, refine=0, random_state=0)
+    found = answers(model.fit(X, y, groups=groups))
+    assert found.overview["unmarked_copies"] == pytest.approx(0.75)
+    assert found.caution[0].startswith("75 % of labelled rows repeat another one exactly")
+    marked = answers(model.fit(X, y, groups=groups, example_ids=row))
+    assert marked.overview["unmarked_copies"] == 0
+    assert not any("repeat another" in sentence for sentence in marked.caution)
+
+
+@pytest.mark.parametrize(
+    "coarse",
+    [np.round, lambda X: (X > 0).astype(float)],
+    ids=["rounded", "booleans"],
+)
+def test_rows_that_repeat_by_chance_are_not_cautioned_against(coarse):
+    X, y, groups, _ = copied(1)
+    model = GroupShiftClassifier(GaussianNB(), partition=1, refine=0, random_state=0)
+    found = answers(model.fit(coarse(X), y, groups=groups))
+    assert found.overview["unmarked_copies"] == 0
+
+
 def test_weights_copies_and_missing_values_are_diagnosed():
     rng = np.random.default_rng(18)
     X, y, groups, _ = draw(rng, n_groups=5, labeled=60, unlabeled=60)

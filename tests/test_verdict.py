@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 from sklearn.compose import ColumnTransformer
+from sklearn.dummy import DummyClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -119,17 +120,57 @@ def test_recorded_loss_is_the_one_that_fit_decided_on(settings, seen):
     assert model.diagnose().overview["loss_model"] == pytest.approx(loss_decided_on(seen[0]))
 
 
-def test_recorded_loss_counts_what_groups_have_in_context(seen):
+def in_context(distance, estimator=None):
+    """A model of groups that have a feature which tells their share of positives, and nothing about their rows."""
     rng = np.random.default_rng(21)
-    X, y, groups, truth = draw(rng, n_groups=30, distance=0.7)
+    X, y, groups, truth = draw(rng, n_groups=30, distance=distance)
     for group in np.unique(groups):
         own = groups == group
-        # A feature that tells the group's share of positives, and nothing about its rows.
         X[own, 1] += logit(truth[own & (y >= 0)].mean())
-    first = make_pipeline(ColumnTransformer([("first", "passthrough", [0])]), GaussianNB())
-    model = fit_on((X, y, groups, truth), estimator=first)
+    first = ColumnTransformer([("first", "passthrough", [0])])
+    estimator = GaussianNB() if estimator is None else estimator
+    return fit_on((X, y, groups, truth), estimator=make_pipeline(first, estimator))
+
+
+def test_recorded_loss_counts_what_groups_have_in_context(seen):
+    model = in_context(distance=0.7)
     assert model.context_ is not None
     assert model.diagnose().overview["loss_model"] == pytest.approx(loss_decided_on(seen[0]))
+
+
+def test_shifts_by_mean_features_are_not_called_unused():
+    # A classifier that knows nothing: scores say nothing about shares, the groups' features do.
+    model = in_context(distance=0.7, estimator=DummyClassifier(strategy="prior"))
+    assert model.trust_ == 0
+    assert np.any(model.shift_)
+    found = model.diagnose()
+    unused, used = found.gain[-2:]
+    assert unused.endswith("estimated without them, so none of these is used.")
+    assert used.startswith("What labels do confirm is that groups with alike features have alike shifts")
+    assert "0 % of every" not in model.summary()
+    assert "shifts follow the groups' mean features alone" in " ".join(model.summary().split())
+
+
+def test_shifts_by_mean_features_are_named_beside_others():
+    model = in_context(distance=0.7)
+    assert model.trust_ > 0
+    assert model.diagnose().gain[-1].startswith("Labels confirm, too, that groups with alike features")
+    assert "is used, and shifts follow the groups' mean features" in " ".join(model.summary().split())
+
+
+@pytest.mark.parametrize("sign", [1, 0, -1])
+def test_a_gain_or_loss_that_rounds_to_nothing_is_not_called_one(shifted, sign):
+    overview = {
+        "groups": 2.0,
+        "loss_global": 0.2970,
+        "loss_model": 0.2970 - sign * 0.0001,
+        "loss_gain": sign * 0.0001,
+        "loss_gain_error": 1e-7,
+    }
+    worth, sentence = verdict.is_worth_it(shifted[1], overview)
+    assert worth == "perhaps"
+    assert "as good as no difference" in sentence
+    assert "0.0 %" not in sentence
 
 
 def test_losses_of_groups_average_to_the_total(shifted):
@@ -147,7 +188,7 @@ def test_observed_shifts_follow_estimated_ones(shifted):
 def test_trust_above_all_is_said_in_words_not_in_thousands_of_percent(shifted):
     # Groups of a few rows are pooled to next to no shift, of which labels then ask for forty times as much.
     overview = {"trust": 0.9, "trust_estimate": 40.41, "trust_error": 12.0}
-    (sentence,) = verdict.gain_sentences(shifted[1], overview)
+    sentence = next(verdict.gain_sentences(shifted[1], overview))
     assert sentence.startswith("Labels confirm the full size of the shifts")
     assert "90 % of every shift is used" in sentence
     assert "4041" not in sentence

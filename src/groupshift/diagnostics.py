@@ -27,6 +27,7 @@ class Diagnosis:
         Is it worth it, on labelled groups whose labels were hidden?
     holds : {"yes", "roughly", "no", "unknown"}
         Does the assumption hold: do positives look alike in every group inside a cluster, and negatives too?
+        "unknown" where it was not tested, or on too few labelled rows to tell.
     verdict : str
         The first sentence: is it worth it?
     gain, assumption, caution : tuples of str
@@ -36,8 +37,9 @@ class Diagnosis:
         `loss_gain_error`, `auc_global`, `auc_model`, `auc_gain`, `auc_gain_error`), Theorem 1 for the
         population (`expected_auc_without_group`, `expected_auc_gain`, `expected_auc_gain_low`,
         `expected_auc_gain_high`), the assumption (`score_effect`, `score_effect_error`, `feature_effect`,
-        `feature_effect_error`, `mixture_gap`, `mixture_gap_by_chance`), and `trust`, `trust_estimate`,
-        `trust_error`. What is not known is left out.
+        `feature_effect_error`, `mixture_gap`, `mixture_gap_by_chance`), `trust`, `trust_estimate`,
+        `trust_error`, and labelled examples (`fewest_examples` of a class, `fewest_examples_rows` that it has,
+        `unmarked_copies`: the part of rows that repeat another under another id). What is not known is left out.
     hidden_labels : table by labelled group
         group, rows, share, loss_global, loss_model, auc_global, auc_model, mean_global, mean_model (mean
         probabilities), estimated_shift, observed_shift.
@@ -135,6 +137,7 @@ def diagnose(model: Any) -> Diagnosis:
         gain=tuple(verdict.gain_sentences(model, overview)),
         assumption=tuple(assumption),
         caution=(
+            *verdict.copies_among_labels(overview),
             *caution_sentences(tables["cautions"], n_rows, model.n_clusters_),
             *verdict.always_true(model),
         ),
@@ -267,4 +270,6 @@ def _overview(model, evidence, tables) -> dict[str, float]:
     if "trust" in evidence:
         overview["trust_estimate"] = float(evidence["trust"]["estimate"])
         overview["trust_error"] = float(evidence["trust"]["std_error"])
+    if "examples" in evidence:
+        overview.update({name: float(value) for name, value in evidence["examples"].items()})
     return {name: value for name, value in overview.items() if np.isfinite(value)}

@@ -18,7 +18,7 @@ from groupshift.expected_gain import grouped_auc_gain, observed_shift
 from groupshift.label_shift import bbse, mlls
 from groupshift.metrics import evaluate
 from groupshift.points import BIN_WIDTH, collect_points
-from groupshift.rows import sampled
+from groupshift.rows import hash_keys, sampled
 from groupshift.selection import LabeledRows, gain, labeled_prior, log_loss_rows, shifts_of_labeled
 
 FloatArray = NDArray[np.float64]
@@ -30,12 +30,15 @@ MAX_VALUES = 5_000_000
 # Cells of the calibration tables of all groups together.
 MAX_CALIBRATION_CELLS = 40_000
 CALIBRATION_BINS = 10
+# A number with so many values that so few other examples share one's own, on average, is like a name.
+MANY_VALUES, NAME_SHARED_BY = 20, 0.1
 
 
 def record_evidence(fitting: Any) -> Evidence:
     """Everything that the diagnosis will want to know about the labelled rows of a finished `Fitting`."""
     evidence: Evidence = {
         "groups": _labeled_groups(fitting),
+        "examples": _examples(fitting),
         "clusters": _profiles(fitting),
         "independence": _independence(fitting),
     }
@@ -66,6 +69,38 @@ def _labeled_groups(fitting) -> dict[str, NDArray]:
     weight = np.bincount(rows.group, weights=rows.weight, minlength=n)
     positive = np.bincount(rows.group, weights=rows.weight * fitting.y, minlength=n)
     return {"rows": np.bincount(rows.group, minlength=n), "share": positive / np.maximum(weight, 1e-300)}
+
+
+def _examples(fitting) -> dict[str, NDArray]:
+    """Examples of the class that has fewest, its rows, and the part of all rows that are copies nobody marked."""
+    rows, y = fitting.labeled, fitting.y
+    examples = np.array([len(np.unique(rows.key[y == c])) for c in (0, 1)])
+    fewest = int(examples.argmin())
+    return {
+        "fewest_examples": examples[fewest],
+        "fewest_examples_rows": np.array((y == fewest).sum()),
+        "unmarked_copies": np.array(_unmarked_copies(rows, y, fitting.model.encoder_.is_category)),
+    }
+
+
+def _unmarked_copies(rows, y, is_category) -> float:
+    """Part of the examples whose features, label and group repeat another example's; 0 if it may be chance."""
+    content = hash_keys(rows.group.astype(np.uint64), 0) ^ hash_keys(y.astype(np.uint64), 1)
+    for column in rows.matrix.T:
+        # Zero has two signs and NaN has many forms: one of each, so that equal values have equal bits.
+        values = np.where(np.isnan(column), np.nan, column + 0.0).astype(np.float64, copy=False)
+        content = hash_keys(content ^ values.view(np.uint64), 2)
+    once = np.unique(content, return_index=True)[1]
+    # Copies that share a key are one example.
+    copies = 1 - len(once) / len(np.unique(hash_keys(content, 3) ^ hash_keys(rows.key, 4)))
+    # Rows of a few categories repeat by chance. A number that hardly any two examples share rules that out.
+    numbers = (rows.matrix[once, j] for j in np.flatnonzero(~is_category))
+    return copies if copies > 0 and any(map(_is_like_a_name, numbers)) else 0.0
+
+
+def _is_like_a_name(column) -> bool:
+    count = np.unique(column, return_counts=True)[1]
+    return len(count) >= MANY_VALUES and (count**2).sum() / len(column) - 1 < NAME_SHARED_BY
 
 
 def _profiles(fitting) -> dict[str, NDArray]:

@@ -93,14 +93,21 @@ def headline(model: Any) -> str:
     if model.has_groups_:
         labeled += f" of {plural(len(model.labeled_groups_), 'group')}"
         unlabeled += f" of {plural(len(model.groups_), 'group')}" if len(model.groups_) else ""
-    used = (
-        f"; {percent(model.trust_, 0)} of every estimated shift is used"
-        if np.any(model.shift_)
-        else "; no shifts"
-    )
     return (
-        f"{type(model).__name__} on {labeled} and {unlabeled}: {plural(model.n_clusters_, 'cluster')}{used}."
+        f"{type(model).__name__} on {labeled} and {unlabeled}: {plural(model.n_clusters_, 'cluster')}; "
+        f"{_shifts_used(model)}."
     )
+
+
+def _shifts_used(model: Any) -> str:
+    """Where the shifts come from: unlabelled rows, the groups' mean features, rates that the user knows."""
+    if not np.any(model.shift_):
+        return "no shifts"
+    context = model.context_ is not None
+    if model.trust_ > 0:
+        beside = ", and shifts follow the groups' mean features" if context else ""
+        return f"{percent(model.trust_, 0)} of every estimated shift is used{beside}"
+    return "shifts follow the groups' mean features alone" if context else "shifts by known shares alone"
 
 
 def share_rows(model: Any, ends: int = ENDS) -> list[tuple[str, str, str, str, str]]:

@@ -14,8 +14,10 @@ from groupshift.wording import percent
 FloatArray = NDArray[np.float64]
 Overview = dict[str, float]
 
-# Below this part of the plain classifier's loss a gain is real but hardly felt.
-LITTLE = 0.005
+# Below this part of the plain classifier's loss a gain is real but hardly felt; below the other it reads 0.0 %.
+LITTLE, NOTHING = 0.005, 0.0005
+# Labelled rows that are copies of others, by chance or mistake: below this part they do little harm.
+MANY_COPIES = 0.05
 # Gaps between distribution functions that go with Cohen's small and medium shares of variance, for bell-
 # shaped scores.
 SMALL_GAP, MEDIUM_GAP = 0.04, 0.10
@@ -27,7 +29,7 @@ def is_worth_it(model: Any, overview: Overview) -> tuple[str, str]:
     """A word and a sentence for the whole model."""
     shifted = bool(np.any(model.shift_))
     if "loss_gain" not in overview or overview["groups"] < 2:
-        return "unknown", _unknown(model, shifted)
+        return "unknown", _unknown(model, overview, shifted)
     gain, error = overview["loss_gain"], overview["loss_gain_error"]
     margin = noise_margin(int(overview["groups"]))
     before, after = overview["loss_global"], overview["loss_model"]
@@ -40,12 +42,17 @@ def is_worth_it(model: Any, overview: Overview) -> tuple[str, str]:
     if not len(model.groups_):
         return (
             "unknown",
-            f"Nothing is shifted yet, for lack of unlabelled rows. {_potential(gain, error, margin, amount)}",
+            f"Nothing is shifted yet, for lack of unlabelled rows. {_potential(relative, relative_error, margin)}",
         )
     if not shifted:
         return "no", (
             "Not worth it, and nothing lost: hidden labels confirm no shift between groups, so the "
             "probabilities are those of a plain calibrated classifier."
+        )
+    if abs(relative) < NOTHING and (relative_error < NOTHING or abs(gain) > margin * error):
+        return "perhaps", (
+            f"Perhaps worth it, not shown: {compared}, which is as good as no difference. Labelled groups do not "
+            "show what the shifts of the population are worth."
         )
     if gain > margin * error and gain > 0:
         if relative < LITTLE:
@@ -77,12 +84,18 @@ def gain_sentences(model: Any, overview: Overview) -> Iterator[str]:
         )
     if "trust_estimate" not in overview or "trust_error" not in overview:
         return
-    if overview["trust"] <= 0:
-        yield "Labels do not confirm the shifts that were estimated without them, so none is used."
-    else:
+    if overview["trust"] > 0:
         yield (
             f"Labels confirm {_confirmed(overview['trust_estimate'], overview['trust_error'])}; less a margin for "
             f"noise, {percent(overview['trust'], 0)} of every shift is used."
+        )
+    else:
+        yield "Labels do not confirm the shifts that were estimated without them, so none of these is used."
+    if shifted and model.context_ is not None:
+        start = "Labels confirm, too," if overview["trust"] > 0 else "What labels do confirm is"
+        yield (
+            f"{start} that groups with alike features have alike shifts; shifts that follow the groups' mean "
+            "features are used."
         )
 
 
@@ -112,27 +125,22 @@ def assumption_numbers(evidence: dict, tables: dict) -> Overview:
 
 def assumption_holds(model: Any, overview: Overview, tables: dict) -> tuple[str, list[str]]:
     """A word, and the sentences behind it."""
-    levels, sentences = [], []
-    if model.has_groups_ and len(model.labeled_groups_) > 1 and "score_effect" in overview:
-        level = _effect_level(overview["score_effect"], overview["score_effect_error"])
-        features = _effect_level(
-            overview.get("feature_effect", 0.0), overview.get("feature_effect_error", 0.0)
-        )
-        levels += [level, features]
-        sentences.append(_independence_sentence(max(level, features), overview))
-        sentences += list(_worst(tables))
+    tested = model.has_groups_ and len(model.labeled_groups_) > 1 and "score_effect" in overview
+    level = _independence_level(overview) if tested else None
+    sentences = [_independence_sentence(level, overview), *_worst(tables)] if tested else []
+    misfit = 0
     if "mixture_gap" in overview:
         gap, chance = overview["mixture_gap"], overview["mixture_gap_by_chance"]
         excess = float(np.sqrt(max(gap**2 - chance**2, 0)))
-        levels.append(2 if excess > MEDIUM_GAP else 1 if excess > SMALL_GAP else 0)
-        sentences.append(_mixture_sentence(levels[-1], gap, chance))
-    if not levels or (len(levels) == 1 and levels[0] == 0):
+        misfit = 2 if excess > MEDIUM_GAP else 1 if excess > SMALL_GAP else 0
+        sentences.append(_mixture_sentence(misfit, gap, chance))
+    if not tested:
+        why = _why_untested(model, overview)
+        sentences.insert(0, f"Whether the assumption holds could not be tested on labelled rows: {why}.")
+    if level is None and misfit == 0:
         # A mixture can always be fitted to too few rows: alone, a good fit proves nothing about groups.
-        return "unknown", [
-            "Whether the assumption holds could not be tested: it takes labelled rows of two groups or more.",
-            *sentences,
-        ]
-    return ("yes", "roughly", "no")[max(levels)], sentences
+        return "unknown", sentences
+    return ("yes", "roughly", "no")[max(level or 0, misfit)], sentences
 
 
 def always_true(model: Any) -> Iterator[str]:
@@ -150,6 +158,17 @@ def always_true(model: Any) -> Iterator[str]:
         "What all groups have in common in this cannot be checked on labelled groups, whose own common shift is "
         f"zero by construction. {remedy}"
     )
+
+
+def copies_among_labels(overview: Overview) -> Iterator[str]:
+    """Copies that nobody marked: a hidden label then stands open elsewhere."""
+    copies = overview.get("unmarked_copies", 0.0)
+    if copies > MANY_COPIES:
+        yield (
+            f"{percent(copies, 0)} of labelled rows repeat another one exactly (features, label and group), too many "
+            "for chance. A label hidden in one row is open in its copy, so the model and all figures here are too sure of "
+            "themselves. Give the copies of an example one id (example_ids)."
+        )
 
 
 def pooled_effect(effect: FloatArray, error: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -175,13 +194,29 @@ def _effect_level(effect: float, error: float) -> int:
     return 2 if low > MEDIUM else 1 if low > SMALL else 0
 
 
-def _independence_sentence(level: int, overview: Overview) -> str:
-    start = (
-        "The assumption holds as far as labelled rows can tell",
-        "The assumption holds only roughly",
-        "The assumption does not hold",
-    )[level]
+def _independence_level(overview: Overview) -> int | None:
+    """The larger level of score and features; None where a serious effect on the score would not have been seen."""
     score, error = overview["score_effect"], overview["score_effect_error"]
+    features = overview.get("feature_effect", 0.0), overview.get("feature_effect_error", 0.0)
+    level = max(_effect_level(score, error), _effect_level(*features))
+    return None if level == 0 and score + 2 * error > MEDIUM else level
+
+
+def _independence_sentence(level: int | None, overview: Overview) -> str:
+    score, error = overview["score_effect"], overview["score_effect_error"]
+    limits, chance = "below 1 % is negligible, above 6 % serious", ""
+    if level is None:
+        start = "Labelled rows are too few to tell whether the assumption holds"
+    else:
+        start = (
+            "The assumption holds as far as labelled rows can tell",
+            "The assumption holds only roughly",
+            "The assumption does not hold",
+        )[level]
+        larger = max(score, overview.get("feature_effect", 0.0))
+        # One number under two verdicts would puzzle: where noise decides between them, say so.
+        if level < 2 and larger > (SMALL, MEDIUM)[level]:
+            chance = f"; that it is above {(1, 6)[level]} % may be chance"
     features = (
         f", and {_effect(overview['feature_effect'])} of a feature's on average"
         if "feature_effect" in overview
@@ -189,8 +224,7 @@ def _independence_sentence(level: int, overview: Overview) -> str:
     )
     return (
         f"{start}: among labelled rows of one cluster and class, the group explains {_effect(score)} ± "
-        f"{_effect(error)} of the variance of the score{features} (below 1 % is negligible, above 6 % "
-        "serious)."
+        f"{_effect(error)} of the variance of the score{features} ({limits}{chance})."
     )
 
 
@@ -223,7 +257,7 @@ def _mixture_sentence(level: int, gap: float, chance: float) -> str:
     )
 
 
-def _unknown(model: Any, shifted: bool) -> str:
+def _unknown(model: Any, overview: Overview, shifted: bool) -> str:
     if not len(model.groups_):
         return (
             "Nothing to judge: without unlabelled rows no shares can be learned, and this is a plain "
@@ -232,14 +266,28 @@ def _unknown(model: Any, shifted: bool) -> str:
     if not shifted:
         return "No shift is made: the probabilities are those of a plain calibrated classifier."
     return (
-        "Not known: it takes labelled rows of two groups or more to check the shifts on hidden labels, and "
-        "here they could not be checked. Use the shifts only if you have other reasons to believe the "
-        "assumption."
+        f"Not known: the shifts could not be checked on hidden labels, as {_why_untested(model, overview)}. Use the "
+        "shifts only if you have other reasons to believe the assumption."
     )
 
 
-def _potential(gain: float, error: float, margin: float, amount: str) -> str:
-    if gain > margin * error and gain > 0:
+def _why_untested(model: Any, overview: Overview) -> str:
+    if not model.has_groups_ or len(model.labeled_groups_) < 2:
+        return "it takes labelled rows of two groups or more"
+    rows = int(overview.get("fewest_examples_rows", 0))
+    if overview.get("fewest_examples", 2) >= 2:
+        return "labelled rows are too few for that"
+    if rows == 1:
+        return "one class has a single labelled row"
+    return (
+        f"all {rows:,} labelled rows of one class have the same example id, and copies of one example are hidden "
+        "together or not at all"
+    )
+
+
+def _potential(relative: float, error: float, margin: float) -> str:
+    if relative > margin * error and relative >= NOTHING:
+        amount = f"{percent(relative)} ± {percent(error)}"
         return f"On labelled groups with hidden labels, shifts lower the log loss by {amount}: add such rows."
     return "On labelled groups with hidden labels, shifts did not lower the log loss."
 
