@@ -10,7 +10,7 @@ from hypothesis import strategies as st  # noqa: E402
 
 from groupshift import column_survey  # noqa: E402
 from groupshift.chunks import add_up  # noqa: E402
-from groupshift.column_survey import Distinct, plan_column, plan_of, survey_column  # noqa: E402
+from groupshift.column_survey import Distinct, Nearly, plan_column, plan_of, survey_column  # noqa: E402
 from groupshift.columns import convert  # noqa: E402
 
 TEXTS = st.sampled_from(
@@ -46,9 +46,10 @@ def in_batches(column, sizes):
 def test_batches_of_a_column_give_the_plan_of_the_whole_and_count_what_is_lost(values, sizes):
     kind = pa.string() if any(isinstance(v, str) for v in values) else pa.int64()
     column = pa.chunked_array([pa.array(values, kind)])
-    survey = in_batches(column, sizes)
+    survey, whole = in_batches(column, sizes), survey_column(column)
     plan = plan_of("c", survey)
     assert plan == plan_column("c", column)
+    assert (survey.misfits, survey.nearly_dates) == (whole.misfits, whole.nearly_dates)
     if plan.used:
         assert survey.lost(plan) == convert(column, plan)[1]
 
@@ -80,6 +81,22 @@ def test_row_numbers_are_ids_however_many_they_are(monkeypatch):
         assert plan_of("c", in_batches(column, [3_000] * 6)).kind == "id"
         twice = pa.chunked_array([*column.chunks, column.chunks[0].slice(0, 2_000)])
         assert plan_of("c", in_batches(twice, [3_000] * 7)).kind == "number"
+
+
+def test_what_a_column_nearly_is_does_not_depend_on_batches():
+    days = [f"{1 + i % 28:02d}.12.2023" if i % 9 else f"2023-12-{1 + i % 28:02d}" for i in range(200)]
+    ages = [str(20 + i % 60) if i % 9 else "n/a?" for i in range(200)]
+    for kind, share, misfit, form, values in (
+        ("date", 1.0, "2023-12-01", "%d.%m.%Y", days),
+        # Unknown at first: no batch can tell alone which form the others have.
+        ("date", 0.8, "later", "%d.%m.%Y", ["later"] * 50 + days),
+        ("number", 177 / 200, "n/a?", None, ages),
+        ("number", 177 / 200, "n/a?", None, [age.replace("20", "20,5") for age in ages]),
+    ):
+        column = pa.chunked_array([values])
+        for survey in (survey_column(column), in_batches(column, [50, 7, 60])):
+            found = survey.nearly(plan_of("c", survey))
+            assert found == Nearly(kind, pytest.approx(share), misfit, form)
 
 
 def test_lists_in_one_file_leave_the_column_out():

@@ -1,7 +1,7 @@
 """What a column of a file holds, as sums over its batches, and the plan that follows from them (pyarrow)."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,13 @@ ID_SHARE = 0.95
 # A part of the numbers 1, 2, 3 … is a row number; measurements that never repeat lie further apart.
 COUNTER_ROWS, COUNTER_DENSITY = 200, 0.1
 LOOKS_LIKE_DATE = r"^(\d{4}[-/]\d{1,2}[-/]\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{4})"
+# Also dates that are not read, since their order or century is a guess: 04.12.23, 4-Dec-2023.
+NEARLY_DATE = (
+    r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
+    r"|\d{1,2}[-/. ]{1,2}[A-Za-z]{3,9}[-/. ]{1,2}(\d{4}|\d{2}))([T ,]|$)"
+)
+# A category of more values, most of which look like numbers or dates, is perhaps none.
+MANY_VALUES, MOST = 20, 0.5
 # Up to so many distinct values are all remembered, 1.6 MB a column.
 MOST_DISTINCT = 100_000
 
@@ -96,6 +103,20 @@ def _hashed(values: Any) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True)
+class Nearly:
+    """What a column would be but for some of its values.
+
+    `kind` is "number" or "date", `share` the part of the values that look like it, `misfit` the first that
+    cannot be read as the others, and `form` how these are written, if they are dates that can be read.
+    """
+
+    kind: str
+    share: float
+    misfit: str
+    form: str | None = None
+
+
+@dataclass(frozen=True)
 class ColumnSurvey:
     """Counts of the values of a column; surveys of its batches add up.
 
@@ -109,6 +130,8 @@ class ColumnSurvey:
     codes, whole, plain, comma, truths, dated : numbers of texts that are "007", whole numbers, numbers with a
         decimal point, numbers with a decimal comma, "true" or "false", or begin like a date
     dates : numbers of texts that are dates, by format
+    nearly_dates : number of texts that look like dates in whatever form
+    misfits : the first text that cannot be read, by decimal mark and date format
     """
 
     kind: str
@@ -124,15 +147,29 @@ class ColumnSurvey:
     truths: int = 0
     dated: int = 0
     dates: tuple[int, ...] = (0,) * len(DATE_FORMATS)
+    nearly_dates: int = 0
+    misfits: dict[str, str] = field(default_factory=dict)
 
     def __add__(self, other: "ColumnSurvey") -> "ColumnSurvey":
-        sums = ("rows", "values", "distinct", "codes", "whole", "plain", "comma", "truths", "dated")
+        sums = (
+            "rows",
+            "values",
+            "distinct",
+            "codes",
+            "whole",
+            "plain",
+            "comma",
+            "truths",
+            "dated",
+            "nearly_dates",
+        )
         return ColumnSurvey(
             "nested" if "nested" in (self.kind, other.kind) else self.kind,
             **{name: getattr(self, name) + getattr(other, name) for name in sums},
             low=min(self.low, other.low),
             high=max(self.high, other.high),
             dates=tuple(a + b for a, b in zip(self.dates, other.dates, strict=True)),
+            misfits=other.misfits | self.misfits,
         )
 
     def lost(self, plan: ColumnPlan) -> int:
@@ -142,6 +179,20 @@ class ColumnSurvey:
         if plan.kind == "date":
             return self.values - self.dates[DATE_FORMATS.index(str(plan.format))]
         return self.values - (self.plain if plan.decimal == "." else self.comma)
+
+    def nearly(self, plan: ColumnPlan) -> Nearly | None:
+        """What a text column that is no number and no date may have been meant to be."""
+        if self.kind != "text" or plan.kind not in ("category", "id") or self.distinct.count <= MANY_VALUES:
+            return None
+        if self.nearly_dates > MOST * self.values:
+            best = DATE_FORMATS[int(np.argmax(self.dates))]
+            form = best if self.dated else None
+            return Nearly("date", self.nearly_dates / self.values, self.misfits[best], form)
+        decimal = "." if self.plain >= self.comma else ","
+        # Digits alone are names with leading zeros or row numbers, and rightly no numbers.
+        if decimal in self.misfits and not self.codes and max(self.plain, self.comma) > MOST * self.values:
+            return Nearly("number", max(self.plain, self.comma) / self.values, self.misfits[decimal])
+        return None
 
 
 def survey_column(column: Any, *, as_texts: bool = False) -> ColumnSurvey:
@@ -197,12 +248,39 @@ def _survey_text(text: Any) -> ColumnSurvey:
         # Plain numbers are numbers with a decimal comma too, none of which they have.
         ends = pc.min_max(numbers).as_py()
         low, high = (ends["min"], ends["max"]) if ends["min"] is not None else (np.inf, -np.inf)
-        return replace(survey, plain=plain, comma=plain, low=low, high=high)
+        fits = dict.fromkeys(".,", numbers.is_valid()) | dict.fromkeys(DATE_FORMATS, _none_of(values))
+        return replace(survey, plain=plain, comma=plain, low=low, high=high, misfits=_misfits(values, fits))
     truth = pc.is_in(pc.utf8_lower(values), value_set=_truths())
-    dated = like(LOOKS_LIKE_DATE)
-    dates = tuple(_filled(dates_in(values, form), rows) if dated else 0 for form in DATE_FORMATS)
-    comma = _filled(numbers_in(values, ",", pc), rows)
-    return replace(survey, plain=plain, comma=comma, truths=_there(truth, rows), dated=dated, dates=dates)
+    looks_dated = pc.match_substring_regex(values, LOOKS_LIKE_DATE)
+    dated = _there(looks_dated, rows)
+    fits = {".": numbers.is_valid(), ",": numbers_in(values, ",", pc).is_valid()}
+    parsed = {form: dates_in(values, form).is_valid() if dated else looks_dated for form in DATE_FORMATS}
+    # A year of two digits is parsed too, as one of the first century: that is no fit.
+    fits |= {form: pc.and_(there, looks_dated) for form, there in parsed.items()}
+    return replace(
+        survey,
+        plain=plain,
+        comma=_there(fits[","], rows),
+        truths=_there(truth, rows),
+        dated=dated,
+        dates=tuple(_there(parsed[form], rows) for form in DATE_FORMATS),
+        nearly_dates=like(NEARLY_DATE),
+        misfits=_misfits(values, fits),
+    )
+
+
+def _none_of(values: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.array(np.zeros(len(values), bool))
+
+
+def _misfits(values: Any, fits: dict[str, Any]) -> dict[str, str]:
+    """The first text that is not read in each of some ways, where there is one."""
+    import pyarrow.compute as pc
+
+    first = {way: pc.index(fit, False).as_py() for way, fit in fits.items()}
+    return {way: values[at].as_py() for way, at in first.items() if at >= 0}
 
 
 def _truths() -> Any:

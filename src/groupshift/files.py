@@ -19,6 +19,7 @@ BINARY_FORMATS = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
+PAGE_ENDINGS = (".html", ".htm")
 
 
 class OutputError(OSError):
@@ -112,6 +113,26 @@ def table_format(path: str | os.PathLike) -> str:
         f"Cannot tell what kind of file {path} should be. End its name in .csv, .tsv, .csv.gz, .tsv.gz, "
         ".parquet or .arrow."
     )
+
+
+def check_page_name(path: str | os.PathLike) -> None:
+    """Refuse a name under which nobody would look for an HTML page; standard output and devices have none.
+
+    >>> check_page_name("report.html")
+    >>> try:
+    ...     check_page_name("report.pdf")
+    ... except OutputError as error:
+    ...     str(error)
+    'A report is one HTML page, and report.pdf is no name for one. End it in .html; a browser prints it as
+    PDF.'
+    """
+    if str(path) == STANDARD_OUTPUT or _is_device(path):
+        return
+    if Path(path).suffix.lower() not in PAGE_ENDINGS:
+        raise OutputError(
+            f"A report is one HTML page, and {path} is no name for one. End it in .html; a browser prints it "
+            "as PDF."
+        )
 
 
 class TableWriter:

@@ -25,7 +25,7 @@ def check(files: list[str], roles: Roles, *, quick: bool, seed: int, as_json: bo
     if not as_json:
         for alarm in training.alarms:
             screen.alarm(alarm)
-        _show_rows(screen, training, found)
+        _show_rows(screen, training, found, spelled=spelled is not None)
         _show_columns(screen, facts, two_sides=bool(training.n_unlabeled))
         for note in training.notes:
             screen.note(note)
@@ -94,7 +94,7 @@ def diagnosis(screen: Screen, training: Training, seed: int) -> dict[str, Any]:
     }
 
 
-def _show_rows(screen: Screen, training: Training, found: dict[str, Any]) -> None:
+def _show_rows(screen: Screen, training: Training, found: dict[str, Any], *, spelled: bool) -> None:
     lines = [[f["path"], f["format"], f"{f['rows']:,}", f"{f['columns']:,}"] for f in found["files"]]
     screen.table({"file": "left", "read as": "left", "rows": "right", "columns": "right"}, lines)
     screen.say()
@@ -116,7 +116,7 @@ def _show_rows(screen: Screen, training: Training, found: dict[str, Any]) -> Non
         screen.note(
             f"Groups without unlabelled rows, whose shares stay unknown: {listed(groups['only_labeled'])}."
         )
-    if groups["unlabeled"] and not groups["both"] and not training.alarms:
+    if groups["unlabeled"] and not groups["both"] and not spelled:
         screen.note(
             "No group is on both sides. If that is not meant, look for different spellings: "
             f"{listed(groups['only_labeled'], 3)} against {listed(groups['only_unlabeled'], 3)}."

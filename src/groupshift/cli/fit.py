@@ -14,13 +14,14 @@ from groupshift.cli.groups import twice_spelled
 from groupshift.cli.models import check_columns, load_model
 from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
 from groupshift.cli.recipe import Recipe
-from groupshift.cli.screen import Screen, in_commands, listed, print_json, this_command
+from groupshift.cli.screen import Screen, in_commands, listed, percent, print_json, this_command
 from groupshift.cli.survey import FileSurveyor, check_groups, check_weights, survey_file
 from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
 from groupshift.column_survey import plan_column
 from groupshift.columns import as_text, convert
 from groupshift.files import STANDARD_OUTPUT, check_output
+from groupshift.shares import overall_shares
 from groupshift.sources import Source, no_column, open_source
 
 # Those that answer with shares and intervals; the others are for comparison and live in Python.
@@ -211,12 +212,21 @@ def _summarize(screen: Screen, model: Any, training: Training, out: str) -> None
     *paragraphs, _ = model.summary().split("\n\n")
     for paragraph in paragraphs:
         screen.say(escape(in_commands(paragraph)) + "\n")
+    # With shifts, the table of shares begins with all groups together.
+    if not np.any(model.shift_):
+        screen.say(f"Share of positives: {_overall(model)}.\n")
     size, command = Path(out).stat().st_size / 1024, this_command()
     screen.say(
         f"Positive is {training.target.positive!r} in {training.recipe.target!r}. "
         f"Saved [bold]{out}[/] ({size:,.0f} kB). Next:\n"
         + "\n".join(f"  {command} {rest}" for rest in _next_commands(model, out))
     )
+
+
+def _overall(model: Any) -> str:
+    labeled, population = overall_shares(model)
+    found = f"{percent(labeled)} among labelled rows"
+    return found + (f", {percent(population)} in the population, as estimated" if len(model.groups_) else "")
 
 
 def _next_commands(model: Any, out: str) -> list[str]:

@@ -1,9 +1,9 @@
-"""What may be wrong with groups: none named though a column looks like one, or one group spelled in two ways."""
+"""What may be wrong with groups: none named though a column looks like one, one row each, or two spellings of one."""
 
 import re
 from collections.abc import Iterable, Mapping
 
-from groupshift.column_survey import ColumnSurvey
+from groupshift.column_survey import ColumnSurvey, Distinct
 from groupshift.columns import ColumnPlan
 
 # Names that people give to columns of groups, alone or as a part ("home_state", "hospital id").
@@ -19,10 +19,42 @@ USUAL_NAMES = frozenset((
 MANY_VALUES, ROWS_EACH = 10, 10
 # What a usual name needs besides: "state" with two values is on or off.
 FEWEST_VALUES = 3
+# Groups by rows. With less than one and a half rows each, most of them must have one.
+MOSTLY_ONE_ROW = 2 / 3
 
 
 def forgotten_group(plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSurvey]) -> str | None:
     """A sentence about the column that looks most like groups, where none was named."""
+    likely = _likely_group(plans, columns)
+    if likely is None:
+        return None
+    name, count = likely
+    return (
+        f"No --group is named, so all rows count as one group, and nothing is learned about groups. "
+        f"{name!r} ({count:,} values) looks like one: if it is, add --group {_typed(name)}."
+    )
+
+
+def groups_of_one(
+    group: str, found: Distinct, plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSurvey]
+) -> str | None:
+    """A sentence about groups that are rows, such as people; none where groups have several rows each."""
+    if found.share <= MOSTLY_ONE_ROW:
+        return None
+    about = "about " if found.level else ""
+    likely = _likely_group(plans, columns)
+    coarser = (
+        f"such as --group {_typed(likely[0])}" if likely else "such as the place or the period of each row"
+    )
+    return (
+        f"Most groups are single rows: {group!r} has {about}{found.count:,} groups, {1 / found.share:.1f} rows each, "
+        f"and a group of one row learns nothing of its own. Name a coarser column, {coarser}; if {group!r} marks "
+        "copies of one example, name it with --example-id."
+    )
+
+
+def _likely_group(plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSurvey]) -> tuple[str, int] | None:
+    """The column that looks most like groups, and the number of its values."""
     found = [
         (_has_usual_name(plan.name), columns[plan.name].distinct.count, plan.name)
         for plan in plans
@@ -31,11 +63,12 @@ def forgotten_group(plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSur
     if not found:
         return None
     _, count, name = max(found)
-    shown = f"'{name}'" if re.search(r"\s", name) else name
-    return (
-        f"No --group is named, so all rows count as one group, and nothing is learned about groups. "
-        f"{name!r} ({count:,} values) looks like one: if it is, add --group {shown}."
-    )
+    return name, count
+
+
+def _typed(name: str) -> str:
+    """A name as it is typed in a shell."""
+    return f"'{name}'" if re.search(r"\s", name) else name
 
 
 def twice_spelled(labeled: Iterable[str], unlabeled: Iterable[str]) -> str | None:

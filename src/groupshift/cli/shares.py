@@ -7,7 +7,14 @@ from typing import Any
 from groupshift.cli.errors import InputError
 from groupshift.cli.models import load_model
 from groupshift.cli.screen import Screen, percent, print_json
-from groupshift.files import STANDARD_OUTPUT, check_output, table_format, whole_file, write_table
+from groupshift.files import (
+    STANDARD_OUTPUT,
+    check_output,
+    check_page_name,
+    table_format,
+    whole_file,
+    write_table,
+)
 
 # What fits a screen; all of them go to a file.
 MOST_ROWS = 40
@@ -80,6 +87,7 @@ def _line(row: dict[str, Any]) -> list[str]:
 
 def report(model_path: str, out: str, *, force) -> None:
     check_output(out, force=force)
+    check_page_name(out)
     model, _, manifest = load_model(model_path, group="group")
     screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT)
     with screen.working("Writing the report"):

@@ -9,7 +9,7 @@ from typing import Any
 from groupshift.chunks import add_up, map_chunks
 from groupshift.cli.errors import InputError
 from groupshift.cli.prepared import group, weight
-from groupshift.column_survey import ColumnSurvey, survey_column, value_counts
+from groupshift.column_survey import ColumnSurvey, Distinct, survey_column, value_counts
 from groupshift.columns import as_text
 from groupshift.sources import Source
 
@@ -18,13 +18,14 @@ from groupshift.sources import Source
 class FileSurvey:
     """Sums over the rows of a file.
 
-    `target` counts the values of the target; `no_group` and `no_weight` the rows that have none, `negative`
-    those whose weight is below zero.
+    `target` counts the values of the target and `groups` the rows of each group; `no_group` and `no_weight`
+    count the rows that have none, `negative` those whose weight is below zero.
     """
 
     rows: int
     columns: dict[str, ColumnSurvey] = field(default_factory=dict)
     target: Counter = field(default_factory=Counter)
+    groups: Distinct = field(default_factory=Distinct.none)
     no_group: int = 0
     no_weight: int = 0
     negative: int = 0
@@ -34,6 +35,7 @@ class FileSurvey:
             self.rows + other.rows,
             {name: survey + other.columns[name] for name, survey in self.columns.items()},
             self.target + other.target,
+            self.groups + other.groups,
             self.no_group + other.no_group,
             self.no_weight + other.no_weight,
             self.negative + other.negative,
@@ -56,11 +58,13 @@ class FileSurveyor:
         return list(dict.fromkeys([*special, *self.features]))
 
     def __call__(self, table: Any) -> FileSurvey:
+        groups = None if self.group is None else group(self.group).make(table, 0)
         return FileSurvey(
             table.num_rows,
             {name: survey_column(table[name], as_texts=name in self.mixed) for name in self.features},
             Counter() if self.target is None else _counted(table[self.target]),
-            0 if self.group is None else group(self.group).make(table, 0).null_count,
+            Distinct.none() if groups is None else Distinct.of(groups),
+            0 if groups is None else groups.null_count,
             *((0, 0) if self.weight is None else _bad_weights(weight(self.weight).make(table, 0))),
         )
 

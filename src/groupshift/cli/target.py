@@ -1,5 +1,6 @@
 """The target column: which value is the positive one, and which rows have none."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from groupshift.cli.errors import InputError
+from groupshift.cli.screen import listed
 from groupshift.columns import as_text
 
 # Positive second, as sorting would have it or not.
@@ -23,6 +25,15 @@ USUAL_PAIRS = (
 )
 # More different numbers than this are no classes but a measurement.
 MOST_CLASSES = 10
+# What people write where they have no label, in small letters and without marks ("N/A?" is "n a").
+# fmt: off
+NO_LABEL = frozenset((
+    "unknown", "not known", "unk", "na", "n a", "nan", "none", "null", "nil", "missing", "blank", "empty",
+    "not available", "not applicable", "not stated", "not recorded", "not determined", "undetermined",
+    "unspecified", "unlabeled", "unlabelled", "no label", "no answer", "don t know", "dont know", "tbd",
+))
+# fmt: on
+HOW_TO_LEAVE_OUT = "leave its cells empty or write NA, and their rows count as unlabelled"
 
 
 @dataclass
@@ -32,6 +43,7 @@ class Target:
     positive: str
     negatives: tuple[str, ...]
     notes: list[str] = field(default_factory=list)
+    alarms: list[str] = field(default_factory=list)
 
     @property
     def negative(self) -> str:
@@ -77,7 +89,39 @@ def read_target(counts: Mapping[str, int], name: str, positive: str | None, path
             f"All labelled rows of {path} have the same {name!r}, {positive!r}; two classes are needed. Add "
             "rows of the other class."
         )
-    return Target(positive, negatives, notes)
+    return Target(positive, negatives, notes, _unknown_as_label(counts, name, positive))
+
+
+def means_no_label(value: str) -> bool:
+    """Whether a value looks like a word for a label that is not known.
+
+    >>> [means_no_label(value) for value in ("Not known", "n/a?", "??", "no", "-1", "+")]
+    [True, True, True, False, False, False]
+    """
+    words = re.sub(r"[\W_]+", " ", value).strip().casefold()
+    return words in NO_LABEL or re.fullmatch(r"[?.\-_/ ]+", value) is not None
+
+
+def _unknown_as_label(counts: dict[str, int], name: str, positive: str) -> list[str]:
+    return [
+        f"{value!r} in {name!r} counts as a label, a {'positive' if value == positive else 'negative'} one, in "
+        f"{count:,} rows. If it means that the label is not known, {HOW_TO_LEAVE_OUT}."
+        for value, count in counts.items()
+        if means_no_label(value)
+    ]
+
+
+def _too_many(counts: dict[str, int], name: str) -> str:
+    found = f"The target {name!r} has {len(counts):,} values ({_shown(counts)}), and two are needed."
+    unknown = [value for value in counts if means_no_label(value)]
+    if unknown:
+        found += f" {listed(unknown)} probably means that the label is not known: {HOW_TO_LEAVE_OUT}."
+    else:
+        found += f" If one of them means that the label is not known, {HOW_TO_LEAVE_OUT}."
+    return (
+        f"{found} Otherwise say with --positive VALUE which of them counts as positive, against all others together; or "
+        "name another --target."
+    )
 
 
 def _positive(counts: dict[str, int], name: str, notes: list[str]) -> str:
@@ -89,11 +133,7 @@ def _positive(counts: dict[str, int], name: str, notes: list[str]) -> str:
             f"{name!r} lies above a limit, or name another --target."
         )
     if len(counts) > 2:
-        raise InputError(
-            f"The target {name!r} has {len(counts):,} values ({_shown(counts)}), and two are needed. Say with "
-            "--positive VALUE which of them counts as positive, against all others together; or name another "
-            "--target."
-        )
+        raise InputError(_too_many(counts, name))
     low, *rest = sorted(counts, key=_order)
     if not rest:
         return low

@@ -5,6 +5,7 @@ Labelled rows are held in memory, the others are read in batches whenever the me
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,13 @@ from sklearn.base import clone
 from groupshift import streaming
 from groupshift.cli import prepared
 from groupshift.cli.errors import InputError
-from groupshift.cli.groups import forgotten_group
+from groupshift.cli.groups import forgotten_group, groups_of_one
 from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, Part, Prepared
 from groupshift.cli.recipe import Recipe
-from groupshift.cli.screen import listed
+from groupshift.cli.screen import listed, percent
 from groupshift.cli.survey import FileSurvey, FileSurveyor, check_groups, check_weights, survey_file
 from groupshift.cli.target import Target, read_target
-from groupshift.column_survey import ColumnSurvey, plan_of
+from groupshift.column_survey import ColumnSurvey, Distinct, Nearly, plan_of
 from groupshift.columns import ColumnPlan
 from groupshift.roles import Roles as ColumnRoles
 from groupshift.rows import sampled
@@ -30,6 +31,8 @@ WHY_LEFT_OUT = {
     "empty": "is empty",
     "nested": "holds lists or raw bytes",
 }
+# Shows how dates are written; a day that cannot be a month.
+A_DAY = datetime(2024, 12, 31)
 
 
 @dataclass
@@ -131,6 +134,7 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
     columns = {name: _together(surveys, name) for name in names}
     plans = [_plan(name, columns[name], sources[0], name in roles.features) for name in names]
     _note_left_out(plans, notes)
+    _note_nearly(columns, plans, notes)
     used = [plan for plan in plans if plan.used]
     if not used:
         raise InputError(
@@ -144,8 +148,17 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
     if roles.weight is not None and any(roles.weight not in source.columns for source in sources):
         notes.append(f"Unlabelled rows have no {roles.weight!r}: each counts as one row.")
     n_rows = [survey.rows for survey in surveys]
-    forgotten = forgotten_group(used, columns) if roles.group is None else None
+    if roles.group is None:
+        about_groups = forgotten_group(used, columns)
+    else:
+        groups = sum((survey.groups for survey in surveys), Distinct.none())
+        about_groups = groups_of_one(roles.group, groups, used, columns)
     labeled, numbers, parts = _labeled_rows(sources, n_rows, used, target, roles)
+    if len(parts) == 2:
+        notes.append(
+            f"{n_rows[0] - len(numbers):,} unlabelled rows come from {sources[0].path} and {n_rows[1]:,} from "
+            f"{sources[1].path}. Rows that stand in both count twice: leave them out of one."
+        )
     return Training(
         sources=sources,
         n_rows=n_rows,
@@ -157,7 +170,7 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
         recipe=Recipe(used, roles.group, roles.target, target.positive, target.negative),
         plans=plans,
         notes=notes,
-        alarms=[forgotten] if forgotten else [],
+        alarms=[*target.alarms, *([about_groups] if about_groups else [])],
     )
 
 
@@ -259,6 +272,30 @@ def _note_left_out(plans: list[ColumnPlan], notes: list[str]) -> None:
                 f"Left out: {listed(names)}, which {reason}."
                 + (" Name it in --features to use it." if kind == "id" else "")
             )
+
+
+def _note_nearly(columns: Mapping[str, ColumnSurvey], plans: list[ColumnPlan], notes: list[str]) -> None:
+    for plan in plans:
+        if (found := columns[plan.name].nearly(plan)) is None:
+            continue
+        count = f"{columns[plan.name].distinct.count:,} values"
+        treated = f"a category of {count}" if plan.kind == "category" else f"an id of {count}"
+        notes.append(
+            f"{plan.name!r} counts as {treated}, though {percent(found.share, 0)} of its rows look like "
+            f"{found.kind}s. {_how_to_read(found)}"
+        )
+
+
+def _how_to_read(found: Nearly) -> str:
+    misfit = repr(found.misfit if len(found.misfit) <= 40 else found.misfit[:39] + "…")
+    if found.kind == "number":
+        return f"{misfit} is none: if the column is a number, empty such cells or write NA."
+    if found.form is None:
+        return f"{misfit} is in no form that is read: if the column is a date, write it as {A_DAY:%Y-%m-%d}."
+    return (
+        f"They are not written alike, such as {A_DAY.strftime(found.form)} and {misfit}: if the column is a date, "
+        f"write every cell as {A_DAY:%Y-%m-%d}, and empty those without one."
+    )
 
 
 def _note_lost(columns: Mapping[str, ColumnSurvey], plans: list[ColumnPlan], notes: list[str]) -> None:
