@@ -1,6 +1,8 @@
 """The demo keeps its word: methods that differ in nothing but the method, files that `fit` reads to the same end."""
 
 import json
+import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -45,6 +47,28 @@ def test_fit_on_the_demos_files_gives_the_demos_model_and_shares(small):
     mine, theirs = load("again.gshift"), load("made/model.gshift")
     assert mine.notes_ == theirs.notes_
     np.testing.assert_array_equal(mine.shift_, theirs.shift_)
+
+
+def test_the_tutorials_commands_name_files_that_earlier_ones_made():
+    page = Path(__file__).parents[1] / "docs" / "tutorials" / "flights.md"
+    commands = [shlex.split(line) for line in re.findall(r"^\$ groupshift (.*)", page.read_text(), re.M)]
+    assert [command[0] for command in commands] == [
+        "demo",
+        "check",
+        "fit",
+        "predict",
+        "shares",
+        "report",
+        "update",
+    ]
+    made = {f"flights/{name}" for name in (*FILES, "new.csv")}
+    for command in commands:
+        first_option = next(
+            i for i, part in enumerate(command) if part.startswith("--") or i == len(command) - 1
+        )
+        assert set(command[1:first_option]) <= made
+        if "--out" in command:
+            made.add(command[command.index("--out") + 1])
 
 
 def test_without_shifts_groupshift_scores_exactly_as_global(small, monkeypatch, capsys):
