@@ -89,3 +89,20 @@ def test_a_cell_is_named_by_its_cluster_too_where_there_are_several(n_clusters, 
     table = {"kind": ["few rows in cell"], "group": ["Oslo"], "cluster": [0], "rows": [12]}
     (sentence,) = caution_sentences({name: np.array(v) for name, v in table.items()}, 100, n_clusters)
     assert named in sentence
+
+
+def test_a_cluster_that_shows_next_to_nothing_of_one_class_is_flagged():
+    rng = np.random.default_rng(15)
+    X, y, groups, truth = draw(rng, share=(0.3, 0.7), n_groups=20)
+    # Labelled positives live on one side of the second feature only.
+    X[:, 1] = np.where(truth == 1, 9, rng.choice([-9, 9], len(truth))) + rng.normal(size=len(truth))
+    model = fit_on((X, y, groups, truth), partition=2)
+    table = model.diagnose().cautions
+    assert (
+        table["cluster"][table["kind"] == "few labels of one class"].tolist()
+        == np.flatnonzero(model.silent_).tolist()
+    )
+    assert model.silent_.sum() == 1
+    assert any(
+        "fewer than 20 labelled rows of one class" in sentence for sentence in model.diagnose().caution
+    )

@@ -145,7 +145,7 @@ def test_shifts_by_mean_features_are_not_called_unused():
     assert np.any(model.shift_)
     found = model.diagnose()
     unused, used = found.gain[-2:]
-    assert unused.endswith("estimated without them, so none of these is used.")
+    assert unused.endswith("none of these is used.")
     assert used.startswith("What labels do confirm is that groups with alike features have alike shifts")
     assert "0 % of every" not in model.summary()
     assert "shifts follow the groups' mean features alone" in " ".join(model.summary().split())

@@ -82,18 +82,28 @@ def crossfit_platt(
     return calibrated
 
 
-def _fit_lines(t, y, weight, cluster, center, precision, n_iter: int = 30):
-    """Penalised logistic regression of y on t in each cluster, all clusters at once by damped Newton steps."""
+def _fit_lines(t, y, weight, cluster, center, precision, n_iter: int = 100):
+    """Penalised logistic regression of y on t in each cluster, all clusters at once by Newton steps.
+
+    A step is halved in the clusters whose loss it would raise. The loss is convex, so this finds its minimum from
+    anywhere; whole steps do not where one class is rare.
+    """
     n = len(center)
     # Weights count as rows: their scale must not decide how strong the prior is.
     weight = weight * (len(weight) / weight.sum())
-    line = center.copy()
 
     def total(values):
         return np.bincount(cluster, weights=values, minlength=n)
 
+    def evaluate(line):
+        """Loss of each cluster, and the probability of each row."""
+        log_odds = line[cluster, 0] * t + line[cluster, 1]
+        loss = total(weight * (np.logaddexp(0, log_odds) - y * log_odds))
+        return loss + 0.5 * (precision * (line - center) ** 2).sum(1), expit(log_odds)
+
+    line = center.copy()
+    loss, p = evaluate(line)
     for _ in range(n_iter):
-        p = expit(line[cluster, 0] * t + line[cluster, 1])
         residual, curvature = weight * (y - p), weight * p * (1 - p)
         gradient = np.stack([total(residual * t), total(residual)], 1) - precision * (line - center)
         a = total(curvature * t * t) + precision[0]
@@ -104,7 +114,12 @@ def _fit_lines(t, y, weight, cluster, center, precision, n_iter: int = 30):
             np.stack([c * gradient[:, 0] - b * gradient[:, 1], a * gradient[:, 1] - b * gradient[:, 0]], 1)
             / det[:, None]
         )
-        line = line + np.clip(step, -3, 3)
+        rounding = 1e-12 * (1 + np.abs(loss))
+        after, p = evaluate(line + step)
+        while (higher := (after > loss + rounding) & (np.abs(step).max(1) > 1e-10)).any():
+            step[higher] /= 2
+            after, p = evaluate(line + step)
+        line, loss = line + step, after
         if np.abs(step).max() < 1e-8:
             break
     return line

@@ -43,6 +43,10 @@ EXPLANATION = {
         "has fewer than 20 labelled rows, so scores are guesses there",
         "have fewer than 20 labelled rows, so scores are guesses there",
     ),
+    "few labels of one class": (
+        "has fewer than 20 labelled rows of one class, so its unlabelled rows say nothing of its shares",
+        "have fewer than 20 labelled rows of one class, so their unlabelled rows say nothing of their shares",
+    ),
     "share at the edge": (
         "has an estimated share below 2 % or above 98 %, where small errors of calibration weigh most",
         "have estimated shares below 2 % or above 98 %, where small errors of calibration weigh most",
@@ -70,6 +74,7 @@ LEVEL = {
     "mixture does not fit": "cells",
     "classes look alike": "clusters",
     "few labelled rows in cluster": "clusters",
+    "few labels of one class": "clusters",
 }
 
 
@@ -149,6 +154,8 @@ def _clusters(model, evidence, by_cluster):
             yield "classes look alike", -1, k, int(by_cluster[k]), float(auc[k])
         if model.labeled_rows_[k] < FEW_LABELED_ROWS:
             yield "few labelled rows in cluster", -1, k, int(by_cluster[k]), float(model.labeled_rows_[k])
+        elif getattr(model, "silent_", np.zeros(model.n_clusters_, bool))[k]:
+            yield "few labels of one class", -1, k, int(by_cluster[k]), float(model.labeled_prior_[k])
 
 
 def _groups(model, evidence):

@@ -61,8 +61,9 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         Rounds of learning from unlabelled rows; "auto" tries one and keeps it if the judge confirms it.
     per_cluster : bool
         Train one classifier for each cluster (the paper) instead of one for all.
-    labeled_prior : {"share", "posterior"}
-        α̃ of a cluster: share of positives among its labelled rows, or their mean posterior (the authors' code).
+    labeled_prior : {"posterior", "share"}
+        α̃ of a cluster: mean posterior of its labelled rows (the authors' code), or their share of positives (the paper). They
+        differ where a cluster has next to no labels of one class.
     group : str, optional
         Column of X that holds the groups. With it, `cross_val_predict`, scorers and the like, which never pass groups to
         `predict_proba`, work as they are.
@@ -114,7 +115,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         trust="learned",
         refine="auto",
         per_cluster=False,
-        labeled_prior="share",
+        labeled_prior="posterior",
         group=None,
         unlabeled_value=-1,
         unseen="pooled",
@@ -154,6 +155,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             "trust": 1.0,
             "refine": 0,
             "per_cluster": True,
+            "labeled_prior": "share",
         }
         return cls(estimator, partition, **{**settings, **params})
 

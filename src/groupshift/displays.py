@@ -204,8 +204,8 @@ class CalibrationByGroupDisplay:
         hidden = evidence.get("hidden")
         if hidden is None:
             raise ValueError(
-                "This model was fitted on too few labelled rows to hide any, so its calibration is not "
-                "known. Fit it with more labelled rows of both classes."
+                "No labels could be hidden from this model (too few labelled examples of a class), so its calibration "
+                "is not known. Fit it with more labelled examples of both classes."
             )
         shown = _chosen(model.labeled_groups_[hidden["group"]], groups, "labelled")
         curves = {name: evidence["calibration"][f"{name}_by_group"][shown] for name in ("global", "model")}

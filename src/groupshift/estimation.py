@@ -16,6 +16,7 @@ from groupshift.points import BIN_WIDTH, Points, collect_points
 from groupshift.rows import Population, Rows
 from groupshift.shrinkage import PooledShifts, pool_shifts
 from groupshift.tables import Codes
+from groupshift.trust import UNCHECKED_VARIANCE
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -95,6 +96,10 @@ def estimate_shifts(
     model.row_weight_ = points.weight_sum.reshape(n_groups, n_clusters)
     known = _known(model, known_shares)
     mixture = _pooled(model, points, known)
+    # Models saved before this was noted were trusted in full.
+    if not getattr(model, "trust_checked_", True):
+        size = np.average(mixture.shift**2, weights=model.row_weight_ + 1e-300)
+        model.residual_variance_ = float(UNCHECKED_VARIANCE * size)
     pooled = mixture.scaled(model.trust_, model.residual_variance_)
     if model.context_ is not None:
         pooled = replace(pooled, shift=pooled.shift + _context_effect(model, sums.covariates)[:, None])
@@ -180,6 +185,10 @@ def _pooled(model: Any, points: Points, known: KnownShares | None) -> PooledShif
     if model.shares is None:
         return _unpooled(np.zeros((n_groups, n_clusters)), np.zeros((n_groups, n_clusters)), model)
     if model.shrinkage == "hierarchical":
+        # Cells of a silent cluster are as good as empty: they follow their group and the other clusters. Models saved before
+        # this was noted have no such clusters marked.
+        told = ~getattr(model, "silent_", np.zeros(n_clusters, bool))
+        points = points.only(np.tile(told, n_groups))
         return pool_shifts(points, labeled_prior=model.labeled_prior_, n_groups=n_groups, known=known)
     prior = np.tile(model.labeled_prior_, n_groups)
     if model.shares == "em":

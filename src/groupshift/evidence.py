@@ -19,7 +19,14 @@ from groupshift.label_shift import bbse, mlls
 from groupshift.metrics import evaluate
 from groupshift.points import BIN_WIDTH, collect_points
 from groupshift.rows import hash_keys, sampled
-from groupshift.selection import LabeledRows, gain, labeled_prior, log_loss_rows, shifts_of_labeled
+from groupshift.selection import (
+    LabeledRows,
+    expected_prior,
+    gain,
+    labeled_prior,
+    log_loss_rows,
+    shifts_of_labeled,
+)
 
 FloatArray = NDArray[np.float64]
 Evidence = dict[str, dict[str, NDArray]]
@@ -199,7 +206,12 @@ def _unpooled_shifts(model, rows: LabeledRows, log_odds, cluster) -> FloatArray:
     n_clusters = model.n_clusters_
     cell, n_cells = rows.group * n_clusters + cluster, rows.n_groups * n_clusters
     points = collect_points(log_odds, cell, n_cells=n_cells, weight=rows.weight, bin_width=BIN_WIDTH)
-    prior = np.tile(labeled_prior(rows.y, rows.weight, cluster, n_clusters), rows.n_groups)
+    own = (
+        labeled_prior(rows.y, rows.weight, cluster, n_clusters)
+        if model.labeled_prior == "share"
+        else expected_prior(log_odds, rows.weight, cluster, n_clusters)
+    )
+    prior = np.tile(own, rows.n_groups)
     if model.shares.startswith("bbse"):
         tpr, fpr = (np.tile(rate, rows.n_groups) for rate in model.prediction_rates_)
         found = bbse(

@@ -18,8 +18,10 @@ from groupshift.label_shift import prediction_rates
 from groupshift.partition import Space
 from groupshift.partition_setting import fixed_partition
 from groupshift.posterior import (
+    FINEST_EDGE,
     LabeledPosterior,
     PerClusterClassifier,
+    choose_edge,
     default_classifier,
     fit_classifier,
     fit_sets,
@@ -34,14 +36,16 @@ from groupshift.rows import Population, Rows, at_most, copy_correlation, design_
 from groupshift.selection import (
     LabeledRows,
     Trial,
+    expected_prior,
     gain,
     labeled_prior,
     log_loss_rows,
     noise_margin,
+    silent_clusters,
     try_partition,
 )
 from groupshift.tables import take_rows
-from groupshift.trust import residual_variance
+from groupshift.trust import UNCHECKED_TRUST, residual_variance
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -221,6 +225,9 @@ class Fitting:
         self.fold = assign_folds(self.y, self.labeled.key, n_folds, self.rng)
         self.sets = training_sets(self.fold)
         self.models = self.fit_sets(self.sets[:-1])
+        if self.edge is not None:
+            self.edge = FINEST_EDGE
+            self.edge = choose_edge(self.blind_scores(self.models), self.y, self.labeled.weight)
         self.score = self.blind_scores(self.models)
 
     def fit_sets(self, sets: Sequence) -> list:
@@ -295,6 +302,7 @@ class Fitting:
         model.labeled_rows_ = np.bincount(everyone, minlength=n_clusters)
         positive = np.bincount(everyone, weights=self.y, minlength=n_clusters)
         model.one_class_ = (positive == 0) | (positive == model.labeled_rows_)
+        model.silent_ = silent_clusters(self.y, everyone, n_clusters, self.design_effect)
         if model.shares in ("bbse-hard", "bbse-soft"):
             log_odds = calibration.transform(self.score, cluster)
             model.prediction_rates_ = _rates(
@@ -306,15 +314,17 @@ class Fitting:
     def _labeled_prior(self, cluster, n_clusters, calibration, judged_cluster):
         if self.model.labeled_prior == "share":
             return labeled_prior(self.y, self.labeled.weight, cluster, n_clusters)
-        rows = self.labeled.take(self.judged)
-        posterior = expit(calibration.transform(self.score, judged_cluster))
-        return labeled_prior(posterior, rows.weight, judged_cluster, n_clusters)
+        log_odds = calibration.transform(self.score, judged_cluster)
+        return expected_prior(log_odds, self.labeled.weight[self.judged], judged_cluster, n_clusters)
 
     def _settle_trust(self) -> None:
         model, trial = self.model, self.trial
         model.residual_variance_ = 0.0
+        # Without any groups, one shift for all is what the user asks for.
+        model.trust_checked_ = trial is not None or model.trust != "learned" or not model.has_groups_
         if trial is None:
-            model.trust_ = 1.0 if model.trust == "learned" else float(model.trust)
+            given = 1.0 if model.trust == "learned" else float(model.trust)
+            model.trust_ = given if model.trust_checked_ else UNCHECKED_TRUST
             return
         model.trust_ = trial.trust.value
         rows = self.labeled_rows()

@@ -6,7 +6,7 @@ import numpy as np
 
 from groupshift.candidates import Candidate, propose_partitions
 from groupshift.partition import WholeSpace
-from groupshift.posterior import PerClusterClassifier
+from groupshift.posterior import PerClusterClassifier, probability_edge
 from groupshift.selection import (
     LENIENT,
     candidate_table,
@@ -23,7 +23,9 @@ def judge_partitions(fitting: Any) -> None:
     model = fitting.model
     fitting.candidate = Candidate.fixed("one cluster", WholeSpace(), fitting.labeled)
     if not fitting.can_judge:
-        fitting.note("Too few labelled rows to hide any: one cluster is used.")
+        fitting.note(
+            "No labels can be hidden (fewer than two labelled groups, or one class has a single example): one cluster is used."
+        )
         return
     given = model.partition if isinstance(model.partition, (list, tuple)) else ()
     candidates = propose_partitions(
@@ -36,7 +38,7 @@ def judge_partitions(fitting: Any) -> None:
     )
     chosen = _judge(fitting, candidates)
     if chosen is None:
-        fitting.note("Hidden labels confirm none of the estimated shifts: none is used.")
+        fitting.note("Hidden labels confirm none of the estimated shifts: none of these is used.")
         return
     if _try_per_cluster(fitting, candidates[chosen]):
         # Sharper scores see partitions more clearly: judge them once more, and train anew if another one wins.
@@ -72,10 +74,13 @@ def _try_per_cluster(fitting: Any, candidate: Candidate) -> bool:
     if candidate.n_clusters == 1 or fitting.sets is None:
         return False
     fitting.step("training a classifier for each cluster")
-    before = (fitting.estimator, fitting.models, fitting.score, fitting.trial)
+    before = (fitting.estimator, fitting.models, fitting.edge, fitting.score, fitting.trial)
     plain = fitting.estimator
     plain = plain.estimator if isinstance(plain, PerClusterClassifier) else plain
     fitting.estimator = PerClusterClassifier(plain, candidate.partition, fitting.model.encoder_)
+    # Boosted trees that saw a handful of positives speak of log-odds in the thousands: one such cluster would ruin the
+    # calibration of all.
+    fitting.edge = probability_edge(len(fitting.y))
     sets = fitting.sets
     first = fitting.fit_sets(sets[:1])
     if fitting.promises(first[0], candidate):
@@ -86,5 +91,5 @@ def _try_per_cluster(fitting: Any, candidate: Candidate) -> bool:
         mean, error = gain(before[-1].loss, fitting.trial.loss, rows)
         if mean > noise_margin(rows.n_groups, LENIENT) * error:
             return True
-    fitting.estimator, fitting.models, fitting.score, fitting.trial = before
+    fitting.estimator, fitting.models, fitting.edge, fitting.score, fitting.trial = before
     return False

@@ -20,6 +20,11 @@ from groupshift.tables import FeatureEncoder, FittedPart, take_rows
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+# Beyond it a probability in double precision is 0 or 1.
+FINEST_EDGE = 1e-15
+# Log-odds outside the edge lie within a tenth of it: enough for their order, too little to matter to calibration.
+BESIDE = 0.02
+
 
 def default_classifier(is_category: NDArray[np.bool_], random_state: int) -> HistGradientBoostingClassifier:
     """Histogram gradient boosting that knows which columns are categories.
@@ -61,11 +66,10 @@ def fit_classifier(estimator: Any, features: Any, y: IntArray, weight: FloatArra
 
 
 def raw_score(model: Any, features: Any, edge: float | None) -> FloatArray:
-    """What a fitted classifier says of rows: with an `edge`, the log-odds of its probability, held that far from 0 and 1.
+    """What a fitted classifier says of rows: with an `edge`, the log-odds of its probability, held about that far from 0 and 1.
 
-    Boosted trees that saw a handful of positives speak of log-odds in the thousands; one such cluster would ruin the
-    calibration of all. Without an edge, and from classifiers without probabilities, the decision function is taken as it
-    is, or else the probability, which is how Platt scaling is commonly fed.
+    Without an edge, and from classifiers without probabilities, the decision function is taken as it is, or else the
+    probability, which is how Platt scaling is commonly fed.
     """
     if isinstance(model, PerClusterClassifier):
         return model.scores(features, model.cluster(features), edge)
@@ -73,7 +77,47 @@ def raw_score(model: Any, features: Any, edge: float | None) -> FloatArray:
     if hasattr(model, "decision_function") and not bounded:
         return np.asarray(model.decision_function(features), float)
     probability = np.asarray(model.predict_proba(features)[:, 1], float)
-    return probability if edge is None else logit(np.clip(probability, edge, 1 - edge))
+    return (
+        probability if edge is None else hold(logit(np.clip(probability, FINEST_EDGE, 1 - FINEST_EDGE)), edge)
+    )
+
+
+def hold(log_odds: FloatArray, edge: float) -> FloatArray:
+    """Log-odds as they are inside the edge; outside, all of them next to it, in their order.
+
+    Order is kept because ranking knows more than calibration does: where positives are rare, most rows lie outside.
+
+    >>> hold(np.array([0.0, 3.0, 30.0]), edge=0.01).round(2).tolist()
+    [0.0, 3.0, 4.66]
+    """
+    limit = logit(1 - edge)
+    excess = np.maximum(np.abs(log_odds) - limit, 0)
+    return np.clip(log_odds, -limit, limit) + np.sign(log_odds) * BESIDE * np.log1p(excess)
+
+
+def choose_edge(log_odds: FloatArray, y: IntArray, weight: FloatArray) -> float:
+    """How far to hold log-odds from infinity: by the number of rows, or less if Platt scaling then predicts labels better.
+
+    A forest whose votes are unanimous is not certain, and is best held. Boosted trees go on telling rows apart far beyond;
+    a standard error of the gain must show it. Log-odds are those of rows that the classifier was not trained on.
+    """
+    chosen = coarse = probability_edge(len(y))
+    if np.abs(log_odds).max() <= logit(1 - coarse):
+        return chosen
+    everyone = np.zeros(len(y), np.int64)
+
+    def loss(edge: float) -> FloatArray:
+        score = hold(log_odds, edge)
+        z = PlattScaling().fit(score, y, weight, everyone, 1).transform(score, everyone)
+        return np.logaddexp(0, z) - y * z
+
+    now = loss(coarse)
+    for edge in (coarse**2, FINEST_EDGE):
+        then = loss(edge)
+        gain = weight * (now - then)
+        if gain.sum() > np.sqrt((gain**2).sum()):
+            chosen, now = edge, then
+    return chosen
 
 
 def probability_edge(n_rows: int) -> float:

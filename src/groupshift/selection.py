@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy.special import expit, stdtrit
 
 from groupshift.calibration import crossfit_platt
 from groupshift.points import BIN_WIDTH, collect_points
@@ -22,6 +22,8 @@ MIN_TRUST = 0.2
 PARTITION_LEVEL = 0.99
 # Standard errors by which a partition must beat a simpler one. Pooling makes more clusters cheap: little is enough.
 SIMPLER = 0.25
+# Calibration learns two numbers in a cluster, and a regression wants ten rows of the rarer class for each (Peduzzi et al., 1996).
+MIN_CLASS_ROWS = 20
 
 
 @dataclass(frozen=True)
@@ -69,16 +71,50 @@ class Trial:
 
 
 def labeled_prior(y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int) -> FloatArray:
-    """α̃_k: the share of positives among the labelled rows of each cluster, kept away from 0 and 1 by half a row a class.
+    """α̃_k as a share: of positives among the labelled rows of each cluster, kept away from 0 and 1 by half a row a class.
 
     >>> labeled_prior(np.array([1, 1, 0]), np.ones(3), np.array([0, 0, 1]), 2).round(3).tolist()
     [0.833, 0.25]
     """
     rows = np.bincount(cluster, minlength=n_clusters)
+    return (_cluster_mean(y, weight, cluster, n_clusters) * rows + 0.5) / (rows + 1)
+
+
+def expected_prior(
+    log_odds: FloatArray, weight: FloatArray, cluster: IntArray, n_clusters: int
+) -> FloatArray:
+    """α̃_k as the calibrated posterior has it: its mean over the labelled rows of each cluster.
+
+    Where a cluster has next to no labelled positives, its calibration borrows from other clusters and need not add up to its
+    share. An α̃ that agrees with the scores still makes the labelled rows a sample without shift; the share would make every
+    sample one of mostly positives, or of none.
+
+    >>> expected_prior(np.array([0.0, 0.0, -1.0]), np.ones(3), np.array([0, 0, 1]), 2).round(3).tolist()
+    [0.5, 0.269]
+    """
+    return np.clip(_cluster_mean(expit(log_odds), weight, cluster, n_clusters), 1e-12, 1 - 1e-12)
+
+
+def silent_clusters(
+    y: IntArray, cluster: IntArray, n_clusters: int, design_effect: float
+) -> NDArray[np.bool_]:
+    """Clusters whose unlabelled rows say nothing of their shares, because too few labels show what one of the classes looks like.
+
+    >>> silent_clusters(np.repeat([0, 1, 0, 1], [900, 20, 900, 5]), np.repeat([0, 0, 1, 1], [900, 20, 900, 5]), 2, 1.0).tolist()
+    [False, True]
+    """
+    positive = np.bincount(cluster, weights=y, minlength=n_clusters)
+    rarer = np.minimum(positive, np.bincount(cluster, minlength=n_clusters) - positive)
+    return rarer < MIN_CLASS_ROWS * design_effect
+
+
+def _cluster_mean(values: NDArray, weight: FloatArray, cluster: IntArray, n_clusters: int) -> FloatArray:
+    """Mean in each cluster; a cluster without rows has that of all."""
     total = np.bincount(cluster, weights=weight, minlength=n_clusters)
-    positive = np.bincount(cluster, weights=weight * y, minlength=n_clusters)
-    mean = np.divide(positive, total, out=np.full(n_clusters, np.average(y, weights=weight)), where=total > 0)
-    return (mean * rows + 0.5) / (rows + 1)
+    sums = np.bincount(cluster, weights=weight * values, minlength=n_clusters)
+    return np.divide(
+        sums, total, out=np.full(n_clusters, np.average(values, weights=weight)), where=total > 0
+    )
 
 
 def log_loss_rows(log_odds: FloatArray, y: IntArray) -> FloatArray:
@@ -109,7 +145,7 @@ def shifts_of_labeled(
     rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, n_clusters: int
 ) -> PooledShifts:
     """Shifts of the labelled groups as the method would estimate them without their labels."""
-    prior = labeled_prior(rows.y, rows.weight, cluster, n_clusters)
+    prior = expected_prior(log_odds, rows.weight, cluster, n_clusters)
     points = collect_points(
         log_odds,
         rows.group * n_clusters + cluster,
@@ -117,7 +153,8 @@ def shifts_of_labeled(
         weight=rows.weight,
         bin_width=BIN_WIDTH,
     )
-    points = points.thinned(rows.design_effect)
+    silent = silent_clusters(rows.y, cluster, n_clusters, rows.design_effect)
+    points = points.thinned(rows.design_effect).only(np.tile(~silent, rows.n_groups))
     return pool_shifts(points, labeled_prior=prior, n_groups=rows.n_groups, centered=True)
 
 

@@ -8,6 +8,10 @@ from scipy.special import expit
 
 FloatArray = NDArray[np.float64]
 
+# Where groups have no labels to hide, trust may be anything from 0 to 1. Half of every shift brings three quarters of the gain
+# if shifts are right, and a quarter of the harm if they are not; and a number anywhere between has this mean and variance.
+UNCHECKED_TRUST, UNCHECKED_VARIANCE = 1 / 2, 1 / 12
+
 
 @dataclass(frozen=True)
 class Trust:
@@ -54,7 +58,8 @@ def learn_trust(
         gradient = by_group(weight * shift * (y - p))
         curvature = by_group(weight * shift**2 * p * (1 - p))
         total = curvature.sum()
-        if total <= 1e-12:
+        # Shifts of a hundredth are none: they move no probability by more than 0.0025, and labels cannot confirm them.
+        if total <= 1e-4 * (weight * p * (1 - p)).sum():
             return Trust(0.0, 0.0, np.inf, np.zeros(n_groups))
         step = float(np.clip(gradient.sum() / total, -1, 1))
         b += step

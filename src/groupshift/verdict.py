@@ -82,9 +82,9 @@ def gain_sentences(model: Any, overview: Overview) -> Iterator[str]:
             f"right; {overview['expected_auc_gain_low']:.4f} to {overview['expected_auc_gain_high']:.4f} "
             "given how well shares are known)."
         )
-    if "trust_estimate" not in overview or "trust_error" not in overview:
-        return
-    if overview["trust"] > 0:
+    if "trust_error" not in overview:
+        yield from _unmeasured_trust(model, overview, shifted)
+    elif overview["trust"] > 0:
         yield (
             f"Labels confirm {_confirmed(overview['trust_estimate'], overview['trust_error'])}; less a margin for "
             f"noise, {percent(overview['trust'], 0)} of every shift is used."
@@ -97,6 +97,14 @@ def gain_sentences(model: Any, overview: Overview) -> Iterator[str]:
             f"{start} that groups with alike features have alike shifts; shifts that follow the groups' mean "
             "features are used."
         )
+
+
+def _unmeasured_trust(model: Any, overview: Overview, shifted: bool) -> Iterator[str]:
+    """Trust that no regression gave: there was no shift to confirm, or no label to confirm it with."""
+    if "trust_estimate" in overview:
+        yield "Scores say nothing of how groups differ, so no shifts were estimated from them, and none of these is used."
+    elif shifted and not getattr(model, "trust_checked_", True):
+        yield "No label could be hidden to check the shifts, so half of every shift is used."
 
 
 def assumption_numbers(evidence: dict, tables: dict) -> Overview:

@@ -35,7 +35,7 @@ def tiles(facts: Facts) -> Markup:
         pairs["population rows"] = count(model.rows_.sum())
     pairs["labelled rows"] = count(model.labeled_rows_.sum())
     pairs["clusters"] = count(facts.n_clusters)
-    if facts.shifted:
+    if facts.shifted and model.trust_ > 0:
         pairs["of each shift used"] = percent(model.trust_, 0)
     return tag(
         "dl",
@@ -138,7 +138,7 @@ def beware(facts: Facts) -> list[str]:
     words = {
         "roughly": "The assumption holds only roughly; see the tests below.",
         "no": "The assumption does not hold on the labelled rows; see the tests below.",
-        "unknown": "The assumption could not be tested.",
+        "unknown": "Whether the assumption holds is not known.",
     }
     doubt = [words[diagnosis.holds]] if diagnosis.holds in words else []
     return [*doubt, *diagnosis.caution] or ["Nothing that the tests below could find."]

@@ -33,7 +33,7 @@ def assumption_section(facts: Facts) -> Markup:
         "yes": "✓ Holds",
         "roughly": "≈ Holds roughly",
         "no": "✗ Does not hold",
-        "unknown": "? Not tested",
+        "unknown": "? Not known",
     }[diagnosis.holds]
     parts = [
         tag("p", tag("span", words, class_=f"mark {mark}")),
