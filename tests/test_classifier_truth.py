@@ -116,3 +116,22 @@ def test_probabilities_are_calibrated_in_every_group(mixture):
     mean = table.groupby("g").mean()
     # 80 test rows a group know a share to ±0.05.
     assert np.abs(mean["p"] - mean["y"]).mean() < 0.06
+
+
+@pytest.mark.parametrize("trust", [1.0, 0.4])
+def test_a_trust_that_is_given_is_used_on_judged_partitions_too(mixture, trust):
+    X, y, groups, _ = mixture.training()
+    # Trees gain from a classifier for each cluster, which the judge then tries as well.
+    trees = RandomForestClassifier(20, max_depth=6)
+    model = GroupShiftClassifier(trees, trust=trust, refine=0, random_state=0).fit(X, y, groups=groups)
+    assert model.n_clusters_ > 1
+    assert model.trust_ == trust
+    assert any("you set it to" in note for note in model.notes_)
+
+
+def test_a_given_trust_shifts_nothing_where_the_judge_finds_no_shift():
+    sample = make_grouped_mixture(**MIXTURE, setting=1, random_state=2)
+    X, y, groups, _ = sample.training()
+    model = GroupShiftClassifier(LogisticRegression(), trust=1.0, random_state=0).fit(X, y, groups=groups)
+    assert model.trust_ == 0
+    assert not np.any(model.shift_)

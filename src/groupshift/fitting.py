@@ -102,6 +102,7 @@ class Fitting:
         self.pooled = self._pooled_rows()
         self.space = Space().fit(self.pooled.matrix, self.pooled.weight, model.encoder_.is_category)
         partition = fixed_partition(self)
+        self.partition_judged = partition is None
         if model.per_cluster and partition is not None:
             self.estimator = PerClusterClassifier(self.estimator, partition, model.encoder_)
         self.step("training the classifier")
@@ -281,8 +282,8 @@ class Fitting:
         return candidate.cluster[self.judged]
 
     def try_candidate(self, candidate: Candidate) -> Trial | None:
-        """How the candidate does on hidden labels, with the current scores."""
-        if not (self.can_judge and self.model.trust == "learned"):
+        """How the candidate does on hidden labels, with the current scores; None where nothing depends on it."""
+        if not self.can_judge or (self.model.trust != "learned" and not self.partition_judged):
             return None
         return try_partition(self.labeled_rows(), self.labeled_cluster(candidate), candidate.n_clusters)
 
@@ -325,6 +326,11 @@ class Fitting:
         if trial is None:
             given = 1.0 if model.trust == "learned" else float(model.trust)
             model.trust_ = given if model.trust_checked_ else UNCHECKED_TRUST
+            return
+        if model.trust != "learned":
+            # A trust that is given holds for the partition that the judge chose; where it chose no shift, there is none.
+            model.trust_ = float(model.trust) if trial.trust.value > 0 else 0.0
+            self.loss = log_loss_rows(trial.log_odds + model.trust_ * trial.shift, self.y[self.judged])
             return
         model.trust_ = trial.trust.value
         rows = self.labeled_rows()

@@ -49,9 +49,10 @@ def judge_partitions(fitting: Any) -> None:
             fitting.trial = fitting.try_candidate(candidates[chosen])
     fitting.candidate = candidates[chosen]
     model.candidates_["chosen"] = np.arange(-1, len(candidates)) == chosen
+    given = "" if model.trust == "learned" else f"; you set it to {model.trust:.2f}"
     fitting.note(
         f"The judge chose {fitting.candidate.name!r} of {len(candidates)} candidates, "
-        f"with trust {fitting.trial.trust.value:.2f}."
+        f"with trust {fitting.trial.trust.value:.2f}{given}."
     )
     if isinstance(fitting.estimator, PerClusterClassifier):
         fitting.note(

@@ -10,7 +10,7 @@ SMALL = 50_000
 
 @contextmanager
 def suitable_threads(n_rows: int) -> Iterator[None]:
-    """Run a block with one OpenMP thread if it works on few rows; the user's OMP_NUM_THREADS is left alone."""
+    """Run a block with one thread for trees and matrices if it works on few rows; the user's OMP_NUM_THREADS is left alone."""
     if n_rows >= SMALL or os.environ.get("OMP_NUM_THREADS"):
         yield
         return
@@ -18,5 +18,5 @@ def suitable_threads(n_rows: int) -> Iterator[None]:
     import sklearn.ensemble  # noqa: F401
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1, user_api="openmp"):
+    with threadpool_limits(1):
         yield
