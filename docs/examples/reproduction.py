@@ -1,0 +1,22 @@
+"""Gains over Global: published, and in our runs of the paper's text and of its authors' code."""
+
+from pathlib import Path
+
+from groupshift.experiments.published import NAMES, published_auc
+from groupshift.experiments.results import Mean, load_results
+from groupshift.experiments.table_text import place_title, signed
+
+ROOT = Path(__file__).parents[2] / "results"
+runs = {name: load_results(ROOT / name) for name in ("paper", "authors_code")}
+METHODS = ("group_aware_global", "label_shift", "published", "true_clustering")
+print(f"{'AUC less that of Global':<26} {'':<26} {'published':>10} {'as written':>14} {'as coded':>14}")
+for data in ("income", "employment", "ipr", "amazon"):
+    for setting in ("1", "2"):
+        base = published_auc("global", data, setting)
+        for method in METHODS:
+            gains = [
+                signed(Mean.of(run.paired(data, setting, method, "global"))) for run in runs.values()
+            ]
+            name = place_title(data, setting) if method == METHODS[0] else ""
+            paper = signed(published_auc(method, data, setting) - base)
+            print(f"{name:<26} {NAMES[method]:<26} {paper:>10} {gains[0]:>14} {gains[1]:>14}")
