@@ -136,3 +136,22 @@ def test_without_labels_to_hide_half_of_every_shift_is_used_and_doubted():
     np.testing.assert_allclose(model.shift_, full.shift_ / 2)
     size = np.average(full.shift_**2, weights=full.row_weight_)
     assert model.residual_variance_ == pytest.approx(size / 12)
+
+
+class Counted(LogisticRegression):
+    fits = 0
+
+    def fit(self, X, y, sample_weight=None):
+        type(self).fits += 1
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize(("share", "n_folds"), [(0.05, 5), (0.3, 3)])
+def test_many_rows_with_few_of_one_class_are_cross_fitted_as_few_rows(share, n_folds):
+    X, y = rows(np.random.default_rng(7), 10_500, share)
+    known = np.where(np.arange(10_500) < 10_200, y, -1)
+    Counted.fits = 0
+    model = GroupShiftClassifier(Counted(), partition=1, trust=0.0, refine=0, random_state=0)
+    model.fit(X, known, groups=np.arange(10_500) % 5)
+    # One for each fold, and the last one on all rows.
+    assert Counted.fits == n_folds + 1

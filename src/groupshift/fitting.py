@@ -214,7 +214,8 @@ class Fitting:
             )
             return
         self.judged = np.arange(len(self.y))
-        n_folds = min(5 if len(self.y) < 10_000 else 3, minority)
+        # Models of two thirds of the rows score as the last one does, if rows are many, of the rarer class too.
+        n_folds = min(3 if len(self.y) >= 10_000 and minority >= 1_000 else 5, minority)
         if n_folds < 2:
             self.note(
                 "Too few examples of one class to hold any out: scores are calibrated on the rows they were trained on."
