@@ -6,14 +6,17 @@ from groupshift.experiments.results import Mean, load_results
 from groupshift.experiments.table_text import place_title, signed
 
 results = load_results(Path(__file__).parents[2] / "results" / "ablation")
-variants = [method for method in results.methods if method not in ("global", "groupshift")]
-names = {method: method.replace(" instead of the judge", "") for method in variants}
+COLUMNS = {
+    "global": "Global",
+    "silhouette instead of the judge": "silhouette",
+    "no shrinkage": "no shrinkage",
+    "full trust": "full trust",
+    "no refinement": "no refinement",
+}
 for metric, title in (("auc", "AUC"), ("log_loss", "Log loss")):
-    print(f"{title + ', against the default':<30} {'Global':>16}" + "".join(f" {names[m]:>16}" for m in variants))
+    print(f"{title + ' less the default':<24}" + "".join(f"{name:>15}" for name in COLUMNS.values()))
     for data, setting in dict.fromkeys(place[:2] for place in results.places):
-        cells = [
-            signed(Mean.of(results.paired(data, setting, method, "groupshift", metric)), 4)
-            for method in ("global", *variants)
-        ]
-        print(f"{place_title(data, setting):<30}" + "".join(f" {cell:>16}" for cell in cells))
+        gains = [Mean.of(results.paired(data, setting, m, "groupshift", metric)) for m in COLUMNS]
+        cells = [signed(gain, 4).replace(" ± ", " ±") for gain in gains]
+        print(f"{place_title(data, setting):<24}" + "".join(f"{cell:>15}" for cell in cells))
     print()

@@ -14,9 +14,7 @@ for data in ("income", "employment", "ipr", "amazon"):
     for setting in ("1", "2"):
         base = published_auc("global", data, setting)
         for method in METHODS:
-            gains = [
-                signed(Mean.of(run.paired(data, setting, method, "global"))) for run in runs.values()
-            ]
+            gains = [signed(Mean.of(run.paired(data, setting, method, "global"))) for run in runs.values()]
             name = place_title(data, setting) if method == METHODS[0] else ""
             paper = signed(published_auc(method, data, setting) - base)
             print(f"{name:<26} {NAMES[method]:<26} {paper:>10} {gains[0]:>14} {gains[1]:>14}")
