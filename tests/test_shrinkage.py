@@ -249,6 +249,8 @@ def test_trust_scales_shifts_and_their_spread(twenty_groups):
     half = found.scaled(0.5, residual_variance=0.1)
     np.testing.assert_allclose(half.shift, found.shift / 2)
     np.testing.assert_allclose(half.variance, found.variance / 4 + 0.1)
+    unsure = found.scaled(0.5, residual_variance=0.1, trust_variance=0.2)
+    np.testing.assert_allclose(unsure.variance, half.variance + 0.2 * found.shift**2)
     assert (found.scaled(0.0).shift == 0).all()
 
 

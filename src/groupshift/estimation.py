@@ -16,7 +16,6 @@ from groupshift.points import BIN_WIDTH, Points, collect_points
 from groupshift.rows import Population, Rows
 from groupshift.shrinkage import PooledShifts, pool_shifts
 from groupshift.tables import Codes
-from groupshift.trust import UNCHECKED_VARIANCE
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -96,11 +95,9 @@ def estimate_shifts(
     model.row_weight_ = points.weight_sum.reshape(n_groups, n_clusters)
     known = _known(model, known_shares)
     mixture = _pooled(model, points, known)
-    # Models saved before this was noted were trusted in full.
-    if not getattr(model, "trust_checked_", True):
-        size = np.average(mixture.shift**2, weights=model.row_weight_ + 1e-300)
-        model.residual_variance_ = float(UNCHECKED_VARIANCE * size)
-    pooled = mixture.scaled(model.trust_, model.residual_variance_)
+    # Models saved before it was noted know no error of their trust.
+    trust_variance = getattr(model, "trust_variance_", 0.0)
+    pooled = mixture.scaled(model.trust_, model.residual_variance_, trust_variance)
     if model.context_ is not None:
         pooled = replace(pooled, shift=pooled.shift + _context_effect(model, sums.covariates)[:, None])
     if known is not None:
@@ -135,6 +132,9 @@ def _set_shares(model: Any, points: Points, mixture: PooledShifts, known: KnownS
     if model.shares is not None:
         share = model.trust_ * of_mixture + (1 - model.trust_) * mean
         error = _share_error(model, points, mixture, share, doubt)
+        # Had the trust been another, the share would lie nearer to one of the two estimates that meet in it.
+        trust_variance = getattr(model, "trust_variance_", 0.0)
+        error = np.sqrt(error**2 + trust_variance * (of_mixture - mean) ** 2)
     if known is not None:
         # Predictions of a group with a known rate were moved to agree with it, and so is its share.
         share[known.group] = mean[known.group]

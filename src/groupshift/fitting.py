@@ -45,7 +45,7 @@ from groupshift.selection import (
     try_partition,
 )
 from groupshift.tables import take_rows
-from groupshift.trust import UNCHECKED_TRUST, residual_variance
+from groupshift.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE, residual_variance
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -321,19 +321,20 @@ class Fitting:
 
     def _settle_trust(self) -> None:
         model, trial = self.model, self.trial
-        model.residual_variance_ = 0.0
+        model.residual_variance_ = model.trust_variance_ = 0.0
         # Without any groups, one shift for all is what the user asks for.
         model.trust_checked_ = trial is not None or model.trust != "learned" or not model.has_groups_
         if trial is None:
             given = 1.0 if model.trust == "learned" else float(model.trust)
             model.trust_ = given if model.trust_checked_ else UNCHECKED_TRUST
+            model.trust_variance_ = 0.0 if model.trust_checked_ else UNCHECKED_VARIANCE
             return
         if model.trust != "learned":
             # A trust that is given holds for the partition that the judge chose; where it chose no shift, there is none.
             model.trust_ = float(model.trust) if trial.trust.value > 0 else 0.0
             self.loss = log_loss_rows(trial.log_odds + model.trust_ * trial.shift, self.y[self.judged])
             return
-        model.trust_ = trial.trust.value
+        model.trust_, model.trust_variance_ = trial.trust.value, trial.trust.variance
         rows = self.labeled_rows()
         self.loss = trial.loss
         left_out = trial.trust.without[rows.group] * trial.shift

@@ -49,10 +49,10 @@ def judge_partitions(fitting: Any) -> None:
             fitting.trial = fitting.try_candidate(candidates[chosen])
     fitting.candidate = candidates[chosen]
     model.candidates_["chosen"] = np.arange(-1, len(candidates)) == chosen
-    given = "" if model.trust == "learned" else f"; you set it to {model.trust:.2f}"
+    stated = "" if model.trust == "learned" else f"; you set it to {model.trust:.2f}"
     fitting.note(
         f"The judge chose {fitting.candidate.name!r} of {len(candidates)} candidates, "
-        f"with trust {fitting.trial.trust.value:.2f}{given}."
+        f"with trust {fitting.trial.trust.value:.2f}{stated}."
     )
     if isinstance(fitting.estimator, PerClusterClassifier):
         fitting.note(

@@ -68,15 +68,20 @@ class PooledShifts:
         """Variance of the shift of a group without rows, which takes `cluster_shift`; shape (n_clusters,)."""
         return self.cluster_variance + self.group_variance + self.cell_variance
 
-    def scaled(self, trust: float, residual_variance: float = 0.0) -> "PooledShifts":
-        """Shifts taken with `trust` between 0 and 1, their variance widened by what the shifts got wrong."""
+    def scaled(
+        self, trust: float, residual_variance: float = 0.0, trust_variance: float = 0.0
+    ) -> "PooledShifts":
+        """Shifts times a trust that is itself not quite known; what trusted shifts get wrong besides is added to variances."""
+        doubt = residual_variance + trust_variance * self.shift**2
         return replace(
             self,
             shift=trust * self.shift,
-            variance=trust**2 * self.variance + residual_variance,
-            shared_deviation=np.sqrt(trust**2 * self.shared_deviation**2 + residual_variance),
+            variance=trust**2 * self.variance + doubt,
+            shared_deviation=np.sqrt(trust**2 * self.shared_deviation**2 + doubt),
             cluster_shift=trust * self.cluster_shift,
-            cluster_variance=trust**2 * self.cluster_variance + residual_variance,
+            cluster_variance=trust**2 * self.cluster_variance
+            + residual_variance
+            + trust_variance * self.cluster_shift**2,
             group_effect=trust * self.group_effect,
             group_variance=trust**2 * self.group_variance,
             cell_variance=trust**2 * self.cell_variance,

@@ -25,15 +25,23 @@ class Trust:
         b before caution, and its standard error over groups.
     without : array of shape (n_groups,)
         The value that each group would get from the other groups alone.
-    residual_variance : float
-        Variance of true shifts around the trusted ones, beyond sampling error and their own.
+    row_error : float
+        Standard error that as many independent rows would have: two or three groups may agree by chance.
     """
 
     value: float
     estimate: float
     std_error: float
     without: FloatArray
-    residual_variance: float = 0.0
+    row_error: float = 0.0
+
+    @property
+    def variance(self) -> float:
+        """Mean square of what the trust may be off by: its error, and the caution, within what a number from 0 to 1 can be."""
+        value = float(np.clip(self.estimate, 0, 1))
+        most = max(self.value, 1 - self.value)
+        error = max(self.std_error, self.row_error)
+        return min(error**2 + (value - self.value) ** 2, most**2)
 
 
 def learn_trust(
@@ -76,6 +84,7 @@ def learn_trust(
         estimate=b,
         std_error=error,
         without=np.clip(without - error_without, 0, 1),
+        row_error=float(total**-0.5),
     )
 
 
