@@ -100,9 +100,9 @@ def test_a_cluster_that_shows_next_to_nothing_of_one_class_is_flagged():
     table = model.diagnose().cautions
     assert (
         table["cluster"][table["kind"] == "few labels of one class"].tolist()
-        == np.flatnonzero(model.silent_).tolist()
+        == np.flatnonzero(model.rarer_class_rows_ < 20).tolist()
     )
-    assert model.silent_.sum() == 1
+    assert (model.rarer_class_rows_ < 20).sum() == 1
     assert any(
         "fewer than 20 labelled rows of one class" in sentence for sentence in model.diagnose().caution
     )

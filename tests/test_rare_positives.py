@@ -10,7 +10,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from groupshift import METHODS, GroupShiftClassifier
 from groupshift.calibration import PlattScaling
 from groupshift.posterior import FINEST_EDGE, choose_edge, hold, probability_edge
-from groupshift.selection import expected_prior, silent_clusters
+from groupshift.selection import MIN_CLASS_ROWS, expected_prior, rarer_class_rows
 
 
 def rows(rng, n, share, distance=1.2, n_features=5):
@@ -92,9 +92,10 @@ def test_an_expected_prior_makes_labelled_rows_a_sample_without_shift():
 def test_a_cluster_speaks_with_twenty_examples_of_its_rarer_class():
     y = np.repeat([0, 1, 0, 1, 1], [500, 19, 500, 20, 500])
     cluster = np.repeat([0, 0, 1, 1, 2], [500, 19, 500, 20, 500])
-    assert silent_clusters(y, cluster, 3, 1.0).tolist() == [True, False, True]
+    assert rarer_class_rows(y, cluster, 3, 1.0).tolist() == [19, 20, 0]
     # Each example twice: half as many.
-    assert silent_clusters(y, cluster, 3, 2.0).tolist() == [True, True, True]
+    assert rarer_class_rows(y, cluster, 3, 2.0).tolist() == [9.5, 10, 0]
+    assert MIN_CLASS_ROWS == 20
 
 
 @pytest.mark.parametrize("seed", [2, 3])

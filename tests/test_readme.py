@@ -129,6 +129,7 @@ def test_the_readme_links_every_how_to():
 
 def test_pages_install_from_the_repository_until_there_is_a_release():
     if "not released yet" not in read("CHANGELOG.md"):
+        # Then PyPI has the package, and pages may name it: nothing is left to forbid.
         pytest.skip("there is a release")
     pages = [README, *(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]
     assert not [

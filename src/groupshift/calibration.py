@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from groupshift.odds import log_loss_rows
 from groupshift.tables import FittedPart
 
 FloatArray = NDArray[np.float64]
@@ -98,7 +99,7 @@ def _fit_lines(t, y, weight, cluster, center, precision, n_iter: int = 100):
     def evaluate(line):
         """Loss of each cluster, and the probability of each row."""
         log_odds = line[cluster, 0] * t + line[cluster, 1]
-        loss = total(weight * (np.logaddexp(0, log_odds) - y * log_odds))
+        loss = total(weight * log_loss_rows(log_odds, y))
         return loss + 0.5 * (precision * (line - center) ** 2).sum(1), expit(log_odds)
 
     line = center.copy()

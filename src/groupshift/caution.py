@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from groupshift.cell_likelihood import CellLikelihood
+from groupshift.earlier_models import noted
 from groupshift.points import Points
 from groupshift.tables import Codes
 from groupshift.wording import percent
@@ -149,13 +150,14 @@ def _all(model, evidence, mixture) -> Iterator[tuple[str, int | str, int, int, f
 
 def _clusters(model, evidence, by_cluster):
     auc = evidence.get("scores", {}).get("auc", np.full(model.n_clusters_, np.nan))
+    rarer = np.broadcast_to(noted(model, "rarer_class_rows_"), model.n_clusters_)
     for k in range(model.n_clusters_):
         if auc[k] < ALIKE_AUC:
             yield "classes look alike", -1, k, int(by_cluster[k]), float(auc[k])
         if model.labeled_rows_[k] < FEW_LABELED_ROWS:
             yield "few labelled rows in cluster", -1, k, int(by_cluster[k]), float(model.labeled_rows_[k])
-        elif getattr(model, "silent_", np.zeros(model.n_clusters_, bool))[k]:
-            yield "few labels of one class", -1, k, int(by_cluster[k]), float(model.labeled_prior_[k])
+        elif rarer[k] < FEW_LABELED_ROWS:
+            yield "few labels of one class", -1, k, int(by_cluster[k]), float(rarer[k])
 
 
 def _groups(model, evidence):

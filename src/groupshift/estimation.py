@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from groupshift.context import Context, group_sums
+from groupshift.earlier_models import noted
 from groupshift.known_shares import KnownShares, by_rows, condition_group
 from groupshift.label_shift import bbse, em, mlls
 from groupshift.partition import Space
 from groupshift.points import BIN_WIDTH, Points, collect_points
 from groupshift.rows import Population, Rows
+from groupshift.selection import MIN_CLASS_ROWS
 from groupshift.shrinkage import PooledShifts, pool_shifts
 from groupshift.tables import Codes
 
@@ -89,15 +91,12 @@ def estimate_shifts(
         score = model.posterior_.score if needed else _cluster_only(model)
     n_groups, n_clusters = len(model.groups_), model.n_clusters_
     sums = population.sum(TallyRows(score, n_groups, n_clusters, model.space_, model.context_))
-    # Models saved before copies were counted know of none.
-    points = sums.points.thinned(getattr(model, "design_effect_", 1.0))
+    points = sums.points.thinned(noted(model, "design_effect_"))
     model.rows_ = points.rows.reshape(n_groups, n_clusters)
     model.row_weight_ = points.weight_sum.reshape(n_groups, n_clusters)
     known = _known(model, known_shares)
     mixture = _pooled(model, points, known)
-    # Models saved before it was noted know no error of their trust.
-    trust_variance = getattr(model, "trust_variance_", 0.0)
-    pooled = mixture.scaled(model.trust_, model.residual_variance_, trust_variance)
+    pooled = mixture.scaled(model.trust_, model.residual_variance_, noted(model, "trust_variance_"))
     if model.context_ is not None:
         pooled = replace(pooled, shift=pooled.shift + _context_effect(model, sums.covariates)[:, None])
     if known is not None:
@@ -133,8 +132,7 @@ def _set_shares(model: Any, points: Points, mixture: PooledShifts, known: KnownS
         share = model.trust_ * of_mixture + (1 - model.trust_) * mean
         error = _share_error(model, points, mixture, share, doubt)
         # Had the trust been another, the share would lie nearer to one of the two estimates that meet in it.
-        trust_variance = getattr(model, "trust_variance_", 0.0)
-        error = np.sqrt(error**2 + trust_variance * (of_mixture - mean) ** 2)
+        error = np.sqrt(error**2 + noted(model, "trust_variance_") * (of_mixture - mean) ** 2)
     if known is not None:
         # Predictions of a group with a known rate were moved to agree with it, and so is its share.
         share[known.group] = mean[known.group]
@@ -185,9 +183,8 @@ def _pooled(model: Any, points: Points, known: KnownShares | None) -> PooledShif
     if model.shares is None:
         return _unpooled(np.zeros((n_groups, n_clusters)), np.zeros((n_groups, n_clusters)), model)
     if model.shrinkage == "hierarchical":
-        # Cells of a silent cluster are as good as empty: they follow their group and the other clusters. Models saved before
-        # this was noted have no such clusters marked.
-        told = ~getattr(model, "silent_", np.zeros(n_clusters, bool))
+        # Cells of a cluster that labels do not show one class of are as good as empty: they follow their group and the others.
+        told = np.broadcast_to(noted(model, "rarer_class_rows_") >= MIN_CLASS_ROWS, n_clusters)
         points = points.only(np.tile(told, n_groups))
         return pool_shifts(points, labeled_prior=model.labeled_prior_, n_groups=n_groups, known=known)
     prior = np.tile(model.labeled_prior_, n_groups)
@@ -204,8 +201,8 @@ def _pooled(model: Any, points: Points, known: KnownShares | None) -> PooledShif
     edge = 0.5 / (points.effective_rows + 1)
     share = np.clip(found.share, edge, 1 - edge)
     # A cluster whose labels are all of one class shows nothing of the other: what its scores would say of it is made up.
-    # Models saved before this was noted have no such clusters marked.
-    unknown = np.isnan(share) | np.tile(getattr(model, "one_class_", np.zeros(n_clusters, bool)), n_groups)
+    one_class = np.broadcast_to(noted(model, "rarer_class_rows_") == 0, n_clusters)
+    unknown = np.isnan(share) | np.tile(one_class, n_groups)
     shift = np.where(unknown, 0.0, logit(np.where(unknown, 0.5, share)) - logit(prior))
     error = np.where(np.isfinite(found.std_error), found.std_error, 0.5) / np.maximum(
         share * (1 - share), 1e-6

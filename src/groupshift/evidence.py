@@ -17,6 +17,7 @@ from groupshift.cluster_profile import cluster_profiles
 from groupshift.expected_gain import grouped_auc_gain, observed_shift
 from groupshift.label_shift import bbse, mlls
 from groupshift.metrics import evaluate
+from groupshift.odds import log_loss_rows
 from groupshift.points import BIN_WIDTH, collect_points
 from groupshift.rows import hash_keys, sampled
 from groupshift.selection import (
@@ -24,7 +25,6 @@ from groupshift.selection import (
     expected_prior,
     gain,
     labeled_prior,
-    log_loss_rows,
     shifts_of_labeled,
 )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.base import clone
 
 from groupshift.calibration import PlattScaling, assign_folds
@@ -15,6 +15,7 @@ from groupshift.context import Context
 from groupshift.estimation import estimate_nothing, estimate_shifts
 from groupshift.judging import judge_partitions
 from groupshift.label_shift import prediction_rates
+from groupshift.odds import log_loss_rows
 from groupshift.partition import Space
 from groupshift.partition_setting import fixed_partition
 from groupshift.posterior import (
@@ -39,9 +40,8 @@ from groupshift.selection import (
     expected_prior,
     gain,
     labeled_prior,
-    log_loss_rows,
     noise_margin,
-    silent_clusters,
+    rarer_class_rows,
     try_partition,
 )
 from groupshift.tables import take_rows
@@ -227,10 +227,14 @@ class Fitting:
         self.fold = assign_folds(self.y, self.labeled.key, n_folds, self.rng)
         self.sets = training_sets(self.fold)
         self.models = self.fit_sets(self.sets[:-1])
-        if self.edge is not None:
-            self.edge = FINEST_EDGE
-            self.edge = choose_edge(self.blind_scores(self.models), self.y, self.labeled.weight)
-        self.score = self.blind_scores(self.models)
+        self.score = self._score_at_best_edge() if self.edge is not None else self.blind_scores(self.models)
+
+    def _score_at_best_edge(self) -> FloatArray:
+        """Scores of labelled rows by models that did not see them, held where labels say is best."""
+        free = out_of_fold_scores(self.models, self.labeled.features, self.fold, FINEST_EDGE)
+        self.edge = choose_edge(free, self.y, self.labeled.weight)
+        # Mostly no row lies outside the edge, and nothing is to be held.
+        return free if np.abs(free).max() <= logit(1 - self.edge) else self.blind_scores(self.models)
 
     def fit_sets(self, sets: Sequence) -> list:
         """The estimator, trained on each set of labelled rows."""
@@ -302,9 +306,7 @@ class Fitting:
         everyone = self.candidate.cluster
         model.labeled_prior_ = self._labeled_prior(everyone, n_clusters, calibration, cluster)
         model.labeled_rows_ = np.bincount(everyone, minlength=n_clusters)
-        positive = np.bincount(everyone, weights=self.y, minlength=n_clusters)
-        model.one_class_ = (positive == 0) | (positive == model.labeled_rows_)
-        model.silent_ = silent_clusters(self.y, everyone, n_clusters, self.design_effect)
+        model.rarer_class_rows_ = rarer_class_rows(self.y, everyone, n_clusters, self.design_effect)
         if model.shares in ("bbse-hard", "bbse-soft"):
             log_odds = calibration.transform(self.score, cluster)
             model.prediction_rates_ = _rates(
@@ -322,12 +324,13 @@ class Fitting:
     def _settle_trust(self) -> None:
         model, trial = self.model, self.trial
         model.residual_variance_ = model.trust_variance_ = 0.0
-        # Without any groups, one shift for all is what the user asks for.
-        model.trust_checked_ = trial is not None or model.trust != "learned" or not model.has_groups_
+        if trial is None and model.trust == "learned":
+            # Without any groups, one shift for all is what the user asks for.
+            unchecked = UNCHECKED_TRUST, UNCHECKED_VARIANCE
+            model.trust_, model.trust_variance_ = unchecked if model.has_groups_ else (1.0, 0.0)
+            return
         if trial is None:
-            given = 1.0 if model.trust == "learned" else float(model.trust)
-            model.trust_ = given if model.trust_checked_ else UNCHECKED_TRUST
-            model.trust_variance_ = 0.0 if model.trust_checked_ else UNCHECKED_VARIANCE
+            model.trust_ = float(model.trust)
             return
         if model.trust != "learned":
             # A trust that is given holds for the partition that the judge chose; where it chose no shift, there is none.

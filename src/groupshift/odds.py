@@ -8,6 +8,15 @@ from scipy.special import expit, logit
 MAX_LOG_ODDS = 36.0
 
 
+def log_loss_rows(log_odds: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Log loss of each row.
+
+    >>> log_loss_rows(np.array([0.0, 2.0]), np.array([1, 0])).round(3).tolist()
+    [0.693, 2.127]
+    """
+    return np.logaddexp(0, np.where(y == 1, -log_odds, log_odds))
+
+
 def log_odds_ratio(p: ArrayLike, q: ArrayLike) -> NDArray[np.float64]:
     r"""Logarithm of the odds ratio OR(p, q), with OR(0, 0) = OR(1, 1) = 1 as in the paper.
 

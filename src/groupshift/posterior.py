@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from groupshift.calibration import PlattScaling
+from groupshift.odds import log_loss_rows
 from groupshift.rows import Rows
 from groupshift.tables import FeatureEncoder, FittedPart, take_rows
 
@@ -108,8 +109,8 @@ def choose_edge(log_odds: FloatArray, y: IntArray, weight: FloatArray) -> float:
 
     def loss(edge: float) -> FloatArray:
         score = hold(log_odds, edge)
-        z = PlattScaling().fit(score, y, weight, everyone, 1).transform(score, everyone)
-        return np.logaddexp(0, z) - y * z
+        platt = PlattScaling().fit(score, y, weight, everyone, 1)
+        return log_loss_rows(platt.transform(score, everyone), y)
 
     now = loss(coarse)
     for edge in (coarse**2, FINEST_EDGE):

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, stdtrit
 
 from groupshift.calibration import crossfit_platt
+from groupshift.odds import log_loss_rows
 from groupshift.points import BIN_WIDTH, collect_points
 from groupshift.shrinkage import PooledShifts, pool_shifts
 from groupshift.trust import Trust, learn_trust
@@ -95,17 +96,16 @@ def expected_prior(
     return np.clip(_cluster_mean(expit(log_odds), weight, cluster, n_clusters), 1e-12, 1 - 1e-12)
 
 
-def silent_clusters(
-    y: IntArray, cluster: IntArray, n_clusters: int, design_effect: float
-) -> NDArray[np.bool_]:
-    """Clusters whose unlabelled rows say nothing of their shares, because too few labels show what one of the classes looks like.
+def rarer_class_rows(y: IntArray, cluster: IntArray, n_clusters: int, design_effect: float) -> FloatArray:
+    """Labelled rows of the rarer class in each cluster, copies counted once.
 
-    >>> silent_clusters(np.repeat([0, 1, 0, 1], [900, 20, 900, 5]), np.repeat([0, 0, 1, 1], [900, 20, 900, 5]), 2, 1.0).tolist()
-    [False, True]
+    With fewer than `MIN_CLASS_ROWS` labels do not show what that class looks like, and unlabelled rows say nothing of shares.
+
+    >>> rarer_class_rows(np.array([0, 0, 1, 1, 1]), np.array([0, 0, 0, 1, 1]), 2, 1.0).tolist()
+    [1.0, 0.0]
     """
     positive = np.bincount(cluster, weights=y, minlength=n_clusters)
-    rarer = np.minimum(positive, np.bincount(cluster, minlength=n_clusters) - positive)
-    return rarer < MIN_CLASS_ROWS * design_effect
+    return np.minimum(positive, np.bincount(cluster, minlength=n_clusters) - positive) / design_effect
 
 
 def _cluster_mean(values: NDArray, weight: FloatArray, cluster: IntArray, n_clusters: int) -> FloatArray:
@@ -115,11 +115,6 @@ def _cluster_mean(values: NDArray, weight: FloatArray, cluster: IntArray, n_clus
     return np.divide(
         sums, total, out=np.full(n_clusters, np.average(values, weights=weight)), where=total > 0
     )
-
-
-def log_loss_rows(log_odds: FloatArray, y: IntArray) -> FloatArray:
-    """Log loss of each row."""
-    return np.logaddexp(0, np.where(y == 1, -log_odds, log_odds))
 
 
 def try_partition(rows: LabeledRows, cluster: IntArray, n_clusters: int, *, shifted: bool = True) -> Trial:
@@ -153,8 +148,8 @@ def shifts_of_labeled(
         weight=rows.weight,
         bin_width=BIN_WIDTH,
     )
-    silent = silent_clusters(rows.y, cluster, n_clusters, rows.design_effect)
-    points = points.thinned(rows.design_effect).only(np.tile(~silent, rows.n_groups))
+    told = rarer_class_rows(rows.y, cluster, n_clusters, rows.design_effect) >= MIN_CLASS_ROWS
+    points = points.thinned(rows.design_effect).only(np.tile(told, rows.n_groups))
     return pool_shifts(points, labeled_prior=prior, n_groups=rows.n_groups, centered=True)
 
 

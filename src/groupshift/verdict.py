@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from groupshift.assumption import LARGE, MEDIUM, SMALL
 from groupshift.selection import noise_margin
 from groupshift.shares import overall_shares
+from groupshift.trust import UNCHECKED_TRUST
 from groupshift.wording import percent
 
 FloatArray = NDArray[np.float64]
@@ -103,7 +104,7 @@ def _unmeasured_trust(model: Any, overview: Overview, shifted: bool) -> Iterator
     """Trust that no regression gave: there was no shift to confirm, or no label to confirm it with."""
     if "trust_estimate" in overview:
         yield "Scores say nothing of how groups differ, so no shifts were estimated from them, and none of these is used."
-    elif shifted and not getattr(model, "trust_checked_", True):
+    elif shifted and model.trust == "learned" and model.trust_ == UNCHECKED_TRUST:
         yield "No label could be hidden to check the shifts, so half of every shift is used."
 
 
