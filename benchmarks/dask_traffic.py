@@ -8,11 +8,11 @@ import numpy as np
 from benchmarks.data import NAMES
 from benchmarks.harness import line, run
 from groupshift import GroupShiftClassifier, distributed
-from groupshift.batches import Reader
+from groupshift._fit.estimation import TallyRows
+from groupshift._fit.packing import Packed
+from groupshift._rows.batches import Reader
+from groupshift._rows.roles import fitted_roles
 from groupshift.datasets import make_grouped_mixture
-from groupshift.estimation import TallyRows
-from groupshift.packing import Packed
-from groupshift.roles import fitted_roles
 
 PARTITION_ROWS = 250_000
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from benchmarks.class_shares import LABELED_PRIOR, draw
 from benchmarks.harness import line, run, side_by_side, timing
-from groupshift.label_shift import mlls
-from groupshift.points import collect_points
+from groupshift._math.label_shift import mlls
+from groupshift._math.points import collect_points
 
 LOOPED = 500
 

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from benchmarks.harness import line, run, side_by_side, timing
-from groupshift.auc_gain import auc_gain, overall_prior
+from groupshift._math.auc_gain import auc_gain, overall_prior
 
 N_GROUPS, N_CLUSTERS = 50, 4
 

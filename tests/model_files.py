@@ -5,7 +5,7 @@ import io
 import json
 import zipfile
 
-from groupshift.persistence import _sealed
+from groupshift._io.model_files import _sealed
 
 
 def parts_of(path):

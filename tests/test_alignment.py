@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import inv, sqrtm
 
-from groupshift.alignment import coral, recolor, whiten
+from groupshift._math.alignment import coral, recolor, whiten
 
 # Square roots by two different algorithms on well-conditioned matrices of a few rows.
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}

@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from groupshift import verdict
-from groupshift.assumption import Strata, comparable, group_effects, mixture_distance, score_distributions
-from groupshift.points import collect_points
+from groupshift._explain import verdict
+from groupshift._explain.assumption import (
+    Strata,
+    comparable,
+    group_effects,
+    mixture_distance,
+    score_distributions,
+)
+from groupshift._math.points import collect_points
 from shifted_groups import draw, fit_on
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
 
-from groupshift.auc_gain import auc_gain, overall_prior
+from groupshift._math.auc_gain import auc_gain, overall_prior
 
 # Sums of at most a few thousand numbers below 1 that are exact to the last bit but one.
 EXACT = {"rel": 0, "abs": 1e-12}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from groupshift.calibration import PlattScaling, assign_folds, crossfit_platt
+from groupshift._math.calibration import PlattScaling, assign_folds, crossfit_platt
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30)), min_size=4, max_size=80), st.integers(2, 5))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from groupshift.candidates import gated_partitions, joined_partitions, propose_partitions
-from groupshift.gaussian_cells import gaussian_cells
-from groupshift.partition import Space
-from groupshift.rows import Rows
+from groupshift._regions.candidates import gated_partitions, joined_partitions, propose_partitions
+from groupshift._regions.gaussian_cells import gaussian_cells
+from groupshift._regions.partition import Space
+from groupshift._rows.rows import Rows
 
 
 def rows_of(X, group=None, weight=None):

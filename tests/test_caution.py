@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from groupshift.caution import caution_sentences
+from groupshift._explain.caution import caution_sentences
 from shifted_groups import draw, fit_on
 
 

@@ -6,7 +6,7 @@ import pytest
 from scipy.special import expit, logit
 
 from conftest import probability
-from groupshift.progress import listen
+from groupshift._rows.progress import listen
 
 
 def test_updating_with_the_same_rows_gives_the_same_shares(rows, quick):

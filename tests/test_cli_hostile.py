@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from cli_files import ROLES, column, survey_tables
 from groupshift import load
+from groupshift._io.files import write_table
+from groupshift._io.text_tables import open_source
 from groupshift.cli.errors import run
-from groupshift.files import write_table
-from groupshift.sources import open_source
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
 
@@ -190,7 +190,7 @@ def test_one_value_against_the_rest(tmp_path):
     ("values", "positive"), [(["late", "on time"], "on time"), (["Yes", "No"], "Yes"), (["2", "10"], "10")]
 )
 def test_the_positive_value_is_guessed_as_people_would(tmp_path, values, positive):
-    from groupshift.persistence import read_manifest
+    from groupshift._io.model_files import read_manifest
 
     y = np.array([*values, None], object)[np.arange(400) % 3]
     assert fit_small(tmp_path, small(y=y)) == 0

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from cli_files import ROLES, column, stacked, survey_tables
 from groupshift import GroupShiftClassifier, load, save
+from groupshift._io.files import write_table
+from groupshift._io.model_files import read_manifest
+from groupshift._io.text_tables import open_source
 from groupshift.cli.errors import run
-from groupshift.files import write_table
-from groupshift.persistence import read_manifest
-from groupshift.sources import open_source
 
 
 def read(path):
@@ -162,7 +162,7 @@ def test_predictions_do_not_depend_on_the_kind_of_file_or_the_batches(world, tmp
         np.testing.assert_array_equal(
             column(read(out), "probability"), column(read(tmp_path / "p.csv"), "probability")
         )
-    monkeypatch.setattr("groupshift.sources.BATCH_ROWS", 7)
+    monkeypatch.setattr("groupshift._io.text_tables.BATCH_ROWS", 7)
     assert (
         run(["predict", f"{world}/m.gshift", f"{tmp_path}/new.parquet", "-o", f"{tmp_path}/q.parquet"]) == 0
     )

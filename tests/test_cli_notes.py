@@ -12,9 +12,9 @@ pytest.importorskip("skops")
 import pyarrow as pa
 
 from cli_files import ROLES, make_fits_quick, stacked, survey_tables
+from groupshift._io.files import write_table
 from groupshift.cli.errors import run
 from groupshift.cli.target import read_target
-from groupshift.files import write_table
 
 UNKNOWN = "means that the label is not known"
 

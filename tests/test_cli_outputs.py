@@ -15,9 +15,9 @@ pytest.importorskip("skops")
 import pyarrow as pa
 
 from cli_files import ROLES, run_cli
+from groupshift._io.files import write_table
+from groupshift._io.text_tables import open_source
 from groupshift.cli.errors import run
-from groupshift.files import write_table
-from groupshift.sources import open_source
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
 
@@ -65,7 +65,7 @@ def test_a_killed_run_leaves_nothing(world, tmp_path, ending):
         "    sys.stderr.write('batch\\n'); sys.stderr.flush(); time.sleep(0.3)\n"
         "    return answer\n"
         "predict.score_table = slowly\n"
-        "import groupshift.sources as sources\n"
+        "import groupshift._io.text_tables as sources\n"
         "sources.BLOCK_BYTES = 1 << 16\n"
         "main(sys.argv[1:])\n"
     )

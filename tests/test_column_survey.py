@@ -9,9 +9,9 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from groupshift import column_survey  # noqa: E402
-from groupshift.chunks import add_up  # noqa: E402
-from groupshift.column_survey import Distinct, Nearly, plan_column, plan_of, survey_column  # noqa: E402
-from groupshift.columns import convert  # noqa: E402
+from groupshift._io.column_facts import Distinct, Nearly, plan_column, plan_of, survey_column  # noqa: E402
+from groupshift._io.columns import convert  # noqa: E402
+from groupshift._rows.chunks import add_up  # noqa: E402
 
 TEXTS = st.sampled_from(
     [

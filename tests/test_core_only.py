@@ -3,7 +3,6 @@
 import ast
 import subprocess
 import sys
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -36,7 +35,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 import groupshift
 from groupshift import GroupShiftClassifier
-from groupshift.auc_gain import auc_gain
+from groupshift.theory import auc_gain
 from groupshift.datasets import make_grouped_mixture
 
 sample = make_grouped_mixture(n_features=2, n_clusters=2, n_groups=10, labeled_per_group=(50, 5),
@@ -89,81 +88,54 @@ def test_importing_brings_nothing_that_scikit_learn_does_not():
     assert outside == {"groupshift"}
 
 
-# STYLE.md's order, from the bottom up; a module may import from its own line or lines above it. A folder
-# counts as one module.
+# From the bottom up. What a line holds may import from its own line and the lines before it, wherever in a file the
+# import stands.
 LAYERS = [
-    {
-        "odds",
-        "progress",
-        "chunks",
-        "segments",
-        "files",
-        "model_types",
-        "earlier_models",
-        "cluster_profile",
-        "datasets",
-    },
-    {
-        "points",
-        "label_shift",
-        "cell_likelihood",
-        "known_shares",
-        "wording",
-        "tables",
-        "alignment",
-        "auc_gain",
-        "persistence",
-        "parquet",
-        "sources",
-    },
-    {"shrinkage", "rows", "metrics", "trust", "gating", "merging", "context", "shares", "columns", "unseen"},
-    {"inputs", "column_survey", "partition", "calibration", "assumption", "expected_gain", "caution"},
-    {"gaussian_cells", "posterior", "selection", "roles", "surveys", "batches"},
-    {"candidates"},
-    {"refinement", "estimation", "evidence", "verdict"},
-    {"judging", "partition_setting", "packing"},
-    {"fitting"},
-    {"classifier"},
-    {"baselines", "diagnostics", "summary", "displays"},
-    {"report", "streaming", "distributed"},
-    {"experiments"},
-    {"cli"},
+    "_math metrics theory",
+    "_rows",
+    "_io",
+    "_regions",
+    "_fit",
+    "_explain displays",
+    "classifier baselines streaming distributed datasets",
+    "experiments",
+    "cli",
 ]
-RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer.split()}
 
 
-def files_of(module):
-    return sorted((SOURCE / module).rglob("*.py")) or [SOURCE / f"{module}.py"]
+def imported(path):
+    """First names below groupshift of everything that a file may import, at its head or inside functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "groupshift":
+            found |= {alias.name for alias in node.names if alias.name in RANK}
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        found |= {name.split(".")[1] for name in names if name.startswith("groupshift.")}
+    return found
 
 
-def names_of(node):
-    """Full names that an import statement may load: `from groupshift import verdict` loads a module."""
-    if isinstance(node, ast.ImportFrom) and node.module:
-        return [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+@pytest.mark.parametrize("name", RANK)
+def test_imports_point_down(name):
+    above = {
+        f"{path.name} imports {other}"
+        for path in sorted((SOURCE / name).rglob("*.py")) or [SOURCE / f"{name}.py"]
+        for other in imported(path)
+        if RANK[other] > RANK[name]
+    }
+    assert not above
 
 
-def imported(module):
-    """Other modules of groupshift that are loaded together with a module."""
-    heads = [node for path in files_of(module) for node in ast.parse(path.read_text()).body]
-    names = [name.split(".") for node in heads for name in names_of(node)]
-    return {name[1] for name in names if name[0] == "groupshift" and name[1:] and name[1] in RANK} - {module}
-
-
-def test_every_module_has_its_place():
-    found = {path.stem for path in SOURCE.glob("*.py")} | {path.parent.name for path in SOURCE.glob("*/*.py")}
+def test_every_part_has_its_layer():
+    found = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in SOURCE.rglob("*.py")}
     assert found - {"__init__"} == set(RANK)
 
 
-@pytest.mark.parametrize("module", sorted(RANK))
-def test_imports_point_down(module):
-    above = {other for other in imported(module) if RANK[other] > RANK[module]}
-    assert not above, f"{module} imports {sorted(above)}, which lies above it"
-
-
-def test_no_module_needs_itself():
-    # Layers allow neighbours; neighbours must not go round in a circle.
-    TopologicalSorter({module: imported(module) for module in RANK}).prepare()
+def test_the_root_holds_what_users_import_and_stems_are_used_once():
+    assert len(list(SOURCE.glob("*.py"))) <= 12
+    stems = [path.stem for path in SOURCE.rglob("*.py") if not path.stem.startswith("__")]
+    assert sorted(stems) == sorted(set(stems))
 
 
 def packages(nodes):
@@ -173,12 +145,9 @@ def packages(nodes):
     return {name.split(".")[0] for name in names} - set(sys.stdlib_module_names)
 
 
-@pytest.mark.parametrize(
-    "module", ["odds", "points", "label_shift", "cell_likelihood", "known_shares", "shrinkage", "auc_gain"]
-)
-def test_the_numeric_core_is_numpy_and_scipy_only(module):
-    tree = ast.parse((SOURCE / f"{module}.py").read_text())
-    assert packages(list(ast.walk(tree))) <= {"numpy", "scipy", "groupshift"}
+@pytest.mark.parametrize("path", sorted((SOURCE / "_math").glob("*.py")), ids=lambda p: p.stem)
+def test_the_mathematics_is_numpy_and_scipy_only(path):
+    assert packages(list(ast.walk(ast.parse(path.read_text())))) <= {"numpy", "scipy", "groupshift"}
 
 
 # The command line is an extra itself: nothing else imports it.

@@ -8,8 +8,8 @@ from sklearn.metrics import silhouette_score
 
 from groupshift.datasets import bias_groups, natural_split
 from groupshift.datasets.bias import _resample
+from groupshift.datasets.class_shares import draw_shares
 from groupshift.datasets.kmeans import KMeansPartition, silhouettes
-from groupshift.datasets.shares import draw_shares
 
 
 class Sign:

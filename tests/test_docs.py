@@ -12,8 +12,8 @@ import pytest
 
 import groupshift
 import groupshift.datasets
-from groupshift import fitting
-from groupshift.posterior import default_classifier
+from groupshift._fit import fitting
+from groupshift._fit.posterior import default_classifier
 
 DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)

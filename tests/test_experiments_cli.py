@@ -9,7 +9,7 @@ pytest.importorskip("typer")
 from typer.testing import CliRunner
 
 from groupshift.experiments.__main__ import main
-from groupshift.experiments.cli import app
+from groupshift.experiments.reproduce import app
 from groupshift.experiments.store import read_csv
 
 SPEC = """

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from groupshift.experiments import load_experiment, run_experiment
+from groupshift.experiments.experiment_report import latex, write_report
 from groupshift.experiments.published import NAMES, published_auc
-from groupshift.experiments.report import latex, write_report
+from groupshift.experiments.result_tables import all_tables, gain_table, published_table, relative_auc
 from groupshift.experiments.results import Mean, load_results
 from groupshift.experiments.store import Store, read_csv
 from groupshift.experiments.table_text import share, signed
-from groupshift.experiments.tables import all_tables, gain_table, published_table, relative_auc
 
 METHODS = ["global", "label_shift", "published", "true_clustering", "bayes"]
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from groupshift.experiments import list_tasks, load_experiment, run_experiment
+from groupshift.experiments.data_sources import load_table
 from groupshift.experiments.methods import run_method
 from groupshift.experiments.sharing import SharedWork
-from groupshift.experiments.sources import load_table
 from groupshift.experiments.store import Store, read_csv, read_part
 
 # Wall times and memory differ between runs; everything else must not.

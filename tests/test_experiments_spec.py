@@ -8,7 +8,7 @@ import pytest
 from groupshift.datasets import acs_task, load_flights
 from groupshift.experiments import Experiment, estimate_cost, list_tasks, load_experiment
 from groupshift.experiments.cost import Speed, draw_rows, n_features, n_groups, task_seconds
-from groupshift.experiments.sources import load_table, missing_sources, prepare_tables
+from groupshift.experiments.data_sources import load_table, missing_sources, prepare_tables
 
 
 @pytest.mark.parametrize("name", ["paper", "authors_code", "beyond"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from groupshift.gating import composition_clusters, learn_gates
+from groupshift._regions.gating import composition_clusters, learn_gates
 
 
 def mixed_groups(n=6000, *, n_groups=8, seed=0):

@@ -9,9 +9,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, logit
 
 from cells import mixture, priors, scores, tables
-from groupshift.cell_likelihood import CellLikelihood
-from groupshift.label_shift import bbse, em, mlls, prediction_rates
-from groupshift.points import BIN_WIDTH, collect_points
+from groupshift._math.cell_likelihood import CellLikelihood
+from groupshift._math.label_shift import bbse, em, mlls, prediction_rates
+from groupshift._math.points import BIN_WIDTH, collect_points
 
 
 def log_likelihood(share, score, weight, prior):

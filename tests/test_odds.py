@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from groupshift.odds import MAX_LOG_ODDS, finite_logit, log_odds_ratio, odds_ratio, shift_posterior
+from groupshift._math.odds import MAX_LOG_ODDS, finite_logit, log_odds_ratio, odds_ratio, shift_posterior
 
 inside = st.floats(1e-6, 1 - 1e-6)
 mild = st.floats(1e-3, 1 - 1e-3)

@@ -5,8 +5,9 @@ import pytest
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
-from groupshift.merging import merge_levels
-from groupshift.partition import (
+from groupshift._math.points import collect_points
+from groupshift._regions.merging import merge_levels
+from groupshift._regions.partition import (
     GivenPartition,
     LinearPartition,
     Space,
@@ -15,8 +16,7 @@ from groupshift.partition import (
     silhouette_partition,
     silhouettes,
 )
-from groupshift.points import collect_points
-from groupshift.rows import InMemory, Rows, fold_of, sampled, uniform_keys
+from groupshift._rows.rows import InMemory, Rows, fold_of, sampled, uniform_keys
 
 NUMBERS = np.zeros(2, bool)
 

@@ -18,10 +18,10 @@ pytest.importorskip("skops", reason="saving models needs the extra save")
 
 import groupshift
 from groupshift import METHODS, GroupShiftClassifier, load, save
-from groupshift.columns import TableClassifier
+from groupshift._io.columns import TableClassifier
+from groupshift._io.model_files import read_manifest
+from groupshift._rows.frames import take_rows
 from groupshift.datasets import make_survey
-from groupshift.persistence import read_manifest
-from groupshift.tables import take_rows
 from model_files import parts_of, seal, with_schema
 
 DATA = Path(__file__).parent / "data"
@@ -135,18 +135,18 @@ def test_a_file_of_the_first_version_stays_readable():
 
 
 def test_types_that_have_moved_are_found_under_their_old_names(saved, fitted, tmp_path, monkeypatch):
-    """Points were in groupshift.label_shift, where models saved before look for them."""
+    """Points were in groupshift._math.label_shift, where models saved before look for them."""
 
     def as_before(schema):
         text = json.dumps(schema)
-        assert "groupshift.points" in text
-        assert "groupshift.label_shift" not in text
-        schema.update(json.loads(text.replace("groupshift.points", "groupshift.label_shift")))
+        assert "groupshift._math.points" in text
+        assert "groupshift._math.label_shift" not in text
+        schema.update(json.loads(text.replace("groupshift._math.points", "groupshift._math.label_shift")))
 
     manifest, parts = parts_of(saved)
     path = seal(tmp_path / "m.gshift", manifest, with_schema(parts, as_before))
     # Found because the old name is known, not because the old module happens to import the type.
-    monkeypatch.delattr("groupshift.label_shift.Points")
+    monkeypatch.delattr("groupshift._math.label_shift.Points")
     again = load(path)
     np.testing.assert_array_equal(again.shift_, fitted.shift_)
     assert again.diagnose().sentences == fitted.diagnose().sentences
@@ -177,5 +177,5 @@ def test_another_version_of_scikit_learn_is_said_once(saved, tmp_path):
 
 
 def test_importing_groupshift_stays_cheap():
-    code = "import sys, groupshift; assert not {'skops', 'typer', 'groupshift.files'} & set(sys.modules)"
+    code = "import sys, groupshift; assert not {'skops', 'typer', 'groupshift._io.files'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

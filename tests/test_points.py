@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cells import mixture, tables
-from groupshift.label_shift import mlls
-from groupshift.points import BIN_WIDTH, Points, collect_points, merge_points
+from groupshift._math.label_shift import mlls
+from groupshift._math.points import BIN_WIDTH, Points, collect_points, merge_points
 
 
 @given(tables(), st.integers(1, 39), st.sampled_from([None, BIN_WIDTH, 0.5]))

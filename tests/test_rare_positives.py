@@ -8,9 +8,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
 from groupshift import METHODS, GroupShiftClassifier
-from groupshift.calibration import PlattScaling
-from groupshift.posterior import FINEST_EDGE, choose_edge, hold, probability_edge
-from groupshift.selection import MIN_CLASS_ROWS, expected_prior, rarer_class_rows
+from groupshift._fit.posterior import FINEST_EDGE, choose_edge, hold, probability_edge
+from groupshift._fit.selection import MIN_CLASS_ROWS, expected_prior, rarer_class_rows
+from groupshift._math.calibration import PlattScaling
 
 
 def rows(rng, n, share, distance=1.2, n_features=5):

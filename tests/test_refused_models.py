@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 pytest.importorskip("skops", reason="saving models needs the extra save")
 
 from groupshift import GroupShiftClassifier, load, save
-from groupshift.persistence import ModelFileError
+from groupshift._io.model_files import ModelFileError
 from model_files import parts_of, seal, with_schema
 
 

@@ -10,10 +10,10 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from groupshift import GroupShiftClassifier
-from groupshift.report import render_report, write_report
-from groupshift.report.answer import beware, learned, worth
-from groupshift.report.facts import Facts
-from groupshift.report.markup import percent, percent_range
+from groupshift._explain.report import render_report, write_report
+from groupshift._explain.report.answer import beware, learned, worth
+from groupshift._explain.report.facts import Facts
+from groupshift._explain.report.markup import percent, percent_range
 from report_pages import SECTIONS, Page
 
 
@@ -30,8 +30,8 @@ def test_sections_come_in_reading_order(page):
 
 
 def test_the_answer_comes_first_and_is_the_diagnosis(fitted, page):
-    from groupshift.diagnostics import diagnose
-    from groupshift.report.markup import tidy
+    from groupshift._explain.diagnostics import diagnose
+    from groupshift._explain.report.markup import tidy
 
     found = diagnose(fitted)
     answer = page.text[: page.text.index("Shares of the groups")]

@@ -8,8 +8,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
+from groupshift._explain.report import write_report
 from groupshift.datasets import make_grouped_mixture
-from groupshift.report import write_report
 from report_pages import five_thousand_groups
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from groupshift.known_shares import MAX_SHIFT, KnownShares, by_prior, condition_group
-from groupshift.label_shift import mlls
-from groupshift.points import collect_points
-from groupshift.shrinkage import pool_shifts
+from groupshift._math.known_shares import MAX_SHIFT, KnownShares, by_prior, condition_group
+from groupshift._math.label_shift import mlls
+from groupshift._math.points import collect_points
+from groupshift._math.shrinkage import pool_shifts
 
 PRIOR = 0.4
 Z90 = norm.ppf(0.95)

@@ -9,10 +9,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.naive_bayes import GaussianNB
 
 from groupshift import GroupShiftClassifier
-from groupshift.cluster_profile import cluster_profiles, describe_clusters
+from groupshift._explain.cluster_profile import cluster_profiles, describe_clusters
+from groupshift._explain.summary import WIDTH
+from groupshift._rows.frames import FeatureEncoder
 from groupshift.datasets import make_grouped_mixture
-from groupshift.summary import WIDTH
-from groupshift.tables import FeatureEncoder
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupshift.tables import (
+from groupshift._rows.frames import (
     MAX_CATEGORIES,
     Codes,
     FeatureEncoder,

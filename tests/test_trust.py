@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from groupshift import GroupShiftClassifier
-from groupshift.trust import Trust, learn_trust
+from groupshift._math.trust import Trust, learn_trust
 
 
 def confirmed(factor, n_groups, rng, rows=400):

@@ -9,9 +9,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
-from groupshift import verdict
-from groupshift.expected_gain import coarser, grouped_auc_gain
-from groupshift.points import collect_points
+from groupshift._explain import verdict
+from groupshift._explain.expected_gain import coarser, grouped_auc_gain
+from groupshift._math.points import collect_points
 from shifted_groups import draw, fit_on
 
 

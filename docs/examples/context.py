@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 
-from groupshift.context import Context
+from groupshift._math.context import Context
 
 rng = np.random.default_rng(0)
 n_groups, rows_per_group = 50, 80

@@ -5,8 +5,8 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
-from groupshift.gating import composition_clusters, learn_gates
-from groupshift.merging import merge_levels
+from groupshift._regions.gating import composition_clusters, learn_gates
+from groupshift._regions.merging import merge_levels
 
 rng = np.random.default_rng(1)
 n, n_groups = 6000, 25

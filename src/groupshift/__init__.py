@@ -3,25 +3,41 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from groupshift._explain.diagnostics import Diagnosis
+    from groupshift._io.model_files import ModelFileError, load, read_manifest, save
+    from groupshift._rows.checks import DegradedWarning
+    from groupshift._rows.progress import listen
     from groupshift.baselines import METHODS
     from groupshift.classifier import GroupShiftClassifier
-    from groupshift.inputs import DegradedWarning
-    from groupshift.persistence import load, save
 
 __version__ = "0.1.0"
-__all__ = ["METHODS", "DegradedWarning", "GroupShiftClassifier", "load", "save"]
+__all__ = [
+    "METHODS",
+    "DegradedWarning",
+    "Diagnosis",
+    "GroupShiftClassifier",
+    "ModelFileError",
+    "listen",
+    "load",
+    "read_manifest",
+    "save",
+]
 
 # Loaded on first use, so that importing groupshift stays cheap.
 _LAZY = {
     "METHODS": "groupshift.baselines",
-    "DegradedWarning": "groupshift.inputs",
+    "DegradedWarning": "groupshift._rows.checks",
+    "Diagnosis": "groupshift._explain.diagnostics",
     "GroupShiftClassifier": "groupshift.classifier",
-    "load": "groupshift.persistence",
-    "save": "groupshift.persistence",
+    "ModelFileError": "groupshift._io.model_files",
+    "listen": "groupshift._rows.progress",
+    "load": "groupshift._io.model_files",
+    "read_manifest": "groupshift._io.model_files",
+    "save": "groupshift._io.model_files",
 }
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

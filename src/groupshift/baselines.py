@@ -13,12 +13,12 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from groupshift.alignment import recolor, whiten
+from groupshift._math.alignment import recolor, whiten
+from groupshift._regions.partition import Space
+from groupshift._rows.checks import DegradedWarning, check_features, check_labels, check_weights, split_groups
+from groupshift._rows.frames import Codes, FeatureEncoder
+from groupshift._rows.rows import CHUNK_ROWS
 from groupshift.classifier import GroupShiftClassifier
-from groupshift.inputs import DegradedWarning, check_features, check_labels, check_weights, split_groups
-from groupshift.partition import Space
-from groupshift.rows import CHUNK_ROWS
-from groupshift.tables import Codes, FeatureEncoder
 
 # Unaware of groups: one classifier, calibrated, no shift.
 PLAIN = {"partition": 1, "shares": None, "shrinkage": "none", "trust": 1.0, "refine": 0, "per_cluster": False}

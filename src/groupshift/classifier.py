@@ -10,11 +10,11 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from groupshift.chunks import map_chunks
-from groupshift.estimation import estimate_shifts
-from groupshift.evidence import known_groups, record_evidence
-from groupshift.fitting import Fitting
-from groupshift.inputs import (
+from groupshift._explain.evidence import known_groups, record_evidence
+from groupshift._fit.estimation import estimate_shifts
+from groupshift._fit.fitting import Fitting
+from groupshift._math.odds import in_doubt
+from groupshift._rows.checks import (
     DegradedWarning,
     accepts_missing,
     check_coverage,
@@ -28,10 +28,10 @@ from groupshift.inputs import (
     example_keys,
     split_groups,
 )
-from groupshift.odds import in_doubt
-from groupshift.rows import InMemory, Population, Rows
-from groupshift.tables import Codes, FeatureEncoder, frame_like, library_of
-from groupshift.unseen import group_numbers
+from groupshift._rows.chunks import map_chunks
+from groupshift._rows.frames import Codes, FeatureEncoder, frame_like, library_of
+from groupshift._rows.rows import InMemory, Population, Rows
+from groupshift._rows.unseen import group_numbers
 
 
 class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
@@ -261,7 +261,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             labeled_share (NaN for a group without labelled rows).
         """
         check_is_fitted(self)
-        from groupshift.shares import cell_shares, group_level_shares, labeled_sample
+        from groupshift._explain.share_tables import cell_shares, group_level_shares, labeled_sample
 
         if by not in ("cell", "group"):
             raise ValueError(f"by={by!r} is not known. Pass 'cell' or 'group'.")
@@ -275,21 +275,21 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     def diagnose(self):
         """Is it worth it, does the assumption hold, where not to trust it: a `Diagnosis` in sentences and tables."""
         check_is_fitted(self)
-        from groupshift.diagnostics import diagnose
+        from groupshift._explain.diagnostics import diagnose
 
         return diagnose(self)
 
     def summary(self) -> str:
         """What was learned and whether to trust it, as a text that fits a screen."""
         check_is_fitted(self)
-        from groupshift.summary import summary_text
+        from groupshift._explain.summary import summary_text
 
         return summary_text(self)
 
     def report(self, path, *, title=None, force=False):
         """Write everything about the fitted model into one HTML file at `path`; `force` replaces an existing one."""
         check_is_fitted(self)
-        from groupshift.report import write_report
+        from groupshift._explain.report import write_report
 
         return write_report(self, path, title=title, force=force)
 
@@ -298,7 +298,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         drawn = super()._html_repr()
         if not hasattr(self, "evidence_"):
             return drawn
-        from groupshift.summary import summary_html
+        from groupshift._explain.summary import summary_html
 
         return summary_html(self) + drawn
 

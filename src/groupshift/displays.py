@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from groupshift.shares import group_level_shares
-from groupshift.tables import Codes, some
+from groupshift._explain.share_tables import group_level_shares
+from groupshift._rows.frames import Codes, some
 
 FloatArray = NDArray[np.float64]
 

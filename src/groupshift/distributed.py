@@ -19,13 +19,13 @@ from uuid import uuid4
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from groupshift.batches import Reader, concatenated, picked
-from groupshift.chunks import add_up
-from groupshift.inputs import check_settings
-from groupshift.packing import Packed
-from groupshift.roles import ColumnNames, assign_roles, check_columns, fitted_roles, framed
-from groupshift.rows import Rows
-from groupshift.surveys import Survey, Surveyor, read_both, set_groups
+from groupshift._fit.packing import Packed
+from groupshift._rows.batches import Reader, concatenated, picked
+from groupshift._rows.checks import check_settings
+from groupshift._rows.chunks import add_up
+from groupshift._rows.first_pass import Survey, Surveyor, read_both, set_groups
+from groupshift._rows.roles import ColumnNames, assign_roles, check_columns, fitted_roles, framed
+from groupshift._rows.rows import Rows
 
 Summed = TypeVar("Summed")
 

@@ -24,13 +24,15 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from groupshift.batches import Reader, concatenated, in_library, picked
-from groupshift.chunks import add_up, map_chunks
-from groupshift.diagnostics import Diagnosis
-from groupshift.files import write_batches
-from groupshift.inputs import check_settings
-from groupshift.parquet import BATCH_ROWS, BatchSource, as_source
-from groupshift.roles import (
+from groupshift._explain.diagnostics import Diagnosis
+from groupshift._io.files import write_batches
+from groupshift._io.parquet import BATCH_ROWS, BatchSource, as_source
+from groupshift._rows.batches import Reader, concatenated, in_library, picked
+from groupshift._rows.checks import check_settings
+from groupshift._rows.chunks import add_up, map_chunks
+from groupshift._rows.first_pass import Survey, Surveyor, read_both, set_groups
+from groupshift._rows.frames import FeatureEncoder
+from groupshift._rows.roles import (
     ColumnNames,
     Roles,
     assign_roles,
@@ -39,10 +41,8 @@ from groupshift.roles import (
     framed,
     is_unlabeled,
 )
-from groupshift.rows import InMemory, Rows, sampled
-from groupshift.surveys import Survey, Surveyor, read_both, set_groups
-from groupshift.tables import FeatureEncoder
-from groupshift.unseen import report_unseen
+from groupshift._rows.rows import InMemory, Rows, sampled
+from groupshift._rows.unseen import report_unseen
 
 Summed = TypeVar("Summed")
 

@@ -241,7 +241,7 @@ def shares(
     json: Json = False,
 ) -> None:
     """Share of positives in the population of every group, with its interval: the small-area table."""
-    from groupshift.cli.shares import shares as run
+    from groupshift.cli.share_commands import shares as run
 
     run(model, out, by=by, coverage=coverage, force=force, as_json=json)
 
@@ -278,7 +278,7 @@ def report(
     force: Force = False,
 ) -> None:
     """Everything about a model on one page that opens offline: answer, shares, clusters, tests."""
-    from groupshift.cli.shares import report as run
+    from groupshift.cli.share_commands import report as run
 
     run(model, out, force=force)
 
@@ -305,12 +305,12 @@ def demo(
 
 def _reproduce(context: typer.Context) -> None:
     """Run the paper's experiments again. Has its own --help."""
-    from groupshift.experiments.cli import app as experiments
+    from groupshift.experiments.reproduce import app as experiments
 
     experiments(context.args, prog_name="groupshift reproduce", standalone_mode=False)
 
 
-if (Path(groupshift.__file__).parent / "experiments" / "cli.py").exists():
+if (Path(groupshift.__file__).parent / "experiments" / "reproduce.py").exists():
     app.command(
         "reproduce",
         add_help_option=False,

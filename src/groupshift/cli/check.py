@@ -3,7 +3,7 @@
 import warnings
 from typing import Any
 
-from groupshift.cli.column_facts import ColumnFacts, Groups, look
+from groupshift.cli.column_notes import ColumnFacts, Groups, look
 from groupshift.cli.groups import twice_spelled
 from groupshift.cli.screen import Screen, in_commands, listed, percent, print_json
 from groupshift.cli.threads import suitable_threads

@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from groupshift._io.columns import group_values
+from groupshift._io.files import write_table
+from groupshift._io.model_files import save
+from groupshift._io.text_tables import open_source
 from groupshift.cli.errors import InputError
 from groupshift.cli.fit import make_model
 from groupshift.cli.predict import predict as predict_command
 from groupshift.cli.prepared import GROUP, TARGET
 from groupshift.cli.screen import Screen, print_json, this_command
-from groupshift.cli.shares import report as report_command
-from groupshift.cli.shares import shares as shares_command
+from groupshift.cli.share_commands import report as report_command
+from groupshift.cli.share_commands import shares as shares_command
 from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
-from groupshift.columns import group_values
-from groupshift.files import write_table
-from groupshift.persistence import save
-from groupshift.sources import open_source
 
 COMPARED = {
     "global": "Global: one classifier, blind to groups",
@@ -101,7 +101,7 @@ def compare(
 def _fitted(name: str, training: Training, seed: int) -> Any:
     """A method with the classifier and the calibration of the default, so that only the method differs."""
     from groupshift import METHODS
-    from groupshift.tables import FeatureEncoder
+    from groupshift._rows.frames import FeatureEncoder
 
     if name == "groupshift":
         return training.fit(make_model(name, seed))

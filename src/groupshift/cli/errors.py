@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+from groupshift._io.files import OutputError
+from groupshift._io.text_tables import SourceError
 from groupshift.cli.screen import Screen
-from groupshift.files import OutputError
-from groupshift.sources import SourceError
 
 OK, INTERNAL, BAD_INPUT, STOPPED = 0, 1, 2, 130
 

@@ -8,21 +8,21 @@ import numpy as np
 from rich.markup import escape
 
 from groupshift import streaming
+from groupshift._explain.share_tables import overall_shares
+from groupshift._io.column_facts import plan_column
+from groupshift._io.columns import as_text, convert
+from groupshift._io.files import STANDARD_OUTPUT, check_output
+from groupshift._io.text_tables import Source, no_column, open_source
 from groupshift.cli import prepared
+from groupshift.cli.columns_read import FileSurveyor, check_groups, check_weights, survey_file
 from groupshift.cli.errors import InputError
 from groupshift.cli.groups import twice_spelled
 from groupshift.cli.models import check_columns, load_model
 from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
 from groupshift.cli.recipe import Recipe
 from groupshift.cli.screen import Screen, in_commands, listed, percent, print_json, this_command
-from groupshift.cli.survey import FileSurveyor, check_groups, check_weights, survey_file
 from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
-from groupshift.column_survey import plan_column
-from groupshift.columns import as_text, convert
-from groupshift.files import STANDARD_OUTPUT, check_output
-from groupshift.shares import overall_shares
-from groupshift.sources import Source, no_column, open_source
 
 # Those that answer with shares and intervals; the others are for comparison and live in Python.
 METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")
@@ -129,7 +129,7 @@ def forest(n_estimators: int = 500) -> Any:
     """The paper's forest, for tables with categories and missing values."""
     from sklearn.ensemble import RandomForestClassifier
 
-    from groupshift.columns import TableClassifier
+    from groupshift._io.columns import TableClassifier
 
     return TableClassifier(RandomForestClassifier(n_estimators=n_estimators, max_depth=10, n_jobs=-1))
 
@@ -172,7 +172,7 @@ def _numbers(column: Any, name: str, path: str) -> np.ndarray:
 
 
 def _save(model: Any, out: str, table: dict[str, Any], force: bool) -> None:
-    from groupshift.persistence import save
+    from groupshift._io.model_files import save
 
     save(model, out, overwrite=force, table=table)
 

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from groupshift.column_survey import ColumnSurvey, Distinct
-from groupshift.columns import ColumnPlan
+from groupshift._io.column_facts import ColumnSurvey, Distinct
+from groupshift._io.columns import ColumnPlan
 
 # Names that people give to columns of groups, alone or as a part ("home_state", "hospital id").
 # fmt: off

@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 
+from groupshift._io.files import need_pyarrow
+from groupshift._io.text_tables import Source, no_column
 from groupshift.cli.errors import InputError
 from groupshift.cli.recipe import Recipe
-from groupshift.files import need_pyarrow
-from groupshift.sources import Source, no_column
 
 
 def load_model(path: str, *, group: str | None = None) -> tuple[Any, Recipe, dict[str, Any]]:
     """A model, its recipe, and its manifest."""
-    from groupshift.persistence import load, read_manifest
+    from groupshift._io.model_files import load, read_manifest
 
     need_pyarrow("The command line")
     manifest = read_manifest(path)

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from groupshift import progress
+from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_batches
+from groupshift._io.text_tables import Source, open_source
+from groupshift._rows import progress
 from groupshift.cli.errors import InputError
 from groupshift.cli.models import check_columns, load_model, native, unseen_place_holder
 from groupshift.cli.recipe import Recipe
 from groupshift.cli.screen import Screen, listed, percent, print_json
-from groupshift.files import STANDARD_OUTPUT, check_output, table_format, write_batches
-from groupshift.sources import Source, open_source
 
 ANSWERS = ("probability", "low", "high", "cluster", "pooled")
 

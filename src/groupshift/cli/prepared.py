@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from groupshift._io.columns import ColumnPlan, as_text, convert
+from groupshift._io.text_tables import Source
 from groupshift.cli.target import Target
-from groupshift.columns import ColumnPlan, as_text, convert
-from groupshift.sources import Source
 
 # Names that no file has: a column may be a feature and have a role besides.
 TARGET, GROUP, WEIGHT, EXAMPLE = "\0target", "\0group", "\0weight", "\0example"

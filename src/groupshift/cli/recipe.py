@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from groupshift._io.columns import ColumnPlan, convert, group_values
 from groupshift.cli.errors import InputError
-from groupshift.columns import ColumnPlan, convert, group_values
 
 
 @dataclass

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from groupshift import progress
+from groupshift._rows import progress
 
 PYTHON_AND_COMMANDS = {
     r"as(\s+)a(\s+)known(\s+)share\b": r"with\1--known-shares",

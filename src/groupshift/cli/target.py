@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from groupshift._io.columns import as_text
 from groupshift.cli.errors import InputError
 from groupshift.cli.screen import listed
-from groupshift.columns import as_text
 
 # Positive second, as sorting would have it or not.
 USUAL_PAIRS = (

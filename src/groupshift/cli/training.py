@@ -12,19 +12,19 @@ import numpy as np
 from sklearn.base import clone
 
 from groupshift import streaming
+from groupshift._io.column_facts import ColumnSurvey, Distinct, Nearly, plan_of
+from groupshift._io.columns import ColumnPlan
+from groupshift._io.text_tables import Source, no_column, open_source
+from groupshift._rows.roles import Roles as ColumnRoles
+from groupshift._rows.rows import sampled
 from groupshift.cli import prepared
+from groupshift.cli.columns_read import FileSurvey, FileSurveyor, check_groups, check_weights, survey_file
 from groupshift.cli.errors import InputError
 from groupshift.cli.groups import forgotten_group, groups_of_one
 from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, Part, Prepared
 from groupshift.cli.recipe import Recipe
 from groupshift.cli.screen import listed, percent
-from groupshift.cli.survey import FileSurvey, FileSurveyor, check_groups, check_weights, survey_file
 from groupshift.cli.target import Target, read_target
-from groupshift.column_survey import ColumnSurvey, Distinct, Nearly, plan_of
-from groupshift.columns import ColumnPlan
-from groupshift.roles import Roles as ColumnRoles
-from groupshift.rows import sampled
-from groupshift.sources import Source, no_column, open_source
 
 WHY_LEFT_OUT = {
     "id": "looks like an id (nearly all values differ)",

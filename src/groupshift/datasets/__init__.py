@@ -6,12 +6,12 @@ are used.
 
 from groupshift.datasets.acs import acs_task
 from groupshift.datasets.bias import bias_groups, natural_split
+from groupshift.datasets.election_survey import make_survey
 from groupshift.datasets.embedding import embed_reviews
 from groupshift.datasets.flights import load_flights
 from groupshift.datasets.mixture import make_grouped_mixture
 from groupshift.datasets.reviews import load_reviews
 from groupshift.datasets.sample import GroupedSample, LabeledTable
-from groupshift.datasets.survey import make_survey
 
 __all__ = [
     "GroupedSample",

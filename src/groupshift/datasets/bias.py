@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from groupshift.datasets._rows import n_rows, take_rows
+from groupshift.datasets.class_shares import cell_counts, draw_shares, observed_shares
 from groupshift.datasets.examples import encode_ids, halve, hold_out, some_examples
 from groupshift.datasets.sample import GroupedSample, Partition
-from groupshift.datasets.shares import cell_counts, draw_shares, observed_shares
 
 
 def bias_groups(

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from groupshift.datasets.class_shares import Counts, cell_counts, draw_shares
 from groupshift.datasets.examples import hold_out
 from groupshift.datasets.gaussians import draw_pairs
 from groupshift.datasets.sample import GroupedSample
-from groupshift.datasets.shares import Counts, cell_counts, draw_shares
 
 
 def make_grouped_mixture(

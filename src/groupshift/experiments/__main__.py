@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 
 from groupshift.experiments.console import plain_progress, report_cost
+from groupshift.experiments.data_sources import prepare_tables
 from groupshift.experiments.grid import list_tasks
 from groupshift.experiments.run import run_experiment
-from groupshift.experiments.sources import prepare_tables
 from groupshift.experiments.spec import load_experiment
 from groupshift.experiments.store import Store
 
@@ -68,7 +68,7 @@ def _combine(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from groupshift.experiments.report import write_report
+    from groupshift.experiments.experiment_report import write_report
 
     sys.stderr.write(f"{write_report(options.folder, options.out)}\n")
     return 0

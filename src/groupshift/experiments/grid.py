@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from groupshift.datasets import GroupedSample, bias_groups, make_grouped_mixture, natural_split
-from groupshift.experiments.sources import load_table
+from groupshift.experiments.data_sources import load_table
 from groupshift.experiments.spec import (
     DataSpec,
     Experiment,

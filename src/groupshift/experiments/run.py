@@ -20,10 +20,10 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from threadpoolctl import threadpool_limits
 
 from groupshift.experiments.cost import measure_speed, task_seconds
+from groupshift.experiments.data_sources import describe_table, missing_sources
 from groupshift.experiments.grid import Task, list_tasks
 from groupshift.experiments.methods import run_method
 from groupshift.experiments.sharing import SharedWork
-from groupshift.experiments.sources import describe_table, missing_sources
 from groupshift.experiments.spec import Experiment
 from groupshift.experiments.store import Store
 

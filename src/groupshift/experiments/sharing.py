@@ -19,9 +19,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from groupshift.partition import Space, silhouette_partition
-from groupshift.rows import Rows
-from groupshift.tables import FeatureEncoder
+from groupshift._regions.partition import Space, silhouette_partition
+from groupshift._rows.frames import FeatureEncoder
+from groupshift._rows.rows import Rows
 
 # A classifier for each of eight clusters and each of six folds, twice, fits in: fewer, and the first ones are
 # forgotten before the next method asks for them.

@@ -1,0 +1,1 @@
+"""What users are told: evidence, verdicts, sentences, the report."""

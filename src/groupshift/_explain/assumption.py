@@ -1,0 +1,246 @@
+"""Does the assumption hold? Features against group given the class, and observed scores against the mixture.
+
+The method assumes that inside a cluster positives look alike in every group, and so do negatives. Among
+labelled rows this can be tested. With enough rows every test is "significant", so it is the effect size that
+counts: the share of a feature's variance inside (cluster, class) that the group explains, free of what chance
+alone would explain.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import fdtrc
+from scipy.stats import rankdata
+
+from groupshift._math.points import Points
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# Cohen's conventions for a share of variance explained.
+SMALL, MEDIUM, LARGE = 0.01, 0.06, 0.14
+# One-hot levels of a category that are compared; the rest are one.
+MAX_LEVELS = 20
+# Cells whose score distributions are compared at a time: a hundred MB at most.
+CELLS_AT_ONCE = 50_000
+
+
+@dataclass(frozen=True)
+class Strata:
+    """Rows cut into strata, (cluster, class) pairs, and groups within them, with the sums that every test
+    needs.
+
+    `rows` are numbered by stratum and group; `twin` is equal for rows that are copies of one example.
+    """
+
+    stratum: IntArray
+    cell: IntArray
+    n_strata: int
+    n_groups: int
+    weight: FloatArray
+    cell_weight: FloatArray
+    cell_square: FloatArray
+
+    @classmethod
+    def of(cls, stratum, group, weight, twin, *, n_strata: int, n_groups: int) -> "Strata":
+        cell = stratum * n_groups + group
+        n_cells = n_strata * n_groups
+        return cls(
+            stratum,
+            cell,
+            n_strata,
+            n_groups,
+            weight,
+            np.bincount(cell, weights=weight, minlength=n_cells).reshape(n_strata, n_groups).astype(float),
+            _square_sums(cell, weight, twin, n_cells).reshape(n_strata, n_groups),
+        )
+
+    @property
+    def groups(self) -> IntArray:
+        """Number of groups with rows in each stratum."""
+        return (self.cell_weight > 0).sum(1)
+
+    @property
+    def effective_rows(self) -> FloatArray:
+        """Rows of equal weight that would say as much; copies of an example count once."""
+        square = self.cell_square.sum(1)
+        return np.divide(self.cell_weight.sum(1) ** 2, square, out=np.zeros(self.n_strata), where=square > 0)
+
+    def freedom(self) -> tuple[FloatArray, FloatArray]:
+        """Variance between and within groups that a feature of variance one shows by chance.
+
+        With equal weights these are G − 1 and n − G.
+        """
+        total = self.cell_weight.sum(1)
+        own = np.divide(
+            self.cell_square,
+            self.cell_weight,
+            out=np.zeros_like(self.cell_weight),
+            where=self.cell_weight > 0,
+        ).sum(1)
+        overall = np.divide(self.cell_square.sum(1), total, out=np.zeros_like(total), where=total > 0)
+        return own - overall, total - own
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Effect sizes of the group on one feature, per stratum; NaN where rows are too few to tell.
+
+    Attributes
+    ----------
+    effect : share of the feature's variance that the group explains, less what chance explains (ε², may be
+    negative).
+    std_error : its standard error.
+    p_value : of no effect at all.
+    """
+
+    effect: FloatArray
+    std_error: FloatArray
+    p_value: FloatArray
+
+
+def group_effects(columns: FloatArray, strata: Strata) -> Effects:
+    """One-way analysis of variance in every stratum; several columns are the one-hot levels of one feature.
+
+    For a category this is Goodman and Kruskal's τ.
+
+    >>> x, group = np.tile([0.0, 1.0, 10.0, 11.0], 3), np.tile([0, 0, 1, 1], 3)  # group 1 stands apart
+    >>> strata = Strata.of(np.zeros(12, int), group, np.ones(12), np.arange(12), n_strata=1, n_groups=2)
+    >>> group_effects(x[:, None], strata).effect.round(2).tolist()
+    [0.99]
+    """
+    between, total = (
+        sum(parts) for parts in zip(*(_sums_of_squares(c, strata) for c in columns.T), strict=True)
+    )
+    by_chance, within_freedom = strata.freedom()
+    testable = (
+        (strata.groups >= 2)
+        & (within_freedom > 0)
+        & (strata.effective_rows >= strata.groups + 5)
+        & (total > 1e-12)
+    )
+    safe = np.where(testable, total, 1.0), np.where(testable, within_freedom, 1.0)
+    variance = np.maximum(total - between, 0) / safe[1]
+    effect = (between - by_chance * variance) / safe[0]
+    df1, df2 = np.maximum(strata.groups - 1.0, 1), np.maximum(strata.effective_rows - strata.groups, 1)
+    p = fdtrc(df1, df2, between / np.maximum(by_chance * variance, 1e-300))
+    by_chance_error = np.sqrt(2 * df1 / (df2 * (df1 + df2 + 2)))
+    # An effect within chance of none adds no error of its own.
+    error = np.sqrt(by_chance_error**2 + 4 * np.clip(effect - by_chance_error, 0, 1) / df2)
+    return Effects(*(np.where(testable, v, np.nan) for v in (effect, error, p)))
+
+
+def comparable(column: FloatArray, is_category: bool) -> FloatArray:
+    """A feature as columns to compare means of: ranks of numbers (one outlier must not decide), levels of
+    categories.
+
+    Missing values rank above all numbers: a group that lacks a value more often than others differs, too.
+    """
+    if is_category:
+        code = np.where(
+            np.isnan(column), MAX_LEVELS, np.minimum(np.nan_to_num(column), MAX_LEVELS - 1)
+        ).astype(int)
+        return (code[:, None] == np.unique(code)).astype(float)
+    return (rankdata(np.where(np.isnan(column), np.inf, column)) / len(column))[:, None]
+
+
+def combined_p_value(p_values: FloatArray) -> FloatArray:
+    """One p-value per stratum from those of many dependent tests (the Cauchy combination of Liu and Xie,
+    2020).
+
+    >>> combined_p_value(np.array([[0.5, 0.5, 0.5]])).round(2).tolist()
+    [0.5]
+    """
+    known = ~np.isnan(p_values)
+    statistic = np.where(known, np.tan((0.5 - np.clip(p_values, 1e-15, 1 - 1e-6)) * np.pi), 0.0).sum(-1)
+    n = known.sum(-1)
+    return np.where(n > 0, 0.5 - np.arctan(statistic / np.maximum(n, 1)) / np.pi, np.nan)
+
+
+def score_distributions(
+    log_odds, y, weight, cluster, n_clusters: int, n_points: int = 200
+) -> dict[str, NDArray]:
+    """Distribution functions of the scores of labelled rows, by cluster and class, on one grid."""
+    grid = np.unique(np.quantile(log_odds, np.linspace(0, 1, n_points)))
+    stratum = cluster * 2 + y
+    at = np.searchsorted(grid, log_odds)
+    mass = np.bincount(stratum * len(grid) + at, weights=weight, minlength=2 * n_clusters * len(grid))
+    mass = mass.reshape(n_clusters, 2, len(grid))
+    total = mass.sum(-1, keepdims=True)
+    below = np.divide(np.cumsum(mass, -1), total, out=np.full(mass.shape, np.nan), where=total > 0)
+    return {
+        "grid": grid,
+        "below": below,
+        "rows": np.bincount(stratum, minlength=2 * n_clusters).reshape(-1, 2),
+    }
+
+
+def mixture_distance(points: Points, share: FloatArray, grid: FloatArray, below: FloatArray) -> FloatArray:
+    """Largest gap between a cell's observed distribution of scores and the mixture with the given share of
+    positives.
+
+    Parameters
+    ----------
+    points : Points of the cells, ordered by cell; cell number ``group * n_clusters + cluster``.
+    share : array (n_cells,)
+        Share of positives of each cell.
+    grid, below : from `score_distributions`.
+
+    Returns
+    -------
+    array (n_cells,) : Kolmogorov's distance; NaN for an empty cell, or where a class has no labelled rows.
+    """
+    n_clusters, n_points = len(below), len(grid)
+    distance = np.full(points.n_cells, np.nan)
+    for start in range(0, points.n_cells, CELLS_AT_ONCE):
+        stop = min(start + CELLS_AT_ONCE, points.n_cells)
+        own = slice(*np.searchsorted(points.cell, [start, stop]))
+        at = np.searchsorted(grid, points.score[own])
+        cell = points.cell[own] - start
+        # Scores above the grid have a place of their own, which the distribution functions never reach.
+        mass = np.bincount(
+            cell * (n_points + 1) + at, weights=points.weight[own], minlength=(stop - start) * (n_points + 1)
+        )
+        mass = mass.reshape(stop - start, n_points + 1)
+        total = mass.sum(1, keepdims=True)
+        observed = np.divide(np.cumsum(mass, 1), total, out=np.full(mass.shape, np.nan), where=total > 0)[
+            :, :-1
+        ]
+        cluster = np.arange(start, stop) % n_clusters
+        alpha = share[start:stop, None]
+        expected = alpha * below[cluster, 1] + (1 - alpha) * below[cluster, 0]
+        distance[start:stop] = np.abs(observed - expected).max(1)
+    return distance
+
+
+def chance_distance(cell_rows: FloatArray, share: FloatArray, labeled_rows: IntArray) -> FloatArray:
+    """Distance to expect by chance when the mixture is right; Kolmogorov's distribution has mean 0.87."""
+    labeled = np.tile(np.maximum(labeled_rows, 1), (len(cell_rows) // len(labeled_rows), 1))
+    variance = 1 / np.maximum(cell_rows, 1) + share**2 / labeled[:, 1] + (1 - share) ** 2 / labeled[:, 0]
+    return 0.87 * np.sqrt(variance)
+
+
+def _sums_of_squares(column: FloatArray, strata: Strata) -> tuple[FloatArray, FloatArray]:
+    x = column - column.mean()
+    weighted = strata.weight * x
+    by_cell = np.bincount(strata.cell, weights=weighted, minlength=strata.cell_weight.size).reshape(
+        strata.cell_weight.shape
+    )
+    weight = strata.cell_weight.sum(1)
+    mean_part = np.divide(by_cell.sum(1) ** 2, weight, out=np.zeros_like(weight), where=weight > 0)
+    own = np.divide(
+        by_cell**2, strata.cell_weight, out=np.zeros_like(by_cell), where=strata.cell_weight > 0
+    ).sum(1)
+    square = np.bincount(strata.stratum, weights=weighted * x, minlength=strata.n_strata)
+    return own - mean_part, square - mean_part
+
+
+def _square_sums(cell, weight, twin, n_cells):
+    """Sums of squared weights by cell, copies of one example counted as one row of their joint weight."""
+    if len(np.unique(twin)) == len(twin):
+        return np.bincount(cell, weights=weight**2, minlength=n_cells)
+    order = np.lexsort((twin, cell))
+    new = np.r_[True, (np.diff(cell[order]) != 0) | (twin[order][1:] != twin[order][:-1])]
+    joint = np.add.reduceat(weight[order], np.flatnonzero(new))
+    return np.bincount(cell[order][new], weights=joint**2, minlength=n_cells)

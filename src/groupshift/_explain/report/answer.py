@@ -1,0 +1,144 @@
+"""The first page: what was learned, is it worth it, what to beware of, in sentences."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from groupshift._explain.report.facts import Facts
+from groupshift._explain.report.markup import (
+    Markup,
+    bullets,
+    count,
+    join,
+    paragraphs,
+    percent,
+    percent_range,
+    plural,
+    tag,
+    tidy,
+)
+
+# The share of a group of fewer rows is mostly chance and the other groups.
+FEW_ROWS = 30
+TONE = {"yes": "yes", "little": "yes", "no": "no", "harmful": "no"}
+
+
+def tiles(facts: Facts) -> Markup:
+    """The numbers that everyone asks for first."""
+    model = facts.model
+    pairs = {"labelled positive": percent(facts.labeled_overall)}
+    if facts.has_population:
+        pairs = {"population positive": percent(facts.overall), **pairs}
+        if model.has_groups_:
+            pairs["groups"] = count(facts.n_groups)
+        pairs["population rows"] = count(model.rows_.sum())
+    pairs["labelled rows"] = count(model.labeled_rows_.sum())
+    pairs["clusters"] = count(facts.n_clusters)
+    if facts.shifted and model.trust_ > 0:
+        pairs["of each shift used"] = percent(model.trust_, 0)
+    return tag(
+        "dl",
+        *(tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs.items()),
+        class_="tiles",
+    )
+
+
+def answer_section(facts: Facts) -> Markup:
+    """The verdict, then the three answers side by side."""
+    diagnosis = facts.diagnosis
+    columns = {
+        "What was learned": paragraphs(learned(facts)),
+        "Is it worth it?": paragraphs(worth(facts)),
+        "What to beware of": bullets(beware(facts)),
+    }
+    verdict = tag("p", tidy(diagnosis.verdict), class_=f"verdict {TONE.get(diagnosis.worth, '')}".strip())
+    return join(
+        [
+            verdict,
+            tag(
+                "div",
+                *(tag("div", tag("h3", title), body) for title, body in columns.items()),
+                class_="answers",
+            ),
+        ]
+    )
+
+
+def learned(facts: Facts) -> list[str]:
+    """What the population looks like, in a few sentences."""
+    sample = percent(facts.labeled_overall)
+    if not facts.has_population:
+        found = f"A calibrated classifier, from labelled rows of which {sample} are positive."
+        return [found, "Without unlabelled rows there is no population whose shares could be learned."]
+    sentences = [
+        f"In the population {percent(facts.overall)} are positive, against {sample} of the labelled sample."
+    ]
+    if (words := _extremes(facts.groups)) is not None:
+        sentences.append(words)
+    if (words := _disagreement(facts)) is not None:
+        sentences.append(words)
+    return [*sentences, _cluster_words(facts)]
+
+
+def _extremes(groups: dict[str, Any]) -> str | None:
+    """The groups of lowest and highest share; those of a few rows are there by chance and left out."""
+    many = np.flatnonzero(groups["rows"] >= FEW_ROWS)
+    if len(many) < 2 or not np.ptp(groups["share"][many]):
+        return None
+
+    def told(i: int) -> str:
+        interval = percent_range(groups["low"][i], groups["high"][i])
+        return f"{groups['name'][i]} ({percent(groups['share'][i])}, interval {interval})"
+
+    lowest, highest = (int(many[find(groups["share"][many])]) for find in (np.argmin, np.argmax))
+    which = "Groups" if len(many) == len(groups["rows"]) else f"Groups of {FEW_ROWS} rows or more"
+    return f"{which} range from {told(lowest)} to {told(highest)}."
+
+
+def _disagreement(facts: Facts) -> str | None:
+    """In how many groups the labelled sample misleads, by more than the noise of both."""
+    groups = facts.groups
+    n, sample = groups["sample_rows"], groups["sample_share"]
+    known = n > 0
+    if known.sum() < 2:
+        return None
+    margin = ndtri(0.5 + facts.coverage / 2)
+    # A row of each class more: the error of a share of 0 or 1 from a handful of rows is not zero.
+    drawn_in = (np.nan_to_num(sample) * n + 1) / (n + 2)
+    variance = drawn_in * (1 - drawn_in) / (n + 2) + ((groups["high"] - groups["low"]) / (2 * margin)) ** 2
+    differs = known & (np.abs(np.nan_to_num(sample) - groups["share"]) > margin * np.sqrt(variance))
+    return (
+        f"In {count(differs.sum())} of {plural(int(known.sum()), 'group')} with labelled rows, "
+        "the labelled sample differs from the population by more than chance "
+        f"({percent(facts.coverage, 0)} confidence)."
+    )
+
+
+def _cluster_words(facts: Facts) -> str:
+    if not facts.shifted:
+        return "No group is shifted: everyone gets the probabilities of the plain classifier."
+    if facts.n_clusters == 1:
+        return "Each group has one shift, the same for all of its rows."
+    return (
+        f"Feature space has {facts.n_clusters} clusters, and each group a shift of its own in each of them."
+    )
+
+
+def worth(facts: Facts) -> list[str]:
+    """What it gains, and that the assumption behind it holds where it does."""
+    diagnosis = facts.diagnosis
+    holds = ["The assumption behind it was tested and holds."] if diagnosis.holds == "yes" else []
+    return [*diagnosis.gain, *holds] or ["There is no more to say than the above."]
+
+
+def beware(facts: Facts) -> list[str]:
+    """Doubts about the assumption, in a sentence, then everything that the diagnosis warns of."""
+    diagnosis = facts.diagnosis
+    words = {
+        "roughly": "The assumption holds only roughly; see the tests below.",
+        "no": "The assumption does not hold on the labelled rows; see the tests below.",
+        "unknown": "Whether the assumption holds is not known.",
+    }
+    doubt = [words[diagnosis.holds]] if diagnosis.holds in words else []
+    return [*doubt, *diagnosis.caution] or ["Nothing that the tests below could find."]

@@ -1,0 +1,69 @@
+"""Shares of positives as tables, with intervals: by cell, and by group over its clusters."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit, ndtri
+
+from groupshift._math.odds import in_doubt
+from groupshift._rows.frames import Codes
+
+
+def cell_shares(model: Any, coverage: float) -> dict[str, NDArray]:
+    """One line for each (group, cluster) cell of a fitted model."""
+    n_groups, n_clusters = model.group_prior_.shape
+    low, high = _interval(model.group_prior_, model.share_error_, coverage)
+    return {
+        "group": np.repeat(model.groups_, n_clusters),
+        "cluster": np.tile(np.arange(n_clusters), n_groups),
+        "rows": model.rows_.ravel(),
+        "share": model.group_prior_.ravel(),
+        "low": low.ravel(),
+        "high": high.ravel(),
+    }
+
+
+def group_level_shares(model: Any, coverage: float) -> dict[str, NDArray]:
+    """One line for each group: shares of its clusters weighted by its rows (post-stratified)."""
+    total = np.maximum(model.row_weight_.sum(1, keepdims=True), 1e-300)
+    weight = model.row_weight_ / total
+    share = (weight * model.group_prior_).sum(1)
+    error = weight * model.share_error_
+    # Cells of one group share the error of the group's effect, and have one of their own.
+    common = np.clip(model.shared_deviation_ / np.sqrt(np.maximum(model.shift_variance_, 1e-300)), 0, 1)
+    variance = (error**2 * (1 - common**2)).sum(1) + (error * common).sum(1) ** 2
+    low, high = _interval(share, np.sqrt(variance), coverage)
+    return {"group": model.groups_, "rows": model.rows_.sum(1), "share": share, "low": low, "high": high}
+
+
+def labeled_sample(model: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Share of positives (NaN without any) and number of the labelled rows of each group of the population."""
+    share, rows = np.full(len(model.groups_), np.nan), np.zeros(len(model.groups_), np.int64)
+    evidence = getattr(model, "evidence_", None) or {}
+    if "groups" not in evidence:
+        return share, rows
+    codes = Codes.of(model.labeled_groups_)
+    at = codes.transform(model.groups_) if model.has_groups_ else np.zeros(len(model.groups_), np.int64)
+    found = at >= 0
+    rows[found] = evidence["groups"]["rows"][at[found]]
+    share[found] = evidence["groups"]["share"][at[found]]
+    return np.where(rows > 0, share, np.nan), rows
+
+
+def overall_shares(model: Any) -> tuple[float, float]:
+    """Share of positives among all labelled rows, and among all population rows; NaN where it is not known."""
+    evidence, weight = getattr(model, "evidence_", None), model.row_weight_
+    before = np.nan
+    if evidence:
+        before = float(np.average(evidence["groups"]["share"], weights=evidence["groups"]["rows"]))
+    after = float((weight * model.group_prior_).sum() / weight.sum()) if weight.sum() > 0 else np.nan
+    return before, after
+
+
+def _interval(share: NDArray, error: NDArray, coverage: float) -> tuple[NDArray, NDArray]:
+    """Interval of a share, made on the log-odds scale so that it stays inside (0, 1)."""
+    spread = np.maximum(share * (1 - share), 1e-12)
+    reach = ndtri(0.5 + coverage / 2) * error / spread
+    eta = logit(np.clip(share, 1e-12, 1 - 1e-12))
+    return in_doubt(eta - reach), in_doubt(eta + reach)

@@ -1,0 +1,322 @@
+"""From numbers to plain sentences: is it worth it, and does the assumption hold?"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupshift._explain.assumption import LARGE, MEDIUM, SMALL
+from groupshift._explain.share_tables import overall_shares
+from groupshift._explain.wording import percent
+from groupshift._fit.selection import noise_margin
+from groupshift._math.trust import UNCHECKED_TRUST
+
+FloatArray = NDArray[np.float64]
+Overview = dict[str, float]
+
+# Below this part of the plain classifier's loss a gain is real but hardly felt; below the other it reads 0.0 %.
+LITTLE, NOTHING = 0.005, 0.0005
+# Labelled rows that are copies of others, by chance or mistake: below this part they do little harm.
+MANY_COPIES = 0.05
+# Gaps between distribution functions that go with Cohen's small and medium shares of variance, for bell-
+# shaped scores.
+SMALL_GAP, MEDIUM_GAP = 0.04, 0.10
+# Second moment of Kolmogorov's distribution over the square of its mean.
+GAP_MOMENT = (np.pi**2 / 12) / 0.87**2
+
+
+def is_worth_it(model: Any, overview: Overview) -> tuple[str, str]:
+    """A word and a sentence for the whole model."""
+    shifted = bool(np.any(model.shift_))
+    if "loss_gain" not in overview or overview["groups"] < 2:
+        return "unknown", _unknown(model, overview, shifted)
+    gain, error = overview["loss_gain"], overview["loss_gain_error"]
+    margin = noise_margin(int(overview["groups"]))
+    before, after = overview["loss_global"], overview["loss_model"]
+    compared = (
+        f"with the labels of each of {overview['groups']:,.0f} labelled groups hidden in turn, its log loss "
+        f"is {after:.4f} against {before:.4f} of a plain classifier"
+    )
+    relative, relative_error = gain / before, error / before
+    amount = f"{percent(abs(relative))} ± {percent(relative_error)}"
+    if not len(model.groups_):
+        return (
+            "unknown",
+            f"Nothing is shifted yet, for lack of unlabelled rows. {_potential(relative, relative_error, margin)}",
+        )
+    if not shifted:
+        return "no", (
+            "Not worth it, and nothing lost: hidden labels confirm no shift between groups, so the "
+            "probabilities are those of a plain calibrated classifier."
+        )
+    if abs(relative) < NOTHING and (relative_error < NOTHING or abs(gain) > margin * error):
+        return "perhaps", (
+            f"Perhaps worth it, not shown: {compared}, which is as good as no difference. Labelled groups do not "
+            "show what the shifts of the population are worth."
+        )
+    if gain > margin * error and gain > 0:
+        if relative < LITTLE:
+            return "little", f"Worth a little: {compared}, {amount} lower."
+        return "yes", f"Worth it: {compared}, {amount} lower."
+    if gain < -margin * error:
+        return "harmful", f"Do not use it like this: {compared}, {amount} higher. {_remedy(model)}"
+    way = "lower" if gain > 0 else "higher"
+    return "perhaps", f"Perhaps worth it, not shown: {compared}, {amount} {way}, which is within noise."
+
+
+def gain_sentences(model: Any, overview: Overview) -> Iterator[str]:
+    """What it gains on hidden labels and, by Theorem 1, in the population."""
+    shifted = bool(np.any(model.shift_))
+    if "auc_gain" in overview and overview["groups"] >= 2 and (shifted or not len(model.groups_)):
+        gain, error = overview["auc_gain"], overview["auc_gain_error"]
+        yield (
+            f"On the same hidden labels the AUC goes from {overview['auc_global']:.4f} to "
+            f"{overview['auc_model']:.4f} ({gain:+.4f} ± {error:.4f}; ± is one standard error over groups)."
+        )
+    elif "auc_global" in overview:
+        yield f"The plain classifier has a cross-fitted AUC of {overview['auc_global']:.4f} on labelled rows."
+    if "expected_auc_gain" in overview and shifted:
+        yield (
+            f"In the population, knowing the group is expected to add {overview['expected_auc_gain']:.4f} to "
+            f"an AUC of {overview['expected_auc_without_group']:.4f} (Theorem 1, if scores and shares are "
+            f"right; {overview['expected_auc_gain_low']:.4f} to {overview['expected_auc_gain_high']:.4f} "
+            "given how well shares are known)."
+        )
+    if "trust_error" not in overview:
+        yield from _unmeasured_trust(model, overview, shifted)
+    elif overview["trust"] > 0:
+        yield (
+            f"Labels confirm {_confirmed(overview['trust_estimate'], overview['trust_error'])}; less a margin for "
+            f"noise, {percent(overview['trust'], 0)} of every shift is used."
+        )
+    else:
+        yield "Labels do not confirm the shifts that were estimated without them, so none of these is used."
+    if shifted and model.context_ is not None:
+        start = "Labels confirm, too," if overview["trust"] > 0 else "What labels do confirm is"
+        yield (
+            f"{start} that groups with alike features have alike shifts; shifts that follow the groups' mean "
+            "features are used."
+        )
+
+
+def _unmeasured_trust(model: Any, overview: Overview, shifted: bool) -> Iterator[str]:
+    """Trust that no regression gave: there was no shift to confirm, or no label to confirm it with."""
+    if "trust_estimate" in overview:
+        yield "Scores say nothing of how groups differ, so no shifts were estimated from them, and none of these is used."
+    elif shifted and model.trust == "learned" and model.trust_ == UNCHECKED_TRUST:
+        yield "No label could be hidden to check the shifts, so half of every shift is used."
+
+
+def assumption_numbers(evidence: dict, tables: dict) -> Overview:
+    """Effects of the group over all clusters and classes, and the gap of the mixtures."""
+    numbers: Overview = {}
+    score = evidence.get("score_independence")
+    if score is not None:
+        flat = (score[name].reshape(-1, 1) for name in ("effect", "std_error", "rows"))
+        effect, error = pooled_effect(*flat)
+        numbers["score_effect"], numbers["score_effect_error"] = float(effect[0]), float(error[0])
+    features = tables["features"]
+    if features:
+        numbers["feature_effect"] = float(mean(features["effect"]))
+        numbers["feature_effect_error"] = float(mean(features["std_error"]))
+    mixture = tables["mixture"]
+    if mixture:
+        known = np.isfinite(mixture["best_distance"]) & (mixture["rows"] > 0)
+        if known.any():
+            rows = mixture["rows"][known]
+            square = np.average(mixture["best_distance"][known] ** 2, weights=rows)
+            chance = np.average(mixture["by_chance"][known] ** 2, weights=rows) * GAP_MOMENT
+            numbers["mixture_gap"] = float(np.sqrt(square))
+            numbers["mixture_gap_by_chance"] = float(np.sqrt(chance))
+    return numbers
+
+
+def assumption_holds(model: Any, overview: Overview, tables: dict) -> tuple[str, list[str]]:
+    """A word, and the sentences behind it."""
+    tested = model.has_groups_ and len(model.labeled_groups_) > 1 and "score_effect" in overview
+    level = _independence_level(overview) if tested else None
+    sentences = [_independence_sentence(level, overview), *_worst(tables)] if tested else []
+    misfit = 0
+    if "mixture_gap" in overview:
+        gap, chance = overview["mixture_gap"], overview["mixture_gap_by_chance"]
+        excess = float(np.sqrt(max(gap**2 - chance**2, 0)))
+        misfit = 2 if excess > MEDIUM_GAP else 1 if excess > SMALL_GAP else 0
+        sentences.append(_mixture_sentence(misfit, gap, chance))
+    if not tested:
+        why = _why_untested(model, overview)
+        sentences.insert(0, f"Whether the assumption holds could not be tested on labelled rows: {why}.")
+    if level is None and misfit == 0:
+        # A mixture can always be fitted to too few rows: alone, a good fit proves nothing about groups.
+        return "unknown", sentences
+    return ("yes", "roughly", "no")[max(level or 0, misfit)], sentences
+
+
+def always_true(model: Any) -> Iterator[str]:
+    """What no diagnosis can check."""
+    if not len(model.groups_) or not np.any(model.shift_):
+        return
+    before, after = overall_shares(model)
+    start = f"from {percent(before)} (labelled sample) " if np.isfinite(before) else ""
+    known = len(getattr(model, "known_groups_", ()))
+    remedy = "If you know the rate of some groups, pass it as a known share."
+    if known:
+        remedy = f"Known shares settle it for {known:,} of {len(model.groups_):,} groups."
+    yield (
+        f"The model moves the overall share {start}to {percent(after)} (population). "
+        "What all groups have in common in this cannot be checked on labelled groups, whose own common shift is "
+        f"zero by construction. {remedy}"
+    )
+
+
+def copies_among_labels(overview: Overview) -> Iterator[str]:
+    """Copies that nobody marked: a hidden label then stands open elsewhere."""
+    copies = overview.get("unmarked_copies", 0.0)
+    if copies > MANY_COPIES:
+        yield (
+            f"{percent(copies, 0)} of labelled rows repeat another one exactly (features, label and group), too many "
+            "for chance. A label hidden in one row is open in its copy, so the model and all figures here are too sure of "
+            "themselves. Give the copies of an example one id (example_ids)."
+        )
+
+
+def pooled_effect(effect: FloatArray, error: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Effects of strata (first axis) averaged by rows, and the standard error of the average."""
+    known = np.isfinite(effect)
+    weight = np.where(known, rows, 0.0)
+    total = weight.sum(0)
+    safe = np.where(total > 0, total, np.nan)
+    value = (weight * np.where(known, effect, 0.0)).sum(0) / safe
+    return value, np.sqrt((weight**2 * np.where(known, error, 0.0) ** 2).sum(0)) / safe
+
+
+def mean(values: FloatArray, axis: int | None = None) -> FloatArray:
+    """Mean of the known values; NaN, without a warning, where there are none."""
+    known = np.isfinite(values)
+    count = known.sum(axis)
+    return np.where(count > 0, np.where(known, values, 0.0).sum(axis) / np.maximum(count, 1), np.nan)
+
+
+def _effect_level(effect: float, error: float) -> int:
+    """0: negligible as far as can be told; 1: small to medium, surely; 2: more than medium, surely."""
+    low = effect - 2 * error
+    return 2 if low > MEDIUM else 1 if low > SMALL else 0
+
+
+def _independence_level(overview: Overview) -> int | None:
+    """The larger level of score and features; None where a serious effect on the score would not have been seen."""
+    score, error = overview["score_effect"], overview["score_effect_error"]
+    features = overview.get("feature_effect", 0.0), overview.get("feature_effect_error", 0.0)
+    level = max(_effect_level(score, error), _effect_level(*features))
+    return None if level == 0 and score + 2 * error > MEDIUM else level
+
+
+def _independence_sentence(level: int | None, overview: Overview) -> str:
+    score, error = overview["score_effect"], overview["score_effect_error"]
+    limits, chance = "below 1 % is negligible, above 6 % serious", ""
+    if level is None:
+        start = "Labelled rows are too few to tell whether the assumption holds"
+    else:
+        start = (
+            "The assumption holds as far as labelled rows can tell",
+            "The assumption holds only roughly",
+            "The assumption does not hold",
+        )[level]
+        larger = max(score, overview.get("feature_effect", 0.0))
+        # One number under two verdicts would puzzle: where noise decides between them, say so.
+        if level < 2 and larger > (SMALL, MEDIUM)[level]:
+            chance = f"; that it is above {(1, 6)[level]} % may be chance"
+    features = (
+        f", and {_effect(overview['feature_effect'])} of a feature's on average"
+        if "feature_effect" in overview
+        else ""
+    )
+    return (
+        f"{start}: among labelled rows of one cluster and class, the group explains {_effect(score)} ± "
+        f"{_effect(error)} of the variance of the score{features} ({limits}{chance})."
+    )
+
+
+def _worst(tables: dict) -> Iterator[str]:
+    features, strata = tables["features"], tables["independence"]
+    sure = np.nan_to_num(features["effect"] - 3 * features["std_error"], nan=-1.0) > SMALL
+    if sure.any():
+        named = ", ".join(
+            f"{name} ({_effect(effect)})"
+            for name, effect in zip(features["feature"][sure][:3], features["effect"][sure][:3], strict=True)
+        )
+        more = f", {int(sure.sum())} of {len(sure)} features in all" if sure.sum() > 3 else ""
+        large = features["effect"][0] > LARGE
+        yield f"Features that differ {'much ' if large else ''}between groups within a class: {named}{more}."
+    low = np.nan_to_num(strata["score_effect"] - 2 * strata["score_error"], nan=-1.0)
+    if len(low) > 2 and low.max() > MEDIUM:
+        at = int(low.argmax())
+        yield (
+            f"It fails most in cluster {strata['cluster'][at]} for class {strata['label'][at]}, where the "
+            f"group explains {_effect(strata['score_effect'][at])} of the variance of the score."
+        )
+
+
+def _mixture_sentence(level: int, gap: float, chance: float) -> str:
+    start = ("explain", "roughly explain", "do not explain")[level]
+    return (
+        f"Mixtures of labelled positives and negatives {start} the scores of population cells: observed and "
+        f"fitted distributions are {gap:.2f} apart on a scale of 0 to 1, and chance alone would make it "
+        f"{chance:.2f}."
+    )
+
+
+def _unknown(model: Any, overview: Overview, shifted: bool) -> str:
+    if not len(model.groups_):
+        return (
+            "Nothing to judge: without unlabelled rows no shares can be learned, and this is a plain "
+            "calibrated classifier."
+        )
+    if not shifted:
+        return "No shift is made: the probabilities are those of a plain calibrated classifier."
+    return (
+        f"Not known: the shifts could not be checked on hidden labels, as {_why_untested(model, overview)}. Use the "
+        "shifts only if you have other reasons to believe the assumption."
+    )
+
+
+def _why_untested(model: Any, overview: Overview) -> str:
+    if not model.has_groups_ or len(model.labeled_groups_) < 2:
+        return "it takes labelled rows of two groups or more"
+    rows = int(overview.get("fewest_examples_rows", 0))
+    if overview.get("fewest_examples", 2) >= 2:
+        return "labelled rows are too few for that"
+    if rows == 1:
+        return "one class has a single labelled row"
+    return (
+        f"all {rows:,} labelled rows of one class have the same example id, and copies of one example are hidden "
+        "together or not at all"
+    )
+
+
+def _potential(relative: float, error: float, margin: float) -> str:
+    if relative > margin * error and relative >= NOTHING:
+        amount = f"{percent(relative)} ± {percent(error)}"
+        return f"On labelled groups with hidden labels, shifts lower the log loss by {amount}: add such rows."
+    return "On labelled groups with hidden labels, shifts did not lower the log loss."
+
+
+def _remedy(model: Any) -> str:
+    if model.shrinkage == "none" or model.trust != "learned":
+        return (
+            "The default settings (shrinkage='hierarchical', trust='learned', partition='validated') guard "
+            "against this."
+        )
+    return "Pass shares=None for the plain classifier."
+
+
+def _confirmed(estimate: float, error: float) -> str:
+    # Pooling makes the shifts of small groups smaller than they are: labels may ask for many times as much.
+    if estimate > 1:
+        return "the full size of the shifts that were estimated without them, and point to larger ones"
+    return f"{percent(estimate, 0)} ± {percent(error, 0)} of the size of the shifts that were estimated without them"
+
+
+def _effect(value: float) -> str:
+    """An effect as a percentage; less what chance explains it may come out below nothing."""
+    return percent(max(value, 0))

@@ -1,0 +1,235 @@
+"""The judge: hide the labels of labelled groups, predict them from features alone, and see which partition does it best."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, stdtrit
+
+from groupshift._math.calibration import crossfit_platt
+from groupshift._math.odds import log_loss_rows
+from groupshift._math.points import BIN_WIDTH, collect_points
+from groupshift._math.shrinkage import PooledShifts, pool_shifts
+from groupshift._math.trust import Trust, learn_trust
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# One standard error, with Student's honesty for few groups: enough for steps that learn little from what judges them.
+LENIENT = 0.84
+# Shifts of which labels confirm less than a fifth are mostly the mixture's misfit, and what they gain may not carry over.
+MIN_TRUST = 0.2
+# A partition must beat no shift at this level: one chance in a hundred for each, since a dozen are tried.
+PARTITION_LEVEL = 0.99
+# Standard errors by which a partition must beat a simpler one. Pooling makes more clusters cheap: little is enough.
+SIMPLER = 0.25
+# Calibration learns two numbers in a cluster, and a regression wants ten rows of the rarer class for each (Peduzzi et al., 1996).
+MIN_CLASS_ROWS = 20
+
+
+@dataclass(frozen=True)
+class LabeledRows:
+    """What the judge sees of the labelled rows: cross-fitted scores, never a fitted one.
+
+    Weights count independent rows: they add up to fewer than there are rows where weights differ or examples have copies.
+    """
+
+    score: FloatArray
+    y: IntArray
+    weight: FloatArray
+    group: IntArray
+    fold: IntArray
+    design_effect: float = 1.0
+
+    @property
+    def n_groups(self) -> int:
+        return int(self.group.max()) + 1
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How one candidate did on the hidden labels.
+
+    Attributes
+    ----------
+    log_odds : array
+        Cross-fitted, calibrated log-odds of the labelled rows before any shift.
+    shift : array
+        Shift of each labelled row, estimated as if its group had no labels; before trust.
+    loss : array
+        Log loss of each labelled row after the trusted shift.
+    shift_variance : array of shape (n_groups, n_clusters)
+        Variance of the estimated shifts, before trust.
+    """
+
+    cluster: IntArray
+    n_clusters: int
+    log_odds: FloatArray
+    shift: FloatArray
+    loss: FloatArray
+    trust: Trust
+    shift_variance: FloatArray
+
+
+def labeled_prior(y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int) -> FloatArray:
+    """α̃_k as a share: of positives among the labelled rows of each cluster, kept away from 0 and 1 by half a row a class.
+
+    >>> labeled_prior(np.array([1, 1, 0]), np.ones(3), np.array([0, 0, 1]), 2).round(3).tolist()
+    [0.833, 0.25]
+    """
+    rows = np.bincount(cluster, minlength=n_clusters)
+    return (_cluster_mean(y, weight, cluster, n_clusters) * rows + 0.5) / (rows + 1)
+
+
+def expected_prior(
+    log_odds: FloatArray, weight: FloatArray, cluster: IntArray, n_clusters: int
+) -> FloatArray:
+    """α̃_k as the calibrated posterior has it: its mean over the labelled rows of each cluster.
+
+    Where a cluster has next to no labelled positives, its calibration borrows from other clusters and need not add up to its
+    share. An α̃ that agrees with the scores still makes the labelled rows a sample without shift; the share would make every
+    sample one of mostly positives, or of none.
+
+    >>> expected_prior(np.array([0.0, 0.0, -1.0]), np.ones(3), np.array([0, 0, 1]), 2).round(3).tolist()
+    [0.5, 0.269]
+    """
+    return np.clip(_cluster_mean(expit(log_odds), weight, cluster, n_clusters), 1e-12, 1 - 1e-12)
+
+
+def rarer_class_rows(y: IntArray, cluster: IntArray, n_clusters: int, design_effect: float) -> FloatArray:
+    """Labelled rows of the rarer class in each cluster, copies counted once.
+
+    With fewer than `MIN_CLASS_ROWS` labels do not show what that class looks like, and unlabelled rows say nothing of shares.
+
+    >>> rarer_class_rows(np.array([0, 0, 1, 1, 1]), np.array([0, 0, 0, 1, 1]), 2, 1.0).tolist()
+    [1.0, 0.0]
+    """
+    positive = np.bincount(cluster, weights=y, minlength=n_clusters)
+    return np.minimum(positive, np.bincount(cluster, minlength=n_clusters) - positive) / design_effect
+
+
+def _cluster_mean(values: NDArray, weight: FloatArray, cluster: IntArray, n_clusters: int) -> FloatArray:
+    """Mean in each cluster; a cluster without rows has that of all."""
+    total = np.bincount(cluster, weights=weight, minlength=n_clusters)
+    sums = np.bincount(cluster, weights=weight * values, minlength=n_clusters)
+    return np.divide(
+        sums, total, out=np.full(n_clusters, np.average(values, weights=weight)), where=total > 0
+    )
+
+
+def try_partition(rows: LabeledRows, cluster: IntArray, n_clusters: int, *, shifted: bool = True) -> Trial:
+    """Hide the labels of each group in turn, estimate its shifts from its scores, and predict it.
+
+    With ``shifted=False`` no shift is made: this is Global (one cluster) or Cluster Global.
+    """
+    log_odds = crossfit_platt(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold)
+    if not shifted:
+        nothing = Trust(0.0, 0.0, 0.0, np.zeros(rows.n_groups))
+        zero = np.zeros(len(log_odds))
+        return Trial(
+            cluster, n_clusters, log_odds, zero, log_loss_rows(log_odds, rows.y), nothing, np.zeros(0)
+        )
+    pooled = shifts_of_labeled(rows, log_odds, cluster, n_clusters)
+    shift = pooled.shift[rows.group, cluster]
+    trust = learn_trust(log_odds, shift, rows.y, rows.weight, rows.group, rows.n_groups)
+    loss = log_loss_rows(log_odds + trust.without[rows.group] * shift, rows.y)
+    return Trial(cluster, n_clusters, log_odds, shift, loss, trust, pooled.variance)
+
+
+def shifts_of_labeled(
+    rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, n_clusters: int
+) -> PooledShifts:
+    """Shifts of the labelled groups as the method would estimate them without their labels."""
+    prior = expected_prior(log_odds, rows.weight, cluster, n_clusters)
+    points = collect_points(
+        log_odds,
+        rows.group * n_clusters + cluster,
+        n_cells=rows.n_groups * n_clusters,
+        weight=rows.weight,
+        bin_width=BIN_WIDTH,
+    )
+    told = rarer_class_rows(rows.y, cluster, n_clusters, rows.design_effect) >= MIN_CLASS_ROWS
+    points = points.thinned(rows.design_effect).only(np.tile(told, rows.n_groups))
+    return pool_shifts(points, labeled_prior=prior, n_groups=rows.n_groups, centered=True)
+
+
+def gain(loss: FloatArray, better: FloatArray, rows: LabeledRows) -> tuple[float, float]:
+    """Mean fall of the loss from `loss` to `better`, and its standard error over groups."""
+    difference = rows.weight * (loss - better)
+    total = rows.weight.sum()
+    mean = difference.sum() / total
+    by_group = np.bincount(rows.group, weights=difference - rows.weight * mean, minlength=rows.n_groups)
+    n = max(rows.n_groups, 2)
+    return float(mean), float(np.sqrt(n / (n - 1) * (by_group**2).sum()) / total)
+
+
+def noise_margin(n_groups: int, level: float = 0.975) -> float:
+    """How many standard errors a gain must exceed: Student's quantile, wide when groups are few.
+
+    >>> round(noise_margin(100), 2), round(noise_margin(5), 2)
+    (1.98, 2.78)
+    """
+    return float(stdtrit(max(n_groups - 1, 1), level))
+
+
+def choose(trials: list[Trial], rows: LabeledRows) -> int | None:
+    """Number of the trial to use; None for no shift at all.
+
+    Every choice needs a trust that is worth the name. The first trial has one cluster and a single number to learn, the
+    trust, which is cautious itself: it is taken if it lowers the loss by more than a standard error. A partition has more to
+    learn, and must beat Global beyond noise, through its shifts and not through its calibration alone, and beat one cluster
+    too. Of those that do, the best is taken, or a simpler one within a standard error of it.
+    """
+    margin = noise_margin(rows.n_groups, PARTITION_LEVEL)
+    whole = trials[0]
+    plain = log_loss_rows(whole.log_odds, rows.y)
+    accepted = [
+        t
+        for t in trials[1:]
+        if t.trust.value >= MIN_TRUST
+        and _exceeds(gain(plain, t.loss, rows), margin)
+        and _exceeds(gain(log_loss_rows(t.log_odds, rows.y), t.loss, rows), margin)
+        and _exceeds(gain(whole.loss, t.loss, rows), 1.0)
+    ]
+    if not accepted:
+        lenient = noise_margin(rows.n_groups, LENIENT)
+        return (
+            0 if whole.trust.value >= MIN_TRUST and _exceeds(gain(plain, whole.loss, rows), lenient) else None
+        )
+    best = min(accepted, key=lambda t: (rows.weight @ t.loss, t.n_clusters))
+    simpler = [
+        t
+        for t in accepted
+        if t.n_clusters < best.n_clusters and not _exceeds(gain(t.loss, best.loss, rows), SIMPLER)
+    ]
+    chosen = min([*simpler, best], key=lambda t: (t.n_clusters, rows.weight @ t.loss))
+    return next(i for i, t in enumerate(trials) if t is chosen)
+
+
+def _exceeds(gain_and_error: tuple[float, float], margin: float) -> bool:
+    mean, error = gain_and_error
+    return mean > margin * error and mean > 0
+
+
+def candidate_table(
+    names: list[str], trials: list[Trial], chosen: int | None, rows: LabeledRows
+) -> dict[str, NDArray]:
+    """The judge's scores of all candidates, "no shift" (Global) first."""
+    plain = log_loss_rows(trials[0].log_odds, rows.y)
+    gains = [gain(plain, t.loss, rows) for t in trials]
+    total = rows.weight.sum()
+    return {
+        "name": np.array(["no shift", *names], dtype=object),
+        "n_clusters": np.array([1] + [t.n_clusters for t in trials]),
+        "loss": np.array([rows.weight @ plain / total] + [rows.weight @ t.loss / total for t in trials]),
+        "gain": np.array([0.0] + [g for g, _ in gains]),
+        "std_error": np.array([0.0] + [e for _, e in gains]),
+        "trust": np.array([0.0] + [t.trust.value for t in trials]),
+        "chosen": np.arange(-1, len(trials)) == (-1 if chosen is None else chosen),
+    }
+
+
+def without_shift(trial: Trial, rows: LabeledRows) -> Trial:
+    """The trial with its shifts left out: the plain classifier."""
+    nothing = replace(trial.trust, value=0.0, without=np.zeros(rows.n_groups))
+    return replace(trial, trust=nothing, loss=log_loss_rows(trial.log_odds, rows.y))

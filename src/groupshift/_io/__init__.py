@@ -1,0 +1,1 @@
+"""Files: tables in many formats, columns, models."""

@@ -1,0 +1,348 @@
+"""What a column of a file holds, as sums over its batches, and the plan that follows from them (pyarrow)."""
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupshift._io.columns import (
+    DATE_FORMATS,
+    ColumnPlan,
+    all_numbers,
+    as_text,
+    dates_in,
+    decoded,
+    numbers_in,
+)
+from groupshift._rows.checks import example_keys
+from groupshift._rows.rows import hash_keys
+
+# Of the values that are there, so many must parse for a text column to count as numbers or dates.
+NEARLY_ALL = 0.99
+# Fewer rows than this can be all distinct by chance.
+FEW_ROWS = 50
+ID_SHARE = 0.95
+# A part of the numbers 1, 2, 3 … is a row number; measurements that never repeat lie further apart.
+COUNTER_ROWS, COUNTER_DENSITY = 200, 0.1
+LOOKS_LIKE_DATE = r"^(\d{4}[-/]\d{1,2}[-/]\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{4})"
+# Also dates that are not read, since their order or century is a guess: 04.12.23, 4-Dec-2023.
+NEARLY_DATE = (
+    r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
+    r"|\d{1,2}[-/. ]{1,2}[A-Za-z]{3,9}[-/. ]{1,2}(\d{4}|\d{2}))([T ,]|$)"
+)
+# A category of more values, most of which look like numbers or dates, is perhaps none.
+MANY_VALUES, MOST = 20, 0.5
+# Up to so many distinct values are all remembered, 1.6 MB a column.
+MOST_DISTINCT = 100_000
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """Distinct values and their rows: all of them while they are few, of more those whose hash is low.
+
+    At level l, one value in 2^l is remembered, with all its rows. Which ones depends on the values alone, so
+    that parts add up in any order.
+    """
+
+    keys: NDArray[np.uint64]
+    rows: NDArray[np.int64]
+    level: int = 0
+
+    @classmethod
+    def none(cls) -> "Distinct":
+        return cls(np.zeros(0, np.uint64), np.zeros(0, np.int64))
+
+    @classmethod
+    def of(cls, column: Any) -> "Distinct":
+        """The values of an Arrow column of numbers or text; missing ones are none.
+
+        >>> import pyarrow as pa
+        >>> Distinct.of(pa.chunked_array([["a", "b", None, "a"]])).count
+        2
+        """
+        values, rows = value_counts(column)
+        return cls.none()._with(_hashed(values), rows)
+
+    @property
+    def count(self) -> int:
+        """Number of distinct values, an estimate where they are many."""
+        return len(self.keys) << self.level
+
+    @property
+    def share(self) -> float:
+        """Distinct values by rows: 1 where no value repeats."""
+        return len(self.keys) / max(int(self.rows.sum()), 1)
+
+    def __add__(self, other: "Distinct") -> "Distinct":
+        few, many = sorted((self, other), key=lambda part: part.level)
+        return many._with(*few._at(many.level))
+
+    def _with(self, keys: NDArray[np.uint64], rows: NDArray[np.int64]) -> "Distinct":
+        together, at = np.unique(np.concatenate([self.keys, keys]), return_inverse=True)
+        total = np.bincount(at, weights=np.concatenate([self.rows, rows]), minlength=len(together))
+        found = Distinct(together, total.astype(np.int64), self.level)
+        while len(found.keys) > MOST_DISTINCT:
+            found = Distinct(*found._at(found.level + 1), found.level + 1)
+        return found
+
+    def _at(self, level: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        low = slice(None) if level == 0 else self.keys < np.uint64(2 ** (64 - level))
+        return self.keys[low], self.rows[low]
+
+
+def value_counts(column: Any) -> tuple[Any, NDArray[np.int64]]:
+    """Distinct values of an Arrow column that are there, in order of first sight, and their rows."""
+    import pyarrow.compute as pc
+
+    counts = pc.value_counts(column.drop_null())
+    return counts.field("values"), counts.field("counts").to_numpy()
+
+
+def _hashed(values: Any) -> NDArray[np.uint64]:
+    import pyarrow as pa
+
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        numbers = values.to_numpy(zero_copy_only=False)
+        kind = float if numbers.dtype.kind == "f" else np.int64
+        return hash_keys(numbers.astype(kind).view(np.uint64), 0)
+    return example_keys(np.array(values.to_pylist(), object), len(values))
+
+
+@dataclass(frozen=True)
+class Nearly:
+    """What a column would be but for some of its values.
+
+    `kind` is "number" or "date", `share` the part of the values that look like it, `misfit` the first that
+    cannot be read as the others, and `form` how these are written, if they are dates that can be read.
+    """
+
+    kind: str
+    share: float
+    misfit: str
+    form: str | None = None
+
+
+@dataclass(frozen=True)
+class ColumnSurvey:
+    """Counts of the values of a column; surveys of its batches add up.
+
+    Attributes
+    ----------
+    kind : {"nested", "boolean", "date", "integer", "number", "text"}
+        By the type in the file; what text holds is told by the counts below.
+    rows, values : number of rows, and of those that are not missing
+    distinct : distinct values of integers and text
+    low, high : the smallest and largest whole number
+    codes, whole, plain, comma, truths, dated : numbers of texts that are "007", whole numbers, numbers with a
+        decimal point, numbers with a decimal comma, "true" or "false", or begin like a date
+    dates : numbers of texts that are dates, by format
+    nearly_dates : number of texts that look like dates in whatever form
+    misfits : the first text that cannot be read, by decimal mark and date format
+    """
+
+    kind: str
+    rows: int
+    values: int
+    distinct: Distinct
+    low: float = np.inf
+    high: float = -np.inf
+    codes: int = 0
+    whole: int = 0
+    plain: int = 0
+    comma: int = 0
+    truths: int = 0
+    dated: int = 0
+    dates: tuple[int, ...] = (0,) * len(DATE_FORMATS)
+    nearly_dates: int = 0
+    misfits: dict[str, str] = field(default_factory=dict)
+
+    def __add__(self, other: "ColumnSurvey") -> "ColumnSurvey":
+        sums = (
+            "rows",
+            "values",
+            "distinct",
+            "codes",
+            "whole",
+            "plain",
+            "comma",
+            "truths",
+            "dated",
+            "nearly_dates",
+        )
+        return ColumnSurvey(
+            "nested" if "nested" in (self.kind, other.kind) else self.kind,
+            **{name: getattr(self, name) + getattr(other, name) for name in sums},
+            low=min(self.low, other.low),
+            high=max(self.high, other.high),
+            dates=tuple(a + b for a, b in zip(self.dates, other.dates, strict=True)),
+            misfits=other.misfits | self.misfits,
+        )
+
+    def lost(self, plan: ColumnPlan) -> int:
+        """How many values do not fit the plan and become missing."""
+        if self.kind != "text" or plan.kind not in ("number", "date"):
+            return 0
+        if plan.kind == "date":
+            return self.values - self.dates[DATE_FORMATS.index(str(plan.format))]
+        return self.values - (self.plain if plan.decimal == "." else self.comma)
+
+    def nearly(self, plan: ColumnPlan) -> Nearly | None:
+        """What a text column that is no number and no date may have been meant to be."""
+        if self.kind != "text" or plan.kind not in ("category", "id") or self.distinct.count <= MANY_VALUES:
+            return None
+        if self.nearly_dates > MOST * self.values:
+            best = DATE_FORMATS[int(np.argmax(self.dates))]
+            form = best if self.dated else None
+            return Nearly("date", self.nearly_dates / self.values, self.misfits[best], form)
+        decimal = "." if self.plain >= self.comma else ","
+        # Digits alone are names with leading zeros or row numbers, and rightly no numbers.
+        if decimal in self.misfits and not self.codes and max(self.plain, self.comma) > MOST * self.values:
+            return Nearly("number", max(self.plain, self.comma) / self.values, self.misfits[decimal])
+        return None
+
+
+def survey_column(column: Any, *, as_texts: bool = False) -> ColumnSurvey:
+    """The survey of a column or a batch of it; `as_texts` where other files have it in another type."""
+    kind = kind_of_type(column.type)
+    if kind == "nested":
+        return ColumnSurvey(kind, len(column), len(column), Distinct.none())
+    column = decoded(column)
+    if kind == "text" or as_texts:
+        return _survey_text(as_text(column))
+    survey = ColumnSurvey(kind, len(column), len(column) - column.null_count, Distinct.none())
+    if kind != "integer" or not survey.values:
+        return survey
+    import pyarrow.compute as pc
+
+    ends = pc.min_max(column).as_py()
+    return replace(survey, distinct=Distinct.of(column), low=ends["min"], high=ends["max"])
+
+
+def kind_of_type(kind: Any) -> str:
+    """What values of an Arrow type can be."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+        return "nested"
+    if types.is_boolean(kind):
+        return "boolean"
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return "date"
+    if types.is_integer(kind):
+        return "integer"
+    if types.is_floating(kind) or types.is_decimal(kind) or types.is_temporal(kind):
+        return "number"
+    return "text"
+
+
+def _survey_text(text: Any) -> ColumnSurvey:
+    import pyarrow.compute as pc
+
+    values, rows = value_counts(text)
+    survey = ColumnSurvey("text", len(text), int(rows.sum()), Distinct.none()._with(_hashed(values), rows))
+
+    def like(pattern: str) -> int:
+        return _there(pc.match_substring_regex(values, pattern), rows)
+
+    survey = replace(survey, codes=like(r"^0\d+$"), whole=like(r"^\d+$"))
+    numbers = numbers_in(values, ".", pc)
+    plain = _filled(numbers, rows)
+    if all_numbers(values, pc):
+        # Plain numbers are numbers with a decimal comma too, none of which they have.
+        ends = pc.min_max(numbers).as_py()
+        low, high = (ends["min"], ends["max"]) if ends["min"] is not None else (np.inf, -np.inf)
+        fits = dict.fromkeys(".,", numbers.is_valid()) | dict.fromkeys(DATE_FORMATS, _none_of(values))
+        return replace(survey, plain=plain, comma=plain, low=low, high=high, misfits=_misfits(values, fits))
+    truth = pc.is_in(pc.utf8_lower(values), value_set=_truths())
+    looks_dated = pc.match_substring_regex(values, LOOKS_LIKE_DATE)
+    dated = _there(looks_dated, rows)
+    fits = {".": numbers.is_valid(), ",": numbers_in(values, ",", pc).is_valid()}
+    parsed = {form: dates_in(values, form).is_valid() if dated else looks_dated for form in DATE_FORMATS}
+    # A year of two digits is parsed too, as one of the first century: that is no fit.
+    fits |= {form: pc.and_(there, looks_dated) for form, there in parsed.items()}
+    return replace(
+        survey,
+        plain=plain,
+        comma=_there(fits[","], rows),
+        truths=_there(truth, rows),
+        dated=dated,
+        dates=tuple(_there(parsed[form], rows) for form in DATE_FORMATS),
+        nearly_dates=like(NEARLY_DATE),
+        misfits=_misfits(values, fits),
+    )
+
+
+def _none_of(values: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.array(np.zeros(len(values), bool))
+
+
+def _misfits(values: Any, fits: dict[str, Any]) -> dict[str, str]:
+    """The first text that is not read in each of some ways, where there is one."""
+    import pyarrow.compute as pc
+
+    first = {way: pc.index(fit, False).as_py() for way, fit in fits.items()}
+    return {way: values[at].as_py() for way, at in first.items() if at >= 0}
+
+
+def _truths() -> Any:
+    import pyarrow as pa
+
+    return pa.array(["true", "false"])
+
+
+def _there(mask: Any, rows: NDArray[np.int64]) -> int:
+    return int(rows[mask.to_numpy(zero_copy_only=False).astype(bool)].sum())
+
+
+def _filled(values: Any, rows: NDArray[np.int64]) -> int:
+    return _there(values.is_valid(), rows)
+
+
+def plan_column(name: str, column: Any) -> ColumnPlan:
+    """The kind of a column, from all its values."""
+    return plan_of(name, survey_column(column))
+
+
+def plan_of(name: str, survey: ColumnSurvey) -> ColumnPlan:
+    """How the surveyed column becomes a feature."""
+    if survey.kind == "nested":
+        return ColumnPlan(name, "nested")
+    if survey.values == 0:
+        return ColumnPlan(name, "empty")
+    if survey.kind == "integer":
+        return ColumnPlan(name, "id" if is_counter(name, survey) else "number")
+    return ColumnPlan(name, survey.kind) if survey.kind != "text" else _plan_text(name, survey)
+
+
+def _plan_text(name: str, survey: ColumnSurvey) -> ColumnPlan:
+    enough = NEARLY_ALL * survey.values
+    # "007" and "01234" are names made of digits: postcodes, FIPS codes, ids.
+    if not survey.codes:
+        if survey.plain >= enough:
+            is_id = survey.whole == survey.values and is_counter(name, survey)
+            return ColumnPlan(name, "id" if is_id else "number")
+        if survey.comma >= enough:
+            return ColumnPlan(name, "number", decimal=",")
+        if survey.truths == survey.rows:
+            return ColumnPlan(name, "boolean")
+        for form, parsed in zip(DATE_FORMATS, survey.dates, strict=True):
+            if min(survey.dated, parsed) >= enough:
+                return ColumnPlan(name, "date", format=form)
+    is_id = survey.values >= FEW_ROWS and survey.distinct.share > ID_SHARE
+    return ColumnPlan(name, "id" if is_id else "category")
+
+
+def is_counter(name: str, survey: ColumnSurvey) -> bool:
+    """Whether whole numbers are all distinct and lie close together, as row numbers do, or are called ids."""
+    n = survey.values
+    if n < FEW_ROWS or n < survey.rows or survey.distinct.share < 1:
+        return False
+    dense = n >= COUNTER_ROWS and n > COUNTER_DENSITY * (survey.high - survey.low + 1)
+    return dense or re.search(r"(^|_)(id|key|nr|no|number)$", name.lower()) is not None

@@ -1,0 +1,265 @@
+"""Models in files, without pickle: a zip of a manifest that people can read and parts that cannot run code.
+
+A `.gshift` file holds `manifest.json` and `model.skops`, and ends in the SHA-256 of all that comes before.
+Loading checks, in this order: is it a model, is it of a version that we know, is it complete and unaltered,
+does it hold nothing but parts of a groupshift model. Only then are the parts made.
+"""
+
+import datetime
+import hashlib
+import io
+import json
+import os
+import platform
+import warnings
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from groupshift._io.allowed_parts import ALLOWED_TYPES, check_trees, foreign_parts, with_present_names
+from groupshift._io.files import whole_file
+
+FORMAT = "groupshift model"
+FORMAT_VERSION = 1
+PACKAGES = ("groupshift", "numpy", "scipy", "scikit-learn", "skops")
+DIGEST_LENGTH = 64
+# The same bytes for the same content: a zip entry's time of writing says nothing that the manifest does not.
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+class ModelFileError(ValueError):
+    """A file that is no sound groupshift model; the message says why."""
+
+
+def save(
+    model: Any,
+    path: str | os.PathLike,
+    *,
+    overwrite: bool = True,
+    table: Mapping[str, Any] | None = None,
+    trusted: Iterable[str] = (),
+) -> None:
+    """Write a fitted model to a file, whole or not at all.
+
+    Parameters
+    ----------
+    model : fitted GroupShiftClassifier, or another of `groupshift.METHODS`
+    path : str or path
+        Customarily ending in ".gshift".
+    overwrite : bool
+        False leaves an existing file alone and raises.
+    table : mapping, optional
+        How columns of a file became features, as JSON; the command line keeps it here.
+    trusted : iterable of str
+        Names of further types that the model may hold, such as a classifier from another package. `load`
+        needs them too.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from groupshift import GroupShiftClassifier, load, save
+    >>> from groupshift.datasets import make_grouped_mixture
+    >>> sample = make_grouped_mixture(n_features=2, n_clusters=1, n_groups=4, labeled_per_group=(50, 0),
+    ...                               unlabeled_per_group=(50, 0), random_state=0)
+    >>> X, y, groups, _ = sample.training()
+    >>> model = GroupShiftClassifier(LogisticRegression(), 1, random_state=0).fit(X, y, groups=groups)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, f"{folder}/model.gshift")
+    ...     again = load(f"{folder}/model.gshift")
+    >>> bool((again.predict_proba(X, groups) == model.predict_proba(X, groups)).all())
+    True
+    """
+    from sklearn.utils.validation import check_is_fitted
+
+    skops = _need_skops()
+    check_is_fitted(model)
+    parts = skops.dumps(model, compression=zipfile.ZIP_DEFLATED)
+    foreign = foreign_parts(parts) - set(trusted)
+    if foreign:
+        raise ValueError(
+            f"The model holds {_listed(foreign)}, which loading would refuse. Use estimators of "
+            f"scikit-learn, or, if you trust these types, pass trusted={sorted(foreign)} to save and to load."
+        )
+    manifest = _manifest(model, table) | {"checksums": {"model.skops": hashlib.sha256(parts).hexdigest()}}
+    with whole_file(path, force=overwrite) as file:
+        file.write(_sealed(manifest, parts))
+
+
+def load(path: str | os.PathLike, *, trusted: Iterable[str] = ()) -> Any:
+    """Read a model that `save` wrote; its predictions are the same bits.
+
+    A file that was cut or altered, that a newer version wrote, or that holds foreign types is refused with a
+    `ModelFileError`, and nothing in it runs.
+    """
+    skops = _need_skops()
+    data = _read(path)
+    manifest, parts = _opened(data, path)
+    allowed = set(trusted)
+    try:
+        parts = with_present_names(parts)
+        foreign = foreign_parts(parts) - allowed
+    except Exception as error:
+        raise ModelFileError(
+            f"{path} is refused: its parts are not described as skops does it ({error})."
+        ) from error
+    if foreign:
+        raise ModelFileError(
+            f"{path} holds {_listed(foreign)}, which no groupshift model needs, and is refused. If you know "
+            "where the file comes from and trust these types, load it in Python with groupshift.load(path, "
+            f"trusted={sorted(foreign)})."
+        )
+    written_with = manifest.get("packages", {}).get("scikit-learn", "an unknown version")
+    try:
+        with warnings.catch_warnings():
+            # Said once below, instead of once for every part.
+            warnings.filterwarnings("ignore", message="Trying to unpickle estimator")
+            model = skops.loads(parts, trusted=sorted(ALLOWED_TYPES | allowed))
+    except Exception as error:
+        raise ModelFileError(
+            f"{path} could not be rebuilt ({type(error).__name__}: {error}). It was written with "
+            f"scikit-learn {written_with}; this is {version('scikit-learn')}. Install that version, or fit "
+            "the model again."
+        ) from error
+    if problem := check_trees(model):
+        raise ModelFileError(f"{path} is refused: {problem}. Fit the model again.")
+    _compare_versions(path, written_with)
+    return model
+
+
+def read_manifest(path: str | os.PathLike) -> dict[str, Any]:
+    """What a model file says about itself, checked for completeness; no part of the model is made."""
+    return _opened(_read(path), path)[0]
+
+
+def _sealed(manifest: Mapping[str, Any], parts: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(
+            zipfile.ZipInfo("manifest.json", EPOCH), json.dumps(manifest, indent=1, ensure_ascii=False)
+        )
+        archive.writestr(zipfile.ZipInfo("model.skops", EPOCH), parts)
+        archive.comment = b"0" * DIGEST_LENGTH
+    content = buffer.getvalue()[:-DIGEST_LENGTH]
+    return content + hashlib.sha256(content).hexdigest().encode()
+
+
+def _opened(data: bytes, path: str | os.PathLike) -> tuple[dict[str, Any], bytes]:
+    """Manifest and parts of a file that is a model, of a known version, complete and unaltered."""
+    if not data.startswith(b"PK\x03\x04"):
+        raise ModelFileError(
+            f"{path} is no groupshift model. Pass a file that `groupshift fit` or groupshift.save wrote."
+        )
+    damaged = ModelFileError(
+        f"{path} was cut short or altered after it was written: its checksum does not fit. Copy it again "
+        "from where it came from, or fit the model again."
+    )
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = set(archive.namelist())
+            manifest = json.loads(archive.read("manifest.json")) if "manifest.json" in names else None
+    except (
+        zipfile.BadZipFile,
+        ValueError,
+        OSError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        UnicodeError,
+    ) as error:
+        raise damaged from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ModelFileError(
+            f"{path} is a zip archive, but no groupshift model. Pass a file that `groupshift fit` wrote."
+        )
+    found = manifest.get("format_version")
+    if isinstance(found, int) and found > FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} was written by a newer groupshift "
+            f"({manifest.get('packages', {}).get('groupshift', 'unknown')}, format {found}); this is "
+            f"{version('groupshift')}, which reads formats up to {FORMAT_VERSION}. Update with: pip install "
+            "-U groupshift"
+        )
+    digest = hashlib.sha256(data[:-DIGEST_LENGTH]).hexdigest().encode()
+    if digest != data[-DIGEST_LENGTH:] or names != {"manifest.json", "model.skops"}:
+        raise damaged
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        parts = archive.read("model.skops")
+    if hashlib.sha256(parts).hexdigest() != manifest.get("checksums", {}).get("model.skops"):
+        raise damaged
+    return manifest, parts
+
+
+def _manifest(model: Any, table: Mapping[str, Any] | None) -> dict[str, Any]:
+    encoder = getattr(model, "encoder_", None)
+    names, kinds = (encoder.names_, encoder.kinds_) if encoder is not None else ([], [])
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "packages": dict(_versions()),
+        "model": type(model).__name__,
+        "settings": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+        "features": [{"name": name, "kind": kind} for name, kind in zip(names, kinds, strict=True)],
+        "classes": [_plain(value) for value in model.classes_.tolist()],
+        "groups": len(getattr(model, "groups_", ())),
+        "labeled_groups": len(getattr(model, "labeled_groups_", ())),
+        "clusters": int(getattr(model, "n_clusters_", 1)),
+        "notes": list(getattr(model, "notes_", [])),
+        "table": table,
+    }
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    yield "python", platform.python_version()
+    for name in PACKAGES:
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            continue
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
+
+
+def _compare_versions(path: str | os.PathLike, written_with: str) -> None:
+    here = version("scikit-learn")
+    if written_with.split(".")[:2] != here.split(".")[:2]:
+        warnings.warn(
+            f"{path} was written with scikit-learn {written_with} and is read with {here}: predictions may "
+            "differ. "
+            "Install the same version, or fit the model again.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _read(path: str | os.PathLike) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError as error:
+        raise ModelFileError(
+            f"There is no file {path}. Pass a model that `groupshift fit` or groupshift.save wrote."
+        ) from error
+    except OSError as error:
+        raise ModelFileError(
+            f"{path} cannot be read: {error.strerror}. Pass a file that you may read."
+        ) from error
+
+
+def _listed(names: Iterable[str], most: int = 5) -> str:
+    names = sorted(names)
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _need_skops() -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ImportError(
+            'Saving and loading models needs skops. Install it with: pip install "groupshift[save]"'
+        ) from error
+    return skops.io

@@ -1,0 +1,126 @@
+"""Calibration of a classifier's scores: folds that keep examples together, and Platt scaling per cluster."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from groupshift._math.fitted_part import FittedPart
+from groupshift._math.odds import log_loss_rows
+
+FloatArray = NDArray[np.float64]
+
+# A cluster's own line is pulled towards the line of all clusters as if by data that know the slope to ±0.3 and the intercept to
+# ±1: a few dozen rows of its own outweigh that, a handful do not.
+SLOPE_SPREAD, INTERCEPT_SPREAD = 0.3, 1.0
+
+
+def assign_folds(
+    y: NDArray[np.int64], example: NDArray, n_folds: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Folds of labelled rows, stratified by class, all copies of one example in one fold.
+
+    >>> folds = assign_folds(np.array([0, 0, 1, 1, 1]), np.array([7, 7, 8, 9, 9]), 2, np.random.default_rng(0))
+    >>> bool(folds[0] == folds[1] and folds[3] == folds[4])
+    True
+    """
+    values, first, inverse = np.unique(example, return_index=True, return_inverse=True)
+    order = rng.permutation(len(values))
+    order = order[np.argsort(y[first][order], kind="stable")]
+    fold = np.empty(len(values), np.int64)
+    fold[order] = np.arange(len(values)) % n_folds
+    return fold[inverse]
+
+
+class PlattScaling(FittedPart):
+    """A line from scores to log-odds for each cluster, ``logit ρ̃ = slope · score + intercept``.
+
+    Clusters borrow from each other: each line is pulled towards the line of all rows, so that a cluster with few labelled rows,
+    or of one class, has a sensible answer.
+    """
+
+    def fit(
+        self, score: FloatArray, y: NDArray, weight: FloatArray, cluster: NDArray[np.int64], n_clusters: int
+    ) -> "PlattScaling":
+        everyone = np.zeros(len(score), np.int64)
+        # Standardised scores make one prior fit classifiers that speak in log-odds and those that speak in votes.
+        total = weight.sum()
+        self.center_ = float((weight * score).sum() / total)
+        spread = np.sqrt((weight * (score - self.center_) ** 2).sum() / total)
+        self.scale_ = float(spread) if spread > 1e-12 else 1.0
+        t = (score - self.center_) / self.scale_
+        # The line of all rows has next to no prior: one that would matter to a dozen rows only.
+        line = _fit_lines(t, y, weight, everyone, np.array([[1.0, 0.0]]), np.array([1e-2, 1e-2]))
+        if n_clusters > 1:
+            start = np.repeat(line, n_clusters, axis=0)
+            slope_spread = SLOPE_SPREAD * max(abs(line[0, 0]), 1e-3)
+            line = _fit_lines(
+                t, y, weight, cluster, start, np.array([slope_spread, INTERCEPT_SPREAD]) ** -2.0
+            )
+        self.slope_ = line[:, 0] / self.scale_
+        self.intercept_ = line[:, 1] - self.slope_ * self.center_
+        return self
+
+    def transform(self, score: FloatArray, cluster: NDArray[np.int64]) -> FloatArray:
+        if len(self.slope_) == 1:
+            return self.slope_[0] * score + self.intercept_[0]
+        return self.slope_[cluster] * score + self.intercept_[cluster]
+
+
+def crossfit_platt(
+    score: FloatArray,
+    y: NDArray,
+    weight: FloatArray,
+    cluster: NDArray[np.int64],
+    n_clusters: int,
+    fold: NDArray[np.int64],
+) -> FloatArray:
+    """Calibrated log-odds of labelled rows, each fold calibrated on the others."""
+    calibrated = np.empty(len(score))
+    for f in np.unique(fold):
+        rest, own = fold != f, fold == f
+        platt = PlattScaling().fit(score[rest], y[rest], weight[rest], cluster[rest], n_clusters)
+        calibrated[own] = platt.transform(score[own], cluster[own])
+    return calibrated
+
+
+def _fit_lines(t, y, weight, cluster, center, precision, n_iter: int = 100):
+    """Penalised logistic regression of y on t in each cluster, all clusters at once by Newton steps.
+
+    A step is halved in the clusters whose loss it would raise. The loss is convex, so this finds its minimum from
+    anywhere; whole steps do not where one class is rare.
+    """
+    n = len(center)
+    # Weights count as rows: their scale must not decide how strong the prior is.
+    weight = weight * (len(weight) / weight.sum())
+
+    def total(values):
+        return np.bincount(cluster, weights=values, minlength=n)
+
+    def evaluate(line):
+        """Loss of each cluster, and the probability of each row."""
+        log_odds = line[cluster, 0] * t + line[cluster, 1]
+        loss = total(weight * log_loss_rows(log_odds, y))
+        return loss + 0.5 * (precision * (line - center) ** 2).sum(1), expit(log_odds)
+
+    line = center.copy()
+    loss, p = evaluate(line)
+    for _ in range(n_iter):
+        residual, curvature = weight * (y - p), weight * p * (1 - p)
+        gradient = np.stack([total(residual * t), total(residual)], 1) - precision * (line - center)
+        a = total(curvature * t * t) + precision[0]
+        b = total(curvature * t)
+        c = total(curvature) + precision[1]
+        det = a * c - b * b
+        step = (
+            np.stack([c * gradient[:, 0] - b * gradient[:, 1], a * gradient[:, 1] - b * gradient[:, 0]], 1)
+            / det[:, None]
+        )
+        rounding = 1e-12 * (1 + np.abs(loss))
+        after, p = evaluate(line + step)
+        while (higher := (after > loss + rounding) & (np.abs(step).max(1) > 1e-10)).any():
+            step[higher] /= 2
+            after, p = evaluate(line + step)
+        line, loss = line + step, after
+        if np.abs(step).max() < 1e-8:
+            break
+    return line

@@ -1,0 +1,101 @@
+"""Rates of positives that users know, and one group's shifts moved to agree with such a rate."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from groupshift._math.points import Points
+
+FloatArray = NDArray[np.float64]
+# Shifts of a group's cells to the shares of positives in them, and the slopes of these shares.
+CellShares = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+# Shifts are differences of two logits of shares; shares of 1 in 10,000 on both ends are 18 apart.
+MAX_SHIFT = 18.0
+
+
+@dataclass(frozen=True)
+class KnownShares:
+    """Rates that the user knows for some groups, with their standard errors.
+
+    `weight` gives each cluster's share of the group's rows, so that a rate of the group is a weighted sum over its cells.
+    """
+
+    group: NDArray[np.int64]
+    share: FloatArray
+    std_error: FloatArray
+    weight: FloatArray
+
+
+def by_prior(base: FloatArray) -> CellShares:
+    """Shares by the odds alone: a shift moves ``base``, the log-odds of labelled shares."""
+
+    def shares(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        alpha = expit(base + shift)
+        return alpha, alpha * (1 - alpha)
+
+    return shares
+
+
+def by_rows(points: Points, group: int, n_clusters: int) -> CellShares:
+    """Shares as the mean corrected posterior of the group's own rows: what their predictions add up to."""
+    start, stop = np.searchsorted(points.cell, [group * n_clusters, (group + 1) * n_clusters])
+    cell = points.cell[start:stop] - group * n_clusters
+    score = points.score[start:stop]
+    total = points.weight_sum[group * n_clusters : (group + 1) * n_clusters]
+    weight = points.weight[start:stop] / np.maximum(total, 1e-300)[cell]
+
+    def mean(values):
+        return np.bincount(cell, weights=weight * values, minlength=n_clusters)
+
+    def shares(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        q = expit(score + shift[cell])
+        return mean(q), mean(q * (1 - q))
+
+    return shares
+
+
+def condition_group(
+    shift: FloatArray,
+    covariance: FloatArray,
+    share: float,
+    std_error: float,
+    weight: FloatArray,
+    cell_shares: CellShares,
+    n_iter: int = 50,
+) -> tuple[FloatArray, FloatArray]:
+    """Posterior mean and covariance of one group's shifts given that its rate of positives is `share` ± `std_error`.
+
+    Examples
+    --------
+    A rate of 3 in 4 that is known for sure triples the odds of a group that was thought to have 1 in 2.
+
+    >>> shift, _ = condition_group(np.zeros(1), np.eye(1), 0.75, 0.0, np.ones(1), by_prior(np.zeros(1)))
+    >>> np.exp(shift).round(3).tolist()
+    [3.0]
+    """
+    error = max(std_error, 1e-6)
+    precision = np.linalg.inv(covariance)
+
+    def cost(candidate):
+        far = candidate - shift
+        return far @ precision @ far + ((share - weight @ cell_shares(candidate)[0]) / error) ** 2
+
+    current = shift.copy()
+    for _ in range(n_iter):
+        alpha, slope = cell_shares(current)
+        jacobian = weight * slope
+        gain = covariance @ jacobian / (jacobian @ covariance @ jacobian + error**2)
+        wanted = shift + gain * (share - weight @ alpha - jacobian @ (shift - current))
+        step = np.clip(wanted - current, -1.0, 1.0)
+        # The rate is curved, flat near 0 and 1: a full step may overshoot, and a shorter one then does better.
+        before = cost(current)
+        while np.abs(step).max() > 1e-9 and cost(current + step) > before:
+            step = step / 2
+        current = current + step
+        if np.abs(step).max() <= 1e-9:
+            break
+    return np.clip(current, -MAX_SHIFT, MAX_SHIFT), covariance - np.outer(gain, jacobian @ covariance)

@@ -1,0 +1,218 @@
+"""Unlabelled rows as weighted points that add up over chunks and machines.
+
+A *cell* is a (group, cluster) pair. To the share of positives of a cell its rows matter only through their score, so
+they enter as points (cell, score, weight), one per row or binned on the log-odds.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from groupshift._math.odds import MAX_LOG_ODDS
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# Splitting a row's weight between two bins moves a posterior by at most width² / 8 · max|expit''| = 2e-7; classes only
+# 0.6 standard deviations apart magnify that some tenfold on the way to a share, which stays below 1e-5.
+BIN_WIDTH = 1 / 256
+# Intermediate arrays of so many points stay in the processor's cache.
+BLOCK_POINTS = 32_768
+
+
+@dataclass(frozen=True)
+class Points:
+    """Weighted scores of the rows of many cells.
+
+    Attributes
+    ----------
+    cell, score, weight : arrays of one length
+        Cell number, log-odds of the labelled-data posterior and weight of each point, ordered by cell.
+    rows, weight_sum, weight_square_sum : arrays of length n_cells
+        Number of rows behind each cell, and the sums of their weights and squared weights.
+    """
+
+    cell: IntArray
+    score: FloatArray
+    weight: FloatArray
+    rows: IntArray
+    weight_sum: FloatArray
+    weight_square_sum: FloatArray
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.rows)
+
+    @property
+    def effective_rows(self) -> FloatArray:
+        """Kish's effective number of rows of each cell: rows of unequal weight say less."""
+        return np.divide(
+            self.weight_sum**2,
+            self.weight_square_sum,
+            out=np.zeros(self.n_cells),
+            where=self.weight_square_sum > 0,
+        )
+
+    @property
+    def information_weight(self) -> FloatArray:
+        """Weights scaled so that each cell's total is its effective number of rows."""
+        scale = np.divide(
+            self.weight_sum,
+            self.weight_square_sum,
+            out=np.zeros(self.n_cells),
+            where=self.weight_square_sum > 0,
+        )
+        return self.weight * scale[self.cell]
+
+    def __add__(self, other: "Points") -> "Points":
+        return merge_points([self, other])
+
+    def thinned(self, design_effect: float) -> "Points":
+        """The same points, worth fewer rows: examples that have copies count once."""
+        return replace(self, weight_square_sum=design_effect * self.weight_square_sum)
+
+    def only(self, cells: NDArray[np.bool_]) -> "Points":
+        """The points of the marked cells; the other cells are left without rows."""
+        keep = cells[self.cell]
+        return Points(
+            cell=self.cell[keep],
+            score=self.score[keep],
+            weight=self.weight[keep],
+            rows=np.where(cells, self.rows, 0),
+            weight_sum=np.where(cells, self.weight_sum, 0.0),
+            weight_square_sum=np.where(cells, self.weight_square_sum, 0.0),
+        )
+
+    def blocks(self, n_points: int = BLOCK_POINTS) -> Iterator[tuple[slice, "Points"]]:
+        """Cells in turn, about so many that they have `n_points` points together."""
+        cut = np.unique(self.cell[n_points::n_points])
+        first = [0, *cut[cut > 0].tolist(), self.n_cells]
+        at = np.searchsorted(self.cell, first)
+        for i in range(len(first) - 1):
+            cells, own = slice(first[i], first[i + 1]), slice(at[i], at[i + 1])
+            place = self.cell[own] - first[i]
+            sums = self.rows[cells], self.weight_sum[cells], self.weight_square_sum[cells]
+            yield cells, Points(place, self.score[own], self.weight[own], *sums)
+
+    def merge_cells(self, mapping: ArrayLike, n_cells: int) -> "Points":
+        """Points of the coarser cells `mapping[cell]`, such as groups instead of (group, cluster) pairs."""
+        mapping = np.asarray(mapping, int)
+
+        def total(values):
+            return _sum_by(mapping, values, n_cells)
+
+        order = np.argsort(mapping[self.cell], kind="stable")
+        return Points(
+            cell=mapping[self.cell][order],
+            score=self.score[order],
+            weight=self.weight[order],
+            rows=total(self.rows).astype(np.int64),
+            weight_sum=total(self.weight_sum),
+            weight_square_sum=total(self.weight_square_sum),
+        )
+
+
+def collect_points(
+    score: ArrayLike,
+    cell: ArrayLike,
+    *,
+    n_cells: int,
+    weight: ArrayLike | None = None,
+    bin_width: float | None = None,
+) -> Points:
+    """Turn rows into weighted points, one per row or binned on the log-odds.
+
+    Parameters
+    ----------
+    score : array-like of shape (n_rows,)
+        Log-odds of the labelled-data posterior, logit ρ̃(x).
+    cell : array-like of int
+        Cell number of each row, in ``range(n_cells)``.
+    weight : array-like, optional
+        Row weights; default 1.
+    bin_width : float, optional
+        Bin the log-odds at this width, each row's weight split between the two neighbouring bins so that its mean score
+        is kept. Points on one grid add up without growing. None keeps each row.
+
+    Examples
+    --------
+    >>> points = collect_points([0.25, 0.75], [0, 0], n_cells=1, bin_width=1.0)
+    >>> points.score.tolist(), points.weight.tolist()
+    ([0.0, 1.0], [1.0, 1.0])
+    """
+    place, value = np.asarray(cell, np.int64), np.clip(np.asarray(score, float), -MAX_LOG_ODDS, MAX_LOG_ODDS)
+    mass = np.ones(len(value)) if weight is None else np.asarray(weight, float)
+    if np.isnan(value).any():
+        raise ValueError(
+            "Scores contain NaN. Pass finite log-odds; drop or impute the rows that could not be scored."
+        )
+    rows = np.bincount(place, minlength=n_cells)
+    weight_sum = rows.astype(float) if weight is None else _sum_by(place, mass, n_cells)
+    square = weight_sum.copy() if weight is None else _sum_by(place, mass**2, n_cells)
+    if bin_width is not None:
+        place, value, mass = bin_scores(place, value, mass, n_cells=n_cells, width=bin_width)
+    elif (place[1:] < place[:-1]).any():
+        order = np.argsort(place, kind="stable")
+        place, value, mass = place[order], value[order], mass[order]
+    return Points(place, value, mass, rows, weight_sum, square)
+
+
+def _sum_by(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
+    # Without rows, NumPy counts in whole numbers even where weights are given.
+    return np.bincount(cell, weights=values, minlength=n_cells).astype(float, copy=False)
+
+
+def merge_points(parts: Iterable[Points]) -> Points:
+    """Add points of several chunks; equal (cell, score) pairs become one point."""
+    parts = list(parts)
+    if len({part.n_cells for part in parts}) != 1:
+        raise ValueError(
+            f"Points to add have {sorted({p.n_cells for p in parts})} cells. Number the cells of every chunk alike."
+        )
+    cell = np.concatenate([part.cell for part in parts])
+    score = np.concatenate([part.score for part in parts])
+    weight = np.concatenate([part.weight for part in parts])
+    # Complex numbers sort by their real, then by their imaginary part. Parts that are in order already are runs, which a
+    # stable sort merges in one pass: 6 to 15 times faster here than `lexsort`.
+    order = np.argsort(cell + 1j * score, kind="stable")
+    cell, score, weight = cell[order], score[order], weight[order]
+    first = np.ones(len(cell), bool)
+    first[1:] = (cell[1:] != cell[:-1]) | (score[1:] != score[:-1])
+    start = np.flatnonzero(first)
+    return Points(
+        cell=cell[start],
+        score=score[start],
+        weight=np.add.reduceat(weight, start) if len(start) else weight,
+        rows=reduce(np.add, [part.rows for part in parts]),
+        weight_sum=reduce(np.add, [part.weight_sum for part in parts]),
+        weight_square_sum=reduce(np.add, [part.weight_square_sum for part in parts]),
+    )
+
+
+def bin_scores(
+    cell: IntArray, score: FloatArray, weight: FloatArray, *, n_cells: int, width: float
+) -> tuple[NDArray, NDArray, NDArray]:
+    """(cell, score, weight) of the bins that hold the rows, each row's weight split between the two beside it."""
+    if len(score) == 0:
+        return cell, score, weight
+    position = score / width
+    low = np.floor(position)
+    upper_share = position - low
+    # Bins are numbered from the lowest one present, so that the dense table below stays small.
+    first = int(low.min())
+    n_bins = int(low.max()) - first + 2
+    key = cell * n_bins + (low.astype(np.int64) - first)
+    if n_cells * n_bins <= max(4 * len(score), 1 << 16):
+        table = _sum_by(key, weight * (1 - upper_share), n_cells * n_bins)
+        table[1:] += _sum_by(key, weight * upper_share, n_cells * n_bins)[:-1]
+        key = np.flatnonzero(table)
+        mass = table[key]
+    else:
+        both = np.concatenate([key, key + 1])
+        key, inverse = np.unique(both, return_inverse=True)
+        mass = _sum_by(inverse, np.concatenate([weight * (1 - upper_share), weight * upper_share]), len(key))
+        key, mass = key[mass != 0], mass[mass != 0]
+    return key // n_bins, (key % n_bins + first) * width, mass

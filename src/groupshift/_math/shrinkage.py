@@ -1,0 +1,364 @@
+r"""Pooling of shifts over groups and clusters, with intervals.
+
+The shift of cell (g, k) is ``δ[g,k] = m_k + u_g + v_gk`` with ``u_g ~ N(0, τ_u²)`` and ``v_gk ~ N(0, τ_v²)``. Cells with many
+informative rows keep their own answer; the others lean on their group, and groups with few rows on all groups. With
+``τ_u = τ_v = 0`` this is one shift per cluster, with ``τ_v = 0`` label shift with pooling, with ``τ = ∞`` the paper's method.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
+
+from groupshift._math.cell_likelihood import CellLikelihood
+from groupshift._math.known_shares import MAX_SHIFT, KnownShares, by_prior, condition_group
+from groupshift._math.label_shift import mlls
+from groupshift._math.points import Points
+
+FloatArray = NDArray[np.float64]
+
+# Below this information about η (a standard error above 1/4) a cell's likelihood is not the parabola that a Newton
+# step takes it for, and its moments are integrated instead.
+PARABOLIC = 16.0
+NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
+
+# Shares uniform between 0 and 1 have logits of variance 3.3: groups that differ more than thrice that are not believed.
+MAX_VARIANCE = 9.0
+# A weak prior on what labelled sample and population differ by: an odds ratio of 7 is one standard deviation away.
+COMMON_VARIANCE = 4.0
+
+
+@dataclass(frozen=True)
+class PooledShifts:
+    """Shifts of all cells and what they are made of.
+
+    Attributes
+    ----------
+    shift, variance : arrays of shape (n_groups, n_clusters)
+        δ and its posterior variance.
+    cluster_shift, cluster_variance : arrays of shape (n_clusters,)
+        m_k, the shift common to all groups, and its variance.
+    group_effect : array of shape (n_groups,)
+        u_g.
+    group_variance, cell_variance : float
+        τ_u² and τ_v².
+    shared_deviation : array of shape (n_groups, n_clusters)
+        What cells of a group have in common: the covariance of two of them is the product of their entries.
+    """
+
+    shift: FloatArray
+    variance: FloatArray
+    cluster_shift: FloatArray
+    cluster_variance: FloatArray
+    group_effect: FloatArray
+    group_variance: float
+    cell_variance: float
+    shared_deviation: FloatArray
+    n_iter: int = 0
+
+    @property
+    def pooling(self) -> FloatArray:
+        """How much of each cell's answer is borrowed: its variance over that of a cell without rows, 0 to 1."""
+        prior = self.group_variance + self.cell_variance
+        return np.clip(self.variance / prior, 0, 1) if prior > 0 else np.ones_like(self.variance)
+
+    @property
+    def unseen_variance(self) -> FloatArray:
+        """Variance of the shift of a group without rows, which takes `cluster_shift`; shape (n_clusters,)."""
+        return self.cluster_variance + self.group_variance + self.cell_variance
+
+    def scaled(
+        self, trust: float, residual_variance: float = 0.0, trust_variance: float = 0.0
+    ) -> "PooledShifts":
+        """Shifts times a trust that is itself not quite known; what trusted shifts get wrong besides is added to variances."""
+        doubt = residual_variance + trust_variance * self.shift**2
+        return replace(
+            self,
+            shift=trust * self.shift,
+            variance=trust**2 * self.variance + doubt,
+            shared_deviation=np.sqrt(trust**2 * self.shared_deviation**2 + doubt),
+            cluster_shift=trust * self.cluster_shift,
+            cluster_variance=trust**2 * self.cluster_variance
+            + residual_variance
+            + trust_variance * self.cluster_shift**2,
+            group_effect=trust * self.group_effect,
+            group_variance=trust**2 * self.group_variance,
+            cell_variance=trust**2 * self.cell_variance,
+        )
+
+
+def pool_shifts(
+    points: Points,
+    *,
+    labeled_prior: ArrayLike,
+    n_groups: int,
+    known: KnownShares | None = None,
+    centered: bool = False,
+    tol: float = 1e-3,
+    max_iter: int = 50,
+    max_sweeps: int = 30,
+) -> PooledShifts:
+    """Estimate the shift of every (group, cluster) cell, each pulled towards the others by as much as they agree.
+
+    Parameters
+    ----------
+    points : Points
+        Scores of unlabelled rows; cell number ``group * n_clusters + cluster``.
+    labeled_prior : array-like of shape (n_clusters,)
+        α̃_k.
+    n_groups : int
+        Number of groups.
+    known : KnownShares, optional
+        Rates known from elsewhere; they enter as observations of their groups.
+    centered : bool
+        The groups are those that the scores were learned from, so that their common shift is zero.
+
+    Examples
+    --------
+    Two groups of one row each say next to nothing: both stay near no shift.
+
+    >>> from groupshift._math.points import collect_points
+    >>> points = collect_points([0.1, -0.1], [0, 1], n_cells=2)
+    >>> bool(abs(pool_shifts(points, labeled_prior=[0.5], n_groups=2).shift).max() < 0.2)
+    True
+    """
+    prior = np.asarray(labeled_prior, float)
+    base = np.tile(logit(prior), n_groups)
+    likelihood = CellLikelihood(points, base)
+    state = _initial_state(points, base, n_groups)
+    response = weight = np.zeros_like(state.shift)
+    for n_iter in range(1, max_iter + 1):
+        response, weight, full = _newton_sites(points, likelihood, base, state.shift)
+        # The pass over the points is the dear part: several cheap updates of the variances go with each.
+        new = _settle(response, weight, state, centered, 5)
+        step = _damping(weight, full, new) * (new.shift - state.shift)
+        state = replace(new, shift=state.shift + step, n_iter=n_iter)
+        if np.abs(step).max(initial=0.0) < tol:
+            break
+    vague = weight.ravel() < PARABOLIC
+    if not (vague & (points.weight_sum > 0)).any():
+        return _finished(response, weight, state, known, logit(prior))
+    few = CellLikelihood(points.only(vague), base)
+    occupied = points.weight_sum[vague] > 0
+    state = _widened(response, weight, state, centered)
+    for _ in range(max_sweeps):
+        response, weight = _integrated_sites(few, vague, occupied, base, response, weight, state)
+        new = _settle(response, weight, state, centered, 20)
+        change = np.abs(new.shift - state.shift).max(initial=0.0)
+        state = replace(new, n_iter=state.n_iter + 1)
+        if change < tol:
+            break
+    return _finished(response, weight, state, known, logit(prior))
+
+
+def _finished(
+    response, weight, state: PooledShifts, known: KnownShares | None, base: FloatArray
+) -> PooledShifts:
+    """A cell inherits the error of the common shift as far as it is pooled; known rates have the last word."""
+    pooled = replace(state, variance=state.variance + state.pooling**2 * state.cluster_variance)
+    return pooled if known is None else _conditioned(response, weight, pooled, known, base)
+
+
+def _widened(response, weight, state: PooledShifts, centered: bool) -> PooledShifts:
+    """Variances opened again: parabolas at vague cells may have closed them, and from near zero they rise slowly."""
+    n_groups, n_clusters = state.shift.shape
+    wide = replace(
+        state,
+        group_variance=max(state.group_variance, 0.5) if n_groups > 1 else 0.0,
+        cell_variance=max(state.cell_variance, 0.5) if n_clusters > 1 else 0.0,
+    )
+    return _effects(response, weight, wide, centered)[0]
+
+
+def _settle(response, weight, state, centered, n_iter):
+    for _ in range(n_iter):
+        state = _update(response, weight, state, centered)
+    return state
+
+
+def _initial_state(points: Points, base: FloatArray, n_groups: int) -> PooledShifts:
+    """Each cell at its own maximum-likelihood share, half a row away from 0 and 1 where the maximum lies there."""
+    n = np.maximum(points.effective_rows, 1)
+    share = np.clip(mlls(points, labeled_prior=expit(base), tol=1e-6).share, 0.5 / (n + 1), 1 - 0.5 / (n + 1))
+    shift = np.where(np.isnan(share), 0.0, logit(share) - base).reshape(n_groups, -1)
+    n_clusters = shift.shape[1]
+    # Start wide: from a wide start variances fall to what the data support; from zero they could not rise.
+    return PooledShifts(
+        shift=shift,
+        variance=np.ones_like(shift),
+        cluster_shift=np.zeros(n_clusters),
+        cluster_variance=np.zeros(n_clusters),
+        group_effect=np.zeros(n_groups),
+        # One group cannot be told from the common shift, nor one cluster from its group.
+        group_variance=0.5 if n_groups > 1 else 0.0,
+        cell_variance=0.5 if n_clusters > 1 else 0.0,
+        shared_deviation=np.zeros_like(shift),
+    )
+
+
+def _newton_sites(points, likelihood, base, shift):
+    """Each cell's likelihood as a Gaussian response and its weight, from a Newton step at the current shifts.
+
+    Returned with the information that the rows would carry if their classes were seen: an upper bound on the weight.
+    """
+    eta = base + shift.ravel()
+    gradient, weight = likelihood.information(eta)
+    step = np.divide(gradient, weight, out=np.zeros_like(gradient), where=weight > 1e-12)
+    # Far from the optimum a full Newton step overshoots; two units of log-odds are a large step.
+    response = shift.ravel() + np.clip(step, -2, 2)
+    full = points.effective_rows * expit(eta) * expit(-eta)
+    return response.reshape(shift.shape), weight.reshape(shift.shape), full.reshape(shift.shape)
+
+
+def _damping(weight, full, state: PooledShifts):
+    """Part of a Newton step to take: EM's curvature never overshoots, Newton's may; a quarter of EM's is steady and fast."""
+    prior = 1 / max(state.group_variance + state.cell_variance, 1e-6)
+    return (weight + prior) / (np.maximum(weight, full / 4) + prior)
+
+
+def _integrated_sites(likelihood, vague, occupied, base, response, weight, state):
+    """Gaussian stand-ins of the vague cells that give the right posterior mean and variance (expectation propagation)."""
+    at = np.flatnonzero(vague)
+    old_weight, old_response = weight.ravel()[at], response.ravel()[at]
+    variance = np.maximum(state.variance.ravel()[at], 1e-8)
+    mean = state.shift.ravel()[at]
+    # The cavity: what everything but the cell's own rows says about its shift.
+    cavity_precision = np.maximum(1 / variance - old_weight, 1e-2)
+    cavity_mean = (mean / variance - old_weight * old_response) / cavity_precision
+    node = mean[:, None] + np.sqrt(2 * variance)[:, None] * NODES
+    log_mass = NODES**2 / 2 - cavity_precision[:, None] * (node - cavity_mean[:, None]) ** 2 / 2
+    for j in range(len(NODES)):
+        eta = base.copy()
+        eta[at] += node[:, j]
+        log_mass[:, j] += likelihood.log_likelihood(eta)[at]
+    mass = NODE_WEIGHTS * np.exp(log_mass - log_mass.max(1, keepdims=True))
+    mass /= mass.sum(1, keepdims=True)
+    tilted_mean = (mass * node).sum(1)
+    tilted_variance = np.maximum((mass * (node - tilted_mean[:, None]) ** 2).sum(1), 1e-8)
+    new_weight = np.maximum(1 / tilted_variance - cavity_precision, 1e-6)
+    new_weight = np.where(occupied, new_weight, 0.0)
+    linear = tilted_mean * (cavity_precision + new_weight) - cavity_mean * cavity_precision
+    response, weight = response.copy(), weight.copy()
+    weight.ravel()[at] = new_weight
+    response.ravel()[at] = np.divide(linear, new_weight, out=np.zeros_like(linear), where=new_weight > 0)
+    return response, weight
+
+
+def _update(response, weight, state: PooledShifts, centered: bool) -> PooledShifts:
+    """One pass of the mixed model: effects given variances, then variances given effects."""
+    state, u, u_variance, v, v_variance = _effects(response, weight, state, centered)
+    return replace(
+        state,
+        group_variance=_variance(u, u_variance, state.group_variance),
+        cell_variance=_variance(v, v_variance, state.cell_variance),
+    )
+
+
+def _effects(response, weight, state: PooledShifts, centered: bool):
+    tau_u, tau_v = state.group_variance, state.cell_variance
+    # Precision of a cell's response around m_k + u_g, the cell effect integrated out.
+    precision = weight / (1 + weight * tau_v)
+    cluster_shift, cluster_variance = _cluster_shift(response, precision, state, centered)
+    deviation = response - cluster_shift
+    u_variance = tau_u / (1 + tau_u * _over_clusters(precision))
+    u = u_variance * _over_clusters(precision * deviation)
+    keep = weight * tau_v / (1 + weight * tau_v)
+    v = keep * (deviation - u[:, None])
+    v_variance = tau_v * (1 - keep) + keep**2 * u_variance[:, None]
+    state = replace(
+        state,
+        shift=np.clip(cluster_shift + u[:, None] + v, -MAX_SHIFT, MAX_SHIFT),
+        variance=tau_v * (1 - keep) + (1 - keep) ** 2 * u_variance[:, None],
+        cluster_shift=cluster_shift,
+        cluster_variance=cluster_variance,
+        group_effect=u,
+        shared_deviation=(1 - keep) * np.sqrt(u_variance)[:, None],
+    )
+    return state, u, u_variance, v, v_variance
+
+
+def _cluster_shift(response, precision, state, centered):
+    """m_k and their variances, drawn towards each other and, weakly, towards no shift at all."""
+    if centered:
+        zero = np.zeros(response.shape[1])
+        return zero, zero
+    total = _over_groups(precision)
+    mean = _over_groups(precision * (response - state.group_effect[:, None])) / np.where(total > 0, total, 1)
+    # Groups are the sampling units, so each counts with its own variance plus that between groups.
+    spread = np.divide(1, precision, out=np.full(precision.shape, np.inf), where=precision > 0)
+    known = _over_groups(1 / (spread + state.group_variance))
+    # Clusters differ in their common shift as cells do in theirs; scores that say little cannot run off on their own.
+    between = state.group_variance + state.cell_variance + 0.05
+    weight = known / (1 + known * between)
+    middle = (weight * mean).sum() / (weight.sum() + 1 / COMMON_VARIANCE)
+    posterior = 1 / (known + 1 / between)
+    return posterior * (known * mean + middle / between), posterior
+
+
+def _over_clusters(cells: FloatArray) -> FloatArray:
+    # A product with ones: NumPy's own sums along a short axis take ten times as long.
+    return cells @ np.ones(cells.shape[1])
+
+
+def _over_groups(cells: FloatArray) -> FloatArray:
+    return np.ones(cells.shape[0]) @ cells
+
+
+def _variance(effect, posterior_variance, current):
+    """Fixed-point update of a variance component: squared effects over their degrees of freedom (Fellner-Schall).
+
+    One degree of freedom less keeps the estimate off zero, where every interval would be too short (the boundary-avoiding
+    prior of Chung et al., 2013): pooling is never quite complete, by an amount that vanishes with the number of groups.
+    """
+    if current == 0:
+        return 0.0
+    freedom = (1 - posterior_variance / current).sum() - 1
+    wanted = (effect**2).sum() / freedom if freedom > 0 else np.inf
+    return float(np.clip(wanted, current / 10, min(current * 2, MAX_VARIANCE)))
+
+
+def _conditioned(response, weight, state: PooledShifts, known: KnownShares, base: FloatArray) -> PooledShifts:
+    """All shifts given the known rates too.
+
+    A rate is news about its group, and about the common shift as far as that is uncertain; through the common shift it
+    reaches the other groups. The variances stay as the rows have them.
+    """
+    own, pull = _group_posteriors(weight, state)
+    heard = np.einsum("gkl,gl->gk", own, weight * response)
+    common, spread = state.cluster_shift.copy(), np.diag(state.cluster_variance)
+    rate = by_prior(base)
+    rates = list(zip(known.group, known.share, known.std_error, known.weight, strict=True))
+    for g, share, error, mix in rates:
+        mean = pull[g] @ common + heard[g]
+        total = own[g] + pull[g] @ spread @ pull[g].T
+        moved, _ = condition_group(mean, total, share, error, mix, rate)
+        alpha, slope = rate(moved)
+        slope = mix * slope
+        surprise = share - mix @ alpha - slope @ (mean - moved)
+        noise = slope @ total @ slope + max(error, 1e-6) ** 2
+        gain = spread @ pull[g].T @ slope / noise
+        common = np.clip(common + gain * surprise, -MAX_SHIFT, MAX_SHIFT)
+        spread = spread - noise * np.outer(gain, gain)
+    shift = state.shift + np.einsum("gkl,l->gk", pull, common - state.cluster_shift)
+    variance = state.variance.copy()
+    for g, share, error, mix in rates:
+        mean, total = pull[g] @ common + heard[g], own[g] + pull[g] @ spread @ pull[g].T
+        shift[g], covariance = condition_group(mean, total, share, error, mix, rate)
+        variance[g] = np.diag(covariance)
+    return replace(
+        state,
+        shift=np.clip(shift, -MAX_SHIFT, MAX_SHIFT),
+        variance=variance,
+        cluster_shift=common,
+        cluster_variance=np.maximum(np.diag(spread), 0),
+    )
+
+
+def _group_posteriors(weight, state: PooledShifts):
+    """Covariance of each group's shifts given the common shift, and how far they follow it: (G, K, K) each."""
+    one = np.eye(weight.shape[1])
+    # A rate can move a group off the common shift even where the rows showed no variance between groups.
+    prior = (state.cell_variance + 1e-3) * one + state.group_variance
+    own = np.linalg.inv(np.linalg.inv(prior) + weight[:, :, None] * one)
+    return own, one - own * weight[:, None, :]

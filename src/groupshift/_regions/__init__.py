@@ -1,0 +1,1 @@
+"""Regions of feature space: partitions and the candidates for them."""

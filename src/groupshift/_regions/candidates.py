@@ -1,0 +1,194 @@
+"""Candidate partitions for the judge: k-means, cells that labels join, gates that labels bend, and the user's own."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from threadpoolctl import threadpool_limits
+
+from groupshift._regions.gating import Gates, composition_clusters, learn_gates
+from groupshift._regions.gaussian_cells import gaussian_cells
+from groupshift._regions.merging import merge_levels
+from groupshift._regions.partition import GivenPartition, LinearPartition, Space, WholeSpace, kmeans_partition
+from groupshift._rows.rows import Rows
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+KMEANS_CLUSTERS = (2, 3, 4, 6, 8)
+JOINED_CLUSTERS = (2, 3, 4, 5, 6, 8)
+# Gates have a few dozen numbers to learn: more rows than this sharpen them no further.
+MAX_GATE_ROWS = 20_000
+MAX_CELLS = 150
+ROWS_PER_CELL = 50
+# Rows of both samples that k-means sees for each small cell.
+POOLED_PER_CELL = 100
+# A partition learned from labels is judged on groups that it did not learn from, in this many turns.
+GROUP_FOLDS = 3
+# A cluster is found, not fitted, if it is found again without a third of the groups: Hennig's limit for the overlap (Jaccard).
+MIN_OVERLAP = 0.75
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A partition under trial, and the cluster in which the judge sees each labelled row.
+
+    A partition learned from labels fits the shares of the labelled groups, and would look too good on them: in the population
+    shares are others. So the judge sees a row where a partition puts it that was learned without its group.
+    """
+
+    name: str
+    partition: Any
+    cluster: IntArray
+
+    @classmethod
+    def fixed(cls, name: str, partition: Any, labeled: Rows) -> "Candidate":
+        """A partition that no label had a part in."""
+        return cls(name, partition, partition.predict(labeled))
+
+    @property
+    def n_clusters(self) -> int:
+        return self.partition.n_clusters
+
+
+def group_fold(group: IntArray) -> IntArray:
+    """Fold of each row's group; neighbours in the order of groups fall into different ones."""
+    return group % GROUP_FOLDS
+
+
+def propose_partitions(
+    labeled: Rows,
+    y: IntArray,
+    pooled: Rows,
+    space: Space,
+    *,
+    given: Sequence[Any] = (),
+    random_state: int,
+) -> list[Candidate]:
+    """Candidate partitions, the whole space first.
+
+    Parameters
+    ----------
+    labeled, y : labelled rows and their classes
+        They guide the joined and gated candidates.
+    pooled : rows of both samples
+        k-means and the Gaussian mixture see these.
+    given : fitted clusterers to consider besides
+    """
+    fixed: list[tuple[str, Any]] = [("one cluster", WholeSpace())]
+    fixed += [(f"given {i + 1}", GivenPartition(c).fit(pooled)) for i, c in enumerate(given)]
+    fixed += [(f"k-means {k}", _kmeans(space, pooled, k, random_state)) for k in KMEANS_CLUSTERS]
+    found = [Candidate.fixed(name, partition, labeled) for name, partition in fixed]
+    found += joined_partitions(labeled, y, pooled, space, random_state)
+    # Products of thin matrices gain nothing from threads, and lose much where others want the cores.
+    with threadpool_limits(1, user_api="blas"):
+        found += gated_partitions(labeled, y, pooled, space, random_state)
+    return [c for c in found if c.n_clusters > 1 or c.name == "one cluster"]
+
+
+def joined_partitions(
+    labeled: Rows, y: IntArray, pooled: Rows, space: Space, random_state: int
+) -> list[Candidate]:
+    """Gaussian components, joined where the groups mix alike."""
+    mixture = gaussian_cells(space, pooled, random_state)
+    if mixture is None:
+        return []
+    cell, n_cells = mixture.cell(labeled.matrix), mixture.n_clusters
+    found = []
+    for level, whole, parts in _joined(cell, n_cells, labeled, y):
+        cluster = whole[cell]
+        others = [_renumber(part[cell], cluster)[part[cell]] for part in parts]
+        if all(_found_again(cluster, other) for other in others):
+            seen = np.choose(group_fold(labeled.group), others)
+            found.append(Candidate(f"Gaussian {level}", mixture.joined(whole), seen))
+    return found
+
+
+def gated_partitions(
+    labeled: Rows, y: IntArray, pooled: Rows, space: Space, random_state: int
+) -> list[Candidate]:
+    """Regions where the groups mix alike: small cells joined, then bounded by linear gates."""
+    n_cells = min(MAX_CELLS, len(labeled) // ROWS_PER_CELL)
+    if n_cells < 4:
+        return []
+    rng = np.random.default_rng(random_state)
+    few = rng.permutation(len(pooled))[: POOLED_PER_CELL * n_cells]
+    cells = _kmeans(space, pooled.take(few), n_cells, random_state)
+    if not isinstance(cells, LinearPartition):
+        return []
+    few = np.sort(rng.choice(len(labeled), min(MAX_GATE_ROWS, len(labeled)), replace=False))
+    cell = cells.cell(labeled.matrix)
+    embedded = space.transform(labeled.matrix)
+    fold = group_fold(labeled.group)
+    found = []
+    for level, whole, parts in _joined(cell, cells.n_clusters, labeled, y):
+        gates = _learn_gates(embedded, labeled, y, few, whole[cell])
+        cluster = gates.predict(embedded)
+        seen = np.empty_like(cluster)
+        for f, part in enumerate(parts):
+            others = _learn_gates(embedded, labeled, y, few[fold[few] != f], part[cell]).predict(embedded)
+            others = _renumber(others, cluster)[others]
+            if not _found_again(cluster, others):
+                break
+            seen[fold == f] = others[fold == f]
+        else:
+            partition = LinearPartition(space, gates.slope, gates.intercept)
+            found.append(Candidate(f"gated {level}", partition, seen))
+    return found
+
+
+def _learn_gates(embedded: FloatArray, labeled: Rows, y: IntArray, rows: IntArray, start: IntArray) -> Gates:
+    """Gates of the given rows; those that win no row are left out."""
+    start = np.unique(start[rows], return_inverse=True)[1]
+    gates = learn_gates(embedded[rows], labeled.group[rows], y[rows], labeled.weight[rows], start)
+    return gates.take(np.unique(gates.predict(embedded[rows])))
+
+
+def _found_again(cluster: IntArray, seen: IntArray) -> bool:
+    """Whether every cluster overlaps with what is seen of it without some of the groups."""
+    n = int(cluster.max()) + 1
+    both = np.bincount(cluster[cluster == seen], minlength=n)
+    either = np.bincount(cluster, minlength=n) + np.bincount(seen, minlength=n) - both
+    return bool((both >= MIN_OVERLAP * either).all())
+
+
+def _joined(
+    cell: IntArray, n_cells: int, labeled: Rows, y: IntArray
+) -> Iterator[tuple[int, IntArray, list[IntArray]]]:
+    """Clusters of cells at several levels: by all groups, and by those outside each fold."""
+    fold = group_fold(labeled.group)
+    whole = _levels(cell, n_cells, labeled, y)
+    parts = [
+        _levels(cell[rows], n_cells, labeled.take(rows), y[rows])
+        for rows in (np.flatnonzero(fold != f) for f in range(GROUP_FOLDS))
+    ]
+    for level, cluster in sorted(whole.items()):
+        yield level, cluster, [part[level] for part in parts]
+
+
+def _levels(cell: IntArray, n_cells: int, labeled: Rows, y: IntArray) -> dict[int, IntArray]:
+    """Clusters of cells: merged where their groups mix alike, then moved where they fit best."""
+    weight = labeled.weight * (len(labeled) / labeled.weight.sum())
+    group = np.unique(labeled.group, return_inverse=True)[1]
+    levels = merge_levels(cell, group, y, weight, levels=JOINED_CLUSTERS, n_cells=n_cells)
+    return {
+        level: start if level == n_cells else composition_clusters(cell, group, y, weight, start)
+        for level, start in levels.items()
+    }
+
+
+def _renumber(cluster: IntArray, like: IntArray) -> IntArray:
+    """Number for each cluster so that it agrees with `like` on most rows; two may get the same one."""
+    shape = (int(cluster.max()) + 1, int(like.max()) + 1)
+    both = np.bincount(cluster * shape[1] + like, minlength=shape[0] * shape[1]).reshape(shape)
+    number = both.argmax(1)
+    own, matched = linear_sum_assignment(both, maximize=True)
+    number[own] = matched
+    return number
+
+
+def _kmeans(space: Space, rows: Rows, n_clusters: int, random_state: int) -> LinearPartition | WholeSpace:
+    return kmeans_partition(space, rows.matrix, rows.weight, n_clusters=n_clusters, random_state=random_state)

@@ -1,0 +1,131 @@
+"""Cells of feature space with curved boundaries: the components of a Gaussian mixture of all rows.
+
+A mixture looks at features alone, so it learns from the unlabelled rows too, of which there are many. Where clusters
+are stretched differently their boundaries bend, and no straight one follows; components do.
+"""
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from groupshift._math.fitted_part import FittedPart
+from groupshift._regions.partition import Space
+from groupshift._rows.rows import Rows
+
+# A covariance matrix of more features than this has more numbers than rows can tell: leading directions stand for them.
+MAX_FEATURES = 64
+N_DIRECTIONS = 32
+# Numbers of components to consider, fewest first; the density of held-out rows says when to stop.
+COMPONENTS = (4, 8, 16)
+MAX_MIXTURE_ROWS = 20_000
+# In units of a feature's variance: a column that is constant within a component must not decide alone.
+MIN_VARIANCE = 1e-3
+# Small enough that the distances of these rows to all components stay in the cache.
+BLOCK = 8192
+
+
+class GaussianPartition(FittedPart):
+    """Clusters made of Gaussian components: a row belongs to the cluster of its likeliest component.
+
+    Parameters
+    ----------
+    space : Space
+    whiten : array of shape (n_dimensions, n_components * n_directions)
+        Takes standardised rows to where each component is round, one component after the other.
+    center : array of shape (n_components * n_directions,)
+        The components' means there.
+    log_weight : array of shape (n_components,)
+        What a component's log-density is at its mean, its share of rows included.
+    cluster_of : array of shape (n_components,)
+    """
+
+    def __init__(
+        self, space: Space, whiten: NDArray, center: NDArray, log_weight: NDArray, cluster_of: NDArray
+    ):
+        self.space = space
+        self.whiten = whiten
+        self.center = center
+        self.log_weight = log_weight
+        self.cluster_of = cluster_of
+
+    @property
+    def n_clusters(self) -> int:
+        return int(self.cluster_of.max()) + 1
+
+    def joined(self, cluster_of: NDArray) -> "GaussianPartition":
+        """The same components, put together to other clusters."""
+        return GaussianPartition(self.space, self.whiten, self.center, self.log_weight, cluster_of)
+
+    def predict(self, rows: Rows) -> NDArray[np.int64]:
+        return self.cluster_of[self.cell(rows.matrix)]
+
+    def cell(self, matrix: NDArray) -> NDArray[np.int64]:
+        """The likeliest component of each row."""
+        found = np.empty(len(matrix), np.int64)
+        n_components = len(self.log_weight)
+        for start in range(0, len(matrix), BLOCK):
+            embedded = self.space.transform(matrix[start : start + BLOCK]).astype(np.float32)
+            off = embedded @ self.whiten - self.center
+            off = off.reshape(len(off), n_components, -1)
+            distance = np.einsum("ijk,ijk->ij", off, off)
+            found[start : start + len(off)] = np.argmax(self.log_weight - distance / 2, axis=1)
+        return found
+
+
+def gaussian_cells(space: Space, rows: Rows, random_state: int) -> GaussianPartition | None:
+    """A mixture with as many components as held-out rows ask for, each a cluster; None where rows are too few.
+
+    Rows count by their weight: they are drawn by it.
+    """
+    from sklearn.mixture import GaussianMixture
+
+    rng = np.random.default_rng(random_state)
+    n_rows = min(len(rows), MAX_MIXTURE_ROWS)
+    share = rows.weight / rows.weight.sum()
+    drawn = rng.choice(len(rows), n_rows, replace=bool(np.ptp(rows.weight)), p=share)
+    embedded = space.transform(rows.matrix[drawn])
+    directions = _directions(embedded, random_state)
+    embedded = embedded @ directions
+    train, held = embedded[n_rows // 4 :], embedded[: n_rows // 4]
+    best, best_density = None, -np.inf
+    for n in COMPONENTS:
+        # Each component needs more rows than it has numbers in a covariance's row.
+        if len(train) < 10 * n * embedded.shape[1]:
+            break
+        mixture = GaussianMixture(
+            n, max_iter=15, tol=1e-2, reg_covar=MIN_VARIANCE, random_state=random_state % 2**32
+        )
+        with warnings.catch_warnings():
+            # Components are cells to be joined: the last digits of their means do not matter.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            mixture.fit(train)
+        density = mixture.score(held)
+        if density <= best_density:
+            break
+        best, best_density = mixture, density
+    return None if best is None else _partition(space, directions, best)
+
+
+def _directions(embedded: NDArray, random_state: int) -> NDArray:
+    from sklearn.decomposition import PCA
+
+    d = embedded.shape[1]
+    if d <= MAX_FEATURES:
+        return np.eye(d)
+    return PCA(N_DIRECTIONS, random_state=random_state % 2**32).fit(embedded).components_.T
+
+
+def _partition(space: Space, directions: NDArray, mixture) -> GaussianPartition:
+    whiten = mixture.precisions_cholesky_
+    center = np.einsum("mi,mij->mj", mixture.means_, whiten)
+    log_weight = np.log(mixture.weights_) + np.log(np.einsum("mii->mi", whiten)).sum(1)
+    stacked = np.concatenate([directions @ w for w in whiten], axis=1)
+    return GaussianPartition(
+        space,
+        stacked.astype(np.float32),
+        center.ravel().astype(np.float32),
+        log_weight,
+        np.arange(len(log_weight)),
+    )

@@ -1,0 +1,1 @@
+"""Rows: frames to numbers, checks of what came in, chunks."""

@@ -1,0 +1,279 @@
+"""What users pass, checked and brought into one form; every error says what was found and what to do."""
+
+import warnings
+from collections.abc import Mapping
+from hashlib import blake2b
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array, get_tags
+from sklearn.utils.multiclass import type_of_target
+
+from groupshift._rows.frames import as_column, as_frame, is_missing, some, split_column
+
+FloatArray = NDArray[np.float64]
+
+
+class DegradedWarning(UserWarning):
+    """The data do not allow what was asked for, and a simpler answer is given."""
+
+
+def check_settings(model: Any) -> None:
+    """Every setting of a GroupShiftClassifier is one that it knows."""
+    allowed = {
+        "calibration": ("crossfit", "holdout"),
+        "shares": ("mlls", "em", "bbse-hard", "bbse-soft", None),
+        "shrinkage": ("hierarchical", "none"),
+        "labeled_prior": ("share", "posterior"),
+        "unseen": ("pooled", "error"),
+    }
+    for name, values in allowed.items():
+        if getattr(model, name) not in values:
+            raise ValueError(f"{name}={getattr(model, name)!r} is not known. Pass one of {values}.")
+    if model.shrinkage == "hierarchical" and model.shares not in ("mlls", None):
+        raise ValueError(
+            f"shrinkage='hierarchical' pools likelihoods and needs shares='mlls', not {model.shares!r}. "
+            "Pass shrinkage='none' with the other estimators."
+        )
+    if model.trust != "learned" and not (isinstance(model.trust, (int, float)) and 0 <= model.trust <= 1):
+        raise ValueError(f"trust={model.trust!r} is not known. Pass 'learned' or a number between 0 and 1.")
+    if model.refine != "auto" and not (isinstance(model.refine, Integral) and int(model.refine) >= 0):
+        raise ValueError(
+            f"refine={model.refine!r} is not known. Pass 'auto' or a number of rounds, 0 or more."
+        )
+
+
+def check_features(X: Any, *, allow_nan: bool):
+    """Features as a frame or a numeric array; at least one row."""
+    # Some of SciPy's sparse arrays are mappings too, and have their own message.
+    if isinstance(X, Mapping) and not hasattr(X, "shape"):
+        raise TypeError(
+            f"X is a {type(X).__name__} of columns, which has no rows. Pass an array or a frame: pandas.DataFrame(X) makes one, "
+            "and so does backend='pandas' in make_survey and to_table."
+        )
+    frame = as_frame(X)
+    if frame is None:
+        return check_array(
+            X,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan" if allow_nan else True,
+            input_name="X",
+        )
+    if len(frame) == 0 or len(frame.columns) == 0:
+        raise ValueError(
+            f"X has {len(frame)} rows and {len(frame.columns)} columns; at least one sample and a minimum of 1 feature is "
+            "required. Pass a table with rows."
+        )
+    return X
+
+
+def accepts_missing(estimator: Any) -> bool:
+    """Whether a classifier says that it takes missing values; the default one does."""
+    return True if estimator is None else bool(get_tags(estimator).input_tags.allow_nan)
+
+
+def split_groups(X: Any, groups: Any, group: str | None, n_rows: int) -> tuple[Any, NDArray | None]:
+    """Features without the group column, and the groups, from the column or from the argument."""
+    if group is not None:
+        if groups is not None:
+            raise ValueError(
+                f"Groups came twice: as groups= and as the column {group!r} of X. Pass one of them."
+            )
+        X, groups = split_column(X, group)
+    elif groups is not None:
+        groups = as_column(groups)
+    if groups is None:
+        return X, None
+    check_length("groups", groups, n_rows)
+    missing = is_missing(groups)
+    if missing.any():
+        raise ValueError(
+            f"{missing.sum()} of {len(groups)} rows have no group (first at row {int(np.argmax(missing))}). "
+            "Every row needs one: fill them in, drop these rows, or give them a group of their own."
+        )
+    return X, groups
+
+
+def check_length(name: str, values: NDArray, n_rows: int) -> None:
+    if values.ndim != 1 or len(values) != n_rows:
+        raise ValueError(
+            f"{name} has shape {values.shape}, but X has {n_rows} rows. Pass one value for each row, in the same order."
+        )
+
+
+def check_labels(y: Any, unlabeled_value: Any, n_rows: int) -> tuple[NDArray[np.int64], NDArray]:
+    """Labels as 0, 1 and -1 for unlabelled, and the two classes."""
+    y = _label_column(y, unlabeled_value)
+    check_length("y", y, n_rows)
+    unlabeled = is_missing(y)
+    if unlabeled_value is not None and unlabeled_value == unlabeled_value:
+        # Comparing arrays is fast where both sides are numbers; mixed kinds are compared one by one, as Python does.
+        if y.dtype.kind in "biuf" and isinstance(unlabeled_value, (int, float, np.number)):
+            unlabeled |= y == unlabeled_value
+        else:
+            unlabeled |= np.fromiter((v == unlabeled_value for v in y.tolist()), bool, len(y))
+    known = y[~unlabeled]
+    if len(known) == 0:
+        raise ValueError(
+            f"No row has a label: all {len(y)} are missing or equal {unlabeled_value!r}, which marks unlabelled rows. "
+            "Pass labelled rows together with the unlabelled ones."
+        )
+    if known.dtype.kind == "O":
+        known = np.array(known.tolist())
+    classes = _two_classes(known, unlabeled_value)
+    coded = np.full(len(y), -1, np.int64)
+    coded[~unlabeled] = (known == classes[1]).astype(np.int64)
+    return coded, classes
+
+
+def _label_column(y: Any, unlabeled_value: Any) -> NDArray:
+    """Labels as a one-dimensional array."""
+    if y is None:
+        raise ValueError(
+            "GroupShiftClassifier requires y to be passed, but the target y is None. Pass labels, unlabelled rows marked by "
+            f"{unlabeled_value!r} or missing."
+        )
+    y = as_column(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        from sklearn.exceptions import DataConversionWarning
+
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; it is flattened.",
+            DataConversionWarning,
+            stacklevel=5,
+        )
+        y = y.ravel()
+    return y
+
+
+def _two_classes(known: NDArray, unlabeled_value: Any) -> NDArray:
+    """The two classes of the labelled rows, in order."""
+    if known.dtype.kind == "f" and np.isinf(known).any():
+        raise ValueError(
+            f"y has infinite values in {np.isinf(known).sum()} rows. Labels must be two classes, such as 0 and 1."
+        )
+    kind = type_of_target(known, input_name="y")
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(
+            f"Unknown label type: {kind}. Labels must be two classes, such as 0 and 1; unlabelled rows are marked by "
+            f"{unlabeled_value!r} or missing."
+        )
+    classes = np.unique(known)
+    if len(classes) > 2:
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {kind}. "
+            f"Found {len(classes)} classes ({', '.join(map(str, classes[:5]))}…). Pass two classes, one against the rest."
+        )
+    if len(classes) < 2:
+        raise ValueError(_one_class(classes[0].item(), unlabeled_value))
+    return classes
+
+
+def _one_class(found: Any, unlabeled_value: Any) -> str:
+    message = f"The labelled rows hold one class only, {found!r}; two classes are needed."
+    if unlabeled_value == -1 and found == 1:
+        return (
+            message
+            + " Here -1 marks unlabelled rows: if your classes are -1 and +1, pass another unlabeled_value (None: only "
+            "missing labels are unlabelled)."
+        )
+    return message + " Add labelled rows of the other class."
+
+
+def check_matrix(matrix: NDArray, names: list[str], picky: str | None) -> None:
+    """No infinite values; no missing ones either for `picky`, the name of a classifier that does not take them."""
+    # A finite sum says that all is well without a table of booleans; the columns are searched only if it is not.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.sum(matrix, dtype=float)):
+            return
+    if np.isinf(matrix).any():
+        found = [name for name, gone in zip(names, np.isinf(matrix).any(0), strict=True) if gone]
+        raise ValueError(
+            f"Input X contains infinity, in column(s) {some(found)}. Replace infinite values by finite or missing ones."
+        )
+    if picky is not None and np.isnan(matrix).any():
+        found = [name for name, gone in zip(names, np.isnan(matrix).any(0), strict=True) if gone]
+        raise ValueError(
+            f"Input X contains NaN, in column(s) {some(found)}, which {picky} does not take. Impute the missing values, "
+            "put an imputer before the classifier, or use estimator=None, which takes them."
+        )
+
+
+def check_coverage(coverage: float) -> float:
+    if not 0 < coverage < 1:
+        raise ValueError(
+            f"coverage={coverage!r} is not possible. Pass a probability between 0 and 1, such as 0.9."
+        )
+    return coverage
+
+
+def check_weighed_classes(labels: NDArray[np.int64], classes: NDArray, weight: FloatArray) -> None:
+    """Rows of weight zero do not count: both classes need others, and so does the population."""
+    if (labels < 0).any() and not weight[labels < 0].any():
+        raise ValueError(
+            "Every unlabelled row has sample_weight 0, which leaves no population to learn shares from. Give these rows "
+            "positive weights, or leave them out."
+        )
+    for code, name in enumerate(classes.tolist()):
+        if not weight[labels == code].any():
+            raise ValueError(
+                f"Every labelled row of class {name!r} has sample_weight 0, which leaves one class only; two classes are "
+                "needed. Give some of these rows a positive weight."
+            )
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> FloatArray:
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weight = as_column(sample_weight).astype(float)
+    if weight.ndim == 0:
+        weight = np.full(n_rows, float(weight))
+    check_length("sample_weight", weight, n_rows)
+    if not np.isfinite(weight).all():
+        raise ValueError("sample_weight has NaN or infinite values. Give every row a finite weight.")
+    if (weight < 0).any():
+        raise ValueError(
+            f"sample_weight is negative in {(weight < 0).sum()} rows. Weights say how many rows a row stands for: pass "
+            "zero or more."
+        )
+    if not weight.any():
+        raise ValueError(
+            "sample_weight is zero in every row, which leaves nothing to learn from. Pass positive weights."
+        )
+    return weight
+
+
+def column_name(values: Any) -> str | None:
+    """What a series calls itself, as columns of frames do; None for all else.
+
+    >>> column_name([1, 0]) is None
+    True
+    """
+    name = getattr(values, "name", None)
+    return name if isinstance(name, str) and name else None
+
+
+def example_keys(example_ids: Any, n_rows: int) -> NDArray[np.uint64]:
+    """A 64-bit key for each row, equal for copies of one example; the row number where no ids are given."""
+    if example_ids is None:
+        return np.arange(n_rows, dtype=np.uint64)
+    ids = as_column(example_ids)
+    check_length("example_ids", ids, n_rows)
+    missing = is_missing(ids)
+    if missing.any():
+        raise ValueError(
+            f"{missing.sum()} rows have no example id. Give every row the id of its example; rows that have no copies get ids "
+            "of their own."
+        )
+    if ids.dtype.kind in "iu":
+        return ids.astype(np.int64).view(np.uint64)
+    values = ids.tolist()
+    # Keys come from the ids themselves, so that a file read in batches has the same ones.
+    keys = {value: _digest(value) for value in set(values)}
+    return np.fromiter(map(keys.__getitem__, values), np.uint64, n_rows)
+
+
+def _digest(value: Any) -> int:
+    return int.from_bytes(blake2b(str(value).encode(), digest_size=8).digest(), "little")

@@ -1,0 +1,373 @@
+"""The paper's figures in our hand, and those it does not have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from groupshift.experiments.published import RELATIVE_AUC, published_auc
+from groupshift.experiments.result_tables import relative_auc
+from groupshift.experiments.results import Place, Results
+from groupshift.experiments.table_text import place_title
+
+# One colour for one method everywhere; told apart by people who do not see red and green (Okabe and Ito).
+COLORS = {
+    "coral": "#999999",
+    "global": "#000000",
+    "group_aware_global": "#CC79A7",
+    "cluster_global": "#56B4E9",
+    "label_shift": "#E69F00",
+    "published": "#D55E00",
+    "groupshift": "#0072B2",
+    "true_clustering": "#009E73",
+    "bayes": "#666666",
+}
+# A bin with fewer test rows shows chance, not calibration.
+MIN_BIN_ROWS = 50
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture with the words that go with it."""
+
+    name: str
+    title: str
+    caption: str
+    picture: Any
+
+
+def all_figures(results: Results) -> list[Figure]:
+    """Every figure that the results have anything to say to."""
+    import_matplotlib()
+    import matplotlib
+
+    makers: tuple[Callable[[Results], Figure | None], ...] = (
+        real_figure,
+        relative_figure,
+        breakdown_figure,
+        bayes_figure,
+        partition_figure,
+        calibration_figure,
+    )
+    with matplotlib.rc_context(STYLE):
+        return [figure for figure in (make(results) for make in makers) if figure is not None]
+
+
+def import_matplotlib() -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            'Figures need matplotlib. Install it with: pip install "groupshift[experiments]". For tables alone, '
+            "pass figures=False."
+        ) from error
+
+
+def _panels(
+    n_rows: int, n_columns: int, *, width: float, height: float, **options: Any
+) -> tuple[Any, np.ndarray]:
+    # Not pyplot: no window system, no state left behind.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+
+    figure = Canvas(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
+
+
+def _color(results: Results, method: str) -> str:
+    kind = next((m.name for m in results.experiment.methods if m.label == method), method)
+    return COLORS.get(kind, "#444444")
+
+
+def _name_rows(axes: Any, results: Results, methods: list[str]) -> None:
+    axes.set_yticks(range(len(methods)), [results.title(m) for m in methods])
+    axes.set_ylim(len(methods) - 0.5, -0.5)
+    axes.grid(axis="x", color="#e6e6e6", zorder=0)
+    axes.tick_params(axis="y", length=0)
+
+
+def real_figure(results: Results) -> Figure | None:
+    """Tables 1 and 2 and the appendix as dots: with intervals, the published number beside them."""
+    places = [p for p in results.places if p[0] != "synthetic"]
+    if not places:
+        return None
+    settings = [s for s in ("1", "2", "natural") if any(p[1] == s for p in places)]
+    data = list(dict.fromkeys(p[0] for p in places))
+    methods = [m for m in results.methods if any(results.of(p, m) for p in places)]
+    figure, grid = _panels(
+        len(settings),
+        len(data),
+        width=max(2.6 * len(data) + 1.4, 5.5),
+        height=0.26 * len(settings) * (len(methods) + 3),
+        sharey=True,
+    )
+    for i, setting in enumerate(settings):
+        for j, name in enumerate(data):
+            axes, place = grid[i, j], (name, setting, "", "")
+            _real_panel(axes, results, place, methods)
+            axes.set_title(place_title(name, setting))
+            if place not in places:
+                axes.set_axis_off()
+    for axes in grid[-1]:
+        axes.set_xlabel("test AUC")
+    _explain_markers(figure, "this run, with the 95 % interval over draws", "published")
+    caption = (
+        "Mean test AUC over draws with its 95 % interval (filled), and the paper's number (hollow diamond), "
+        "which was measured on other data: see what differs."
+    )
+    return Figure("real_data", "Real data: this run beside the paper", caption, figure)
+
+
+def _explain_markers(figure: Any, filled: str, hollow: str) -> None:
+    from matplotlib.lines import Line2D
+
+    common: dict[str, Any] = {"ls": "none", "mec": "#222222", "ms": 5}
+    handles = [
+        Line2D([], [], marker="o", color="#222222", label=filled, **common),
+        Line2D([], [], marker="D", mfc="white", label=hollow, **common),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
+
+
+def _real_panel(axes: Any, results: Results, place: Place, methods: list[str]) -> None:
+    for y, method in enumerate(methods):
+        mean = results.mean(place, method)
+        paper = published_auc(method, place[0], place[1])
+        color = _color(results, method)
+        if paper is not None:
+            axes.plot(paper, y, "D", mfc="white", mec=color, ms=5, zorder=2)
+        if mean.n:
+            half = 0 if math.isnan(mean.half) else mean.half
+            axes.errorbar(mean.value, y, xerr=half, fmt="o", color=color, ms=5, lw=1.2, zorder=3)
+    _name_rows(axes, results, methods)
+
+
+def relative_figure(results: Results) -> Figure | None:
+    """Figure 2: distribution over (d, K) of AUC relative to Global."""
+    methods = [m for m in results.methods if m != "global"]
+    return _distribution(
+        results,
+        "figure2",
+        "Figure 2: AUC relative to Global on synthetic data",
+        methods,
+        lambda method, setting: relative_auc(results, method, setting),
+        "AUC relative to Global, %",
+        "Each dot is one (d, K), averaged over draws; boxes show quartiles and the median. Hollow "
+        "diamonds: the paper's "
+        "medians, read off its figure by eye (it shows setting 1 as about 0).",
+        published=True,
+    )
+
+
+def bayes_figure(results: Results) -> Figure | None:
+    """How far from the best possible, on the same rows."""
+
+    def below(method: str, setting: str) -> dict[Place, float]:
+        places = [p for p in results.places if p[:2] == ("synthetic", setting)]
+        found = {p: 100 * results.against(p, "bayes", method).value for p in places}
+        return {p: v for p, v in found.items() if not math.isnan(v)}
+
+    return _distribution(
+        results,
+        "bayes",
+        "Distance to the Bayes limit",
+        [m for m in results.methods if m != "bayes"],
+        below,
+        "AUC points below the Bayes limit",
+        "Each dot is one (d, K). The limit is the exact posterior under the true shares of each group: no "
+        "method can be "
+        "better on average. Left is better.",
+    )
+
+
+def _distribution(
+    results: Results,
+    name: str,
+    title: str,
+    methods: list[str],
+    values_of: Callable[[str, str], dict[Place, float]],
+    label: str,
+    caption: str,
+    *,
+    published: bool = False,
+) -> Figure | None:
+    found = {(m, s): list(values_of(m, s).values()) for m in methods for s in ("1", "2")}
+    settings = [s for s in ("1", "2") if any(found[m, s] for m in methods)]
+    methods = [m for m in methods if any(found[m, s] for s in settings)]
+    if not methods:
+        return None
+    figure, grid = _panels(
+        1,
+        len(settings),
+        width=4.0 * len(settings) + 1,
+        height=0.42 * len(methods) + 1.1,
+        sharey=True,
+    )
+    for axes, setting in zip(grid[0], settings, strict=True):
+        for y, method in enumerate(methods):
+            _box(axes, y, found[method, setting], _color(results, method))
+            paper = RELATIVE_AUC.get((method, int(setting))) if published else None
+            if paper is not None:
+                axes.plot(paper, y, "D", mfc="white", mec="#222222", ms=6, zorder=5)
+        axes.axvline(0, color="#888888", lw=0.8, zorder=1)
+        _name_rows(axes, results, methods)
+        axes.set_title(f"setting {setting}")
+        axes.set_xlabel(label)
+    if published:
+        _explain_markers(figure, "one (d, K), mean over draws", "published median, by eye")
+    return Figure(name, title, caption, figure)
+
+
+def _box(axes: Any, y: int, values: list[float], color: str) -> None:
+    if not values:
+        return
+    line = {"color": color, "lw": 1.2}
+    axes.boxplot(
+        [values],
+        positions=[y],
+        orientation="horizontal",
+        widths=0.55,
+        showfliers=False,
+        manage_ticks=False,
+        patch_artist=True,
+        boxprops={"facecolor": color, "alpha": 0.2, "edgecolor": color},
+        whiskerprops=line,
+        capprops=line,
+        medianprops={"color": color, "lw": 2},
+    )
+    # Spread by rank, the same on every run.
+    place = y + 0.3 * (((np.arange(len(values)) * 7) % 11) / 11 - 0.5)
+    axes.plot(values, place, "o", color=color, ms=2.5, alpha=0.7, zorder=4)
+
+
+def breakdown_figure(results: Results) -> Figure | None:
+    """Figure 3: setting 2 by d and K."""
+    places = [p for p in results.places if p[:2] == ("synthetic", "2")]
+    if not places:
+        return None
+    dimensions = sorted({int(p[2]) for p in places})
+    clusters = sorted({int(p[3]) for p in places})
+    methods = [m for m in results.methods if m != "global" and any(results.of(p, m) for p in places)]
+    figure, grid = _panels(
+        len(clusters),
+        len(dimensions),
+        width=2.1 * len(dimensions) + 1.6,
+        height=(0.2 * len(methods) + 0.5) * len(clusters) + 0.4,
+        sharex=True,
+        sharey=True,
+    )
+    for i, K in enumerate(clusters):
+        for j, d in enumerate(dimensions):
+            _breakdown_panel(grid[i, j], results, ("synthetic", "2", str(d), str(K)), methods)
+            grid[i, j].set_title(f"d = {d}, K = {K}")
+    for axes in grid[-1]:
+        axes.set_xlabel("AUC relative to Global, %")
+    caption = (
+        "Setting 2. Dots are draws, the bar is their mean, each relative to Global on the same draw. The "
+        "Bayes limit shows how much there was to gain."
+    )
+    return Figure("figure3", "Figure 3: AUC relative to Global by d and K", caption, figure)
+
+
+def _breakdown_panel(axes: Any, results: Results, place: Place, methods: list[str]) -> None:
+    base = results.of(place, "global")
+    for y, method in enumerate(methods):
+        own = results.of(place, method)
+        values = [100 * (own[r] / base[r] - 1) for r in own if r in base]
+        color = _color(results, method)
+        axes.plot(values, [y] * len(values), "o", color=color, ms=3, alpha=0.6, zorder=3)
+        if values:
+            axes.plot(np.mean(values), y, "|", color=color, ms=11, mew=2.2, zorder=4)
+    axes.axvline(0, color="#888888", lw=0.8, zorder=1)
+    _name_rows(axes, results, methods)
+
+
+def partition_figure(results: Results) -> Figure | None:
+    """AUC lost against the oracle, by how well the partition was found."""
+    figure, grid = _panels(1, 1, width=6.0, height=3.8)
+    axes, empty = grid[0, 0], True
+    for method, marker in (("published", "o"), ("groupshift", "s")):
+        points = [
+            (results.of(p, method, "partition_agreement")[r], 100 * (oracle - results.of(p, method)[r]))
+            for p in results.places
+            if p[1] == "2"
+            for r, oracle in results.of(p, "true_clustering").items()
+            if r in results.of(p, method) and r in results.of(p, method, "partition_agreement")
+        ]
+        if points:
+            empty = False
+            x, y = np.array(points).T
+            axes.plot(
+                x, y, marker, color=_color(results, method), ms=4, alpha=0.6, label=results.title(method)
+            )
+    if empty:
+        return None
+    axes.axhline(0, color="#888888", lw=0.8)
+    axes.set_xlabel("agreement with the generating partition (adjusted Rand index)")
+    axes.set_ylabel("AUC points below True Clustering")
+    axes.grid(color="#eeeeee", zorder=0)
+    figure.legend(loc="outside upper right", ncols=2, frameon=False)
+    caption = (
+        "Setting 2, one dot per draw. 1 is the generating partition, 0 chance. Dots under the line are "
+        "better than the paper's method told the true partition."
+    )
+    return Figure("partition", "Effect of the partition", caption, figure)
+
+
+def calibration_figure(results: Results) -> Figure | None:
+    """Share of positives against predicted probability."""
+    panels = list(dict.fromkeys((b["data"], b["setting"]) for b in results.bins))
+    if not panels:
+        return None
+    columns = min(4, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure, grid = _panels(
+        rows, columns, width=2.5 * columns, height=2.6 * rows + 0.5, sharex=True, sharey=True
+    )
+    handles: dict[str, Any] = {}
+    for axes, panel in zip(grid.flat, panels, strict=False):
+        axes.plot([0, 1], [0, 1], color="#bbbbbb", lw=0.8)
+        for method in results.methods:
+            curve = _calibration_curve(results, panel, method)
+            if len(curve):
+                line = axes.plot(*curve.T, "-", color=_color(results, method), lw=1.2, marker="o", ms=2)[0]
+                handles.setdefault(results.title(method), line)
+        axes.set_title(place_title(*panel))
+        axes.set_aspect("equal")
+    for axes in list(grid.flat)[len(panels) :]:
+        axes.set_axis_off()
+    for axes in grid[:, 0]:
+        axes.set_ylabel("share of positives")
+    for i, axes in enumerate(grid.flat[: len(panels)]):
+        # The last panel of a column carries the scale, whether or not its row is the last.
+        if i + columns >= len(panels):
+            axes.set_xlabel("predicted probability")
+            axes.tick_params(labelbottom=True)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
+    caption = (
+        "Test rows of all draws, in 15 bins of equal width. On the diagonal, a probability means "
+        "what it says."
+    )
+    return Figure("calibration", "Calibration", caption, figure)
+
+
+def _calibration_curve(results: Results, panel: tuple[str, str], method: str) -> np.ndarray:
+    sums: dict[int, np.ndarray] = {}
+    for b in results.bins:
+        if (b["data"], b["setting"]) == panel and b["method"] == method:
+            rows = float(b["rows"])
+            part = rows * np.array([1.0, float(b["probability"]), float(b["share"])])
+            sums[int(b["bin"])] = sums.get(int(b["bin"]), np.zeros(3)) + part
+    return np.array([[p / n, s / n] for _, (n, p, s) in sorted(sums.items()) if n >= MIN_BIN_ROWS])
