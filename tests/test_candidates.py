@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
 
+from groupshift import GroupShiftClassifier
+from groupshift._regions import candidates
 from groupshift._regions.candidates import gated_partitions, joined_partitions, propose_partitions
 from groupshift._regions.gaussian_cells import gaussian_cells
-from groupshift._regions.partition import Space
+from groupshift._regions.space import Space
 from groupshift._rows.rows import Rows
 
 
@@ -134,3 +137,64 @@ def test_few_groups_are_enough_to_propose(n_groups):
     found = propose_partitions(rows_of(X, group), y, rows_of(X), space_of(X), random_state=0)
     assert found[0].name == "one cluster"
     assert all(len(c.cluster) == 900 and c.cluster.max() < c.n_clusters for c in found)
+
+
+def proposed(X, group, y, weight=None):
+    rows = rows_of(X, group, weight)
+    space = Space().fit(X, rows.weight, np.zeros(X.shape[1], bool))
+    return propose_partitions(rows, y, rows, space, random_state=0)
+
+
+def test_gates_are_not_proposed_where_their_sample_misses_all_groups_of_the_other_folds(monkeypatch):
+    """Gates look at a sample of the labelled rows, and a group of one row need not be in it."""
+    monkeypatch.setattr(candidates, "MAX_GATE_ROWS", 300)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1200, 2)), rng.integers(0, 2, 1200)
+    for lonely in range(0, 1200, 200):
+        group = (np.arange(1200) == lonely).astype(int)
+        assert proposed(X, group, y)[0].name == "one cluster"
+
+
+def test_a_fit_with_nearly_all_labels_in_one_group_does_not_fail(monkeypatch):
+    monkeypatch.setattr(candidates, "MAX_GATE_ROWS", 300)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2400, 2))
+    truth = (rng.random(2400) < 0.5 + 0.4 * np.tanh(X[:, 0])).astype(int)
+    groups = np.where((np.arange(2400) == 700) | (np.arange(2400) >= 2000), "small", "large")
+    y = np.where(np.arange(2400) < 1200, truth, -1)
+    model = GroupShiftClassifier(LogisticRegression(), refine=0, random_state=0).fit(X, y, groups=groups)
+    assert np.isfinite(model.predict_proba(X, groups)).all()
+
+
+# Groups and weights of 900 labelled rows.
+ROW = np.arange(900)
+ONE_SIDED = {
+    "one group": (np.zeros(900, int), None),
+    "one group that is not the first": (np.full(900, 5), None),
+    "all groups in one fold": (3 * (ROW % 4), None),
+    "all weight in one group": (ROW % 5, 1.0 * (ROW % 5 == 2)),
+    "all weight in one fold": (ROW % 5, 1.0 * (ROW % 5 % 3 == 1)),
+    "all weight in one row": (ROW % 5, 1.0 * (ROW == 7)),
+}
+
+
+@pytest.mark.parametrize(("group", "weight"), ONE_SIDED.values(), ids=ONE_SIDED)
+def test_labels_guide_no_candidate_where_no_other_fold_has_any_to_learn_from(group, weight):
+    rng = np.random.default_rng(0)
+    found = proposed(rng.normal(size=(900, 3)), group, rng.integers(0, 2, 900), weight)
+    assert {c.name.split()[0] for c in found} <= {"one", "k-means"}
+    assert all(c.cluster.max() < c.n_clusters for c in found)
+
+
+@pytest.mark.parametrize("n", [900, 3000])
+@pytest.mark.parametrize("value", [1.0, np.nan])
+def test_features_that_never_vary_leave_the_whole_space(n, value):
+    found = proposed(np.full((n, 3), value), np.arange(n) % 5, np.arange(n) // 5 % 2)
+    assert [c.name for c in found] == ["one cluster"]
+
+
+@pytest.mark.parametrize("n", [900, 3000])
+def test_no_candidate_has_more_clusters_by_kmeans_than_there_are_distinct_rows(n):
+    X = np.repeat([[0.0, 0.0], [1.0, 1.0]], n // 2, axis=0)
+    found = proposed(X, np.arange(n) % 5, np.arange(n) // 5 % 2)
+    assert {c.n_clusters for c in found if c.name.startswith("k-means")} == {2}

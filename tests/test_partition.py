@@ -6,16 +6,10 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from groupshift._math.points import collect_points
+from groupshift._regions.kmeans import kmeans_partition, silhouette_partition, silhouettes
 from groupshift._regions.merging import merge_levels
-from groupshift._regions.partition import (
-    GivenPartition,
-    LinearPartition,
-    Space,
-    WholeSpace,
-    kmeans_partition,
-    silhouette_partition,
-    silhouettes,
-)
+from groupshift._regions.partitions import GivenPartition, LinearPartition, WholeSpace
+from groupshift._regions.space import MAX_ONE_HOT, Space
 from groupshift._rows.rows import InMemory, Rows, fold_of, sampled, uniform_keys
 
 NUMBERS = np.zeros(2, bool)
@@ -49,17 +43,6 @@ def test_a_row_lies_with_its_nearest_centroid():
     distance = ((space.transform(X)[:, None] - centroids) ** 2).sum(2)
     partition = LinearPartition.from_centroids(space, centroids)
     np.testing.assert_array_equal(partition.predict(as_rows(X)), distance.argmin(1))
-
-
-def test_cells_can_be_joined_to_clusters():
-    X, _ = blobs()
-    space = Space().fit(X, np.ones(len(X)), NUMBERS)
-    cells = kmeans_partition(space, X, np.ones(len(X)), n_clusters=6, random_state=0)
-    joined = LinearPartition(space, cells.slope, cells.intercept, np.array([0, 1, 0, 1, 1, 0]))
-    assert joined.n_clusters == 2
-    np.testing.assert_array_equal(
-        joined.predict(as_rows(X)), np.array([0, 1, 0, 1, 1, 0])[cells.predict(as_rows(X))]
-    )
 
 
 def test_missing_and_infinite_numbers_count_as_the_mean():
@@ -145,7 +128,7 @@ def test_fewer_distinct_rows_than_clusters_give_as_many_clusters_as_there_can_be
 def test_categories_are_one_hot_and_as_far_apart_as_numbers():
     X = np.column_stack([np.random.default_rng(0).normal(size=300), np.arange(300) % 3])
     space = Space().fit(X, np.ones(300), np.array([False, True]))
-    assert space.transform(X).shape == (300, space.n_dimensions)
+    assert space.transform(X).shape == (300, 1 + MAX_ONE_HOT)
     found = kmeans_partition(space, X, np.ones(300), n_clusters=3, random_state=0)
     assert found.predict(as_rows(X)).max() <= 2
 

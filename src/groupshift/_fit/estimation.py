@@ -15,7 +15,7 @@ from groupshift._math.known_shares import KnownShares, by_rows, condition_group
 from groupshift._math.label_shift import bbse, em, mlls
 from groupshift._math.points import BIN_WIDTH, Points, collect_points
 from groupshift._math.shrinkage import PooledShifts, pool_shifts
-from groupshift._regions.partition import Space
+from groupshift._regions.space import Space
 from groupshift._rows.frames import Codes
 from groupshift._rows.rows import Population, Rows
 

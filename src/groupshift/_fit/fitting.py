@@ -42,7 +42,7 @@ from groupshift._math.label_shift import prediction_rates
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE, residual_variance
 from groupshift._regions.candidates import Candidate
-from groupshift._regions.partition import Space
+from groupshift._regions.space import Space
 from groupshift._rows.frames import take_rows
 from groupshift._rows.progress import begin
 from groupshift._rows.rows import Population, Rows, at_most, copy_correlation, design_effect, in_units

@@ -15,7 +15,7 @@ from groupshift._fit.selection import (
     without_shift,
 )
 from groupshift._regions.candidates import Candidate, propose_partitions
-from groupshift._regions.partition import WholeSpace
+from groupshift._regions.partitions import WholeSpace
 
 
 def judge_partitions(fitting: Any) -> None:

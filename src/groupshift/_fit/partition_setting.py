@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from groupshift._regions.partition import GivenPartition, kmeans_partition, silhouette_partition
+from groupshift._regions.kmeans import kmeans_partition, silhouette_partition
+from groupshift._regions.partitions import GivenPartition
 
 
 def fixed_partition(fitting: Any) -> Any:

@@ -1,22 +1,21 @@
 """Candidate partitions for the judge: k-means, cells that labels join, gates that labels bend, and the user's own."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
+from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._regions.gating import Gates, composition_clusters, learn_gates
 from groupshift._regions.gaussian_cells import gaussian_cells
+from groupshift._regions.kmeans import kmeans_partition
 from groupshift._regions.merging import merge_levels
-from groupshift._regions.partition import GivenPartition, LinearPartition, Space, WholeSpace, kmeans_partition
+from groupshift._regions.partitions import Clusterer, GivenPartition, LinearPartition, Partition, WholeSpace
+from groupshift._regions.space import Space
 from groupshift._rows.rows import Rows
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 KMEANS_CLUSTERS = (2, 3, 4, 6, 8)
 JOINED_CLUSTERS = (2, 3, 4, 5, 6, 8)
@@ -41,11 +40,11 @@ class Candidate:
     """
 
     name: str
-    partition: Any
+    partition: Partition
     cluster: IntArray
 
     @classmethod
-    def fixed(cls, name: str, partition: Any, labeled: Rows) -> "Candidate":
+    def fixed(cls, name: str, partition: Partition, labeled: Rows) -> Self:
         """A partition that no label had a part in."""
         return cls(name, partition, partition.predict(labeled))
 
@@ -65,7 +64,7 @@ def propose_partitions(
     pooled: Rows,
     space: Space,
     *,
-    given: Sequence[Any] = (),
+    given: Sequence[Clusterer] = (),
     random_state: int,
 ) -> list[Candidate]:
     """Candidate partitions, the whole space first.
@@ -78,7 +77,7 @@ def propose_partitions(
         k-means and the Gaussian mixture see these.
     given : fitted clusterers to consider besides
     """
-    fixed: list[tuple[str, Any]] = [("one cluster", WholeSpace())]
+    fixed: list[tuple[str, Partition]] = [("one cluster", WholeSpace())]
     fixed += [(f"given {i + 1}", GivenPartition(c).fit(pooled)) for i, c in enumerate(given)]
     fixed += [(f"k-means {k}", _kmeans(space, pooled, k, random_state)) for k in KMEANS_CLUSTERS]
     found = [Candidate.fixed(name, partition, labeled) for name, partition in fixed]
@@ -92,17 +91,21 @@ def propose_partitions(
 def joined_partitions(
     labeled: Rows, y: IntArray, pooled: Rows, space: Space, random_state: int
 ) -> list[Candidate]:
-    """Gaussian components, joined where the groups mix alike."""
+    """Gaussian components, joined where their groups are composed alike."""
+    if not _can_hold_out_groups(labeled.group, labeled.weight):
+        return []
     mixture = gaussian_cells(space, pooled, random_state)
     if mixture is None:
         return []
-    cell, n_cells = mixture.cell(labeled.matrix), mixture.n_clusters
+    cell = mixture.cell(labeled.matrix)
+    if (cell == cell[0]).all():
+        # The features tell no two labelled rows apart: every way to join the components is one cluster.
+        return []
+    fold = group_fold(labeled.group)
     found = []
-    for level, whole, parts in _joined(cell, n_cells, labeled, y):
-        cluster = whole[cell]
-        others = [_renumber(part[cell], cluster)[part[cell]] for part in parts]
-        if all(_found_again(cluster, other) for other in others):
-            seen = np.choose(group_fold(labeled.group), others)
+    for level, whole, parts in _joined(cell, mixture.n_clusters, labeled, y):
+        seen = _seen_without_own_fold(whole[cell], (part[cell] for part in parts), fold)
+        if seen is not None:
             found.append(Candidate(f"Gaussian {level}", mixture.joined(whole), seen))
     return found
 
@@ -110,34 +113,58 @@ def joined_partitions(
 def gated_partitions(
     labeled: Rows, y: IntArray, pooled: Rows, space: Space, random_state: int
 ) -> list[Candidate]:
-    """Regions where the groups mix alike: small cells joined, then bounded by linear gates."""
+    """Regions where groups are composed alike: small cells joined, then bounded by linear gates."""
     n_cells = min(MAX_CELLS, len(labeled) // ROWS_PER_CELL)
     if n_cells < 4:
         return []
     rng = np.random.default_rng(random_state)
     few = rng.permutation(len(pooled))[: POOLED_PER_CELL * n_cells]
+    sample = np.sort(rng.choice(len(labeled), min(MAX_GATE_ROWS, len(labeled)), replace=False))
+    if not _can_hold_out_groups(labeled.group[sample], labeled.weight[sample]):
+        return []
     cells = _kmeans(space, pooled.take(few), n_cells, random_state)
     if not isinstance(cells, LinearPartition):
         return []
-    few = np.sort(rng.choice(len(labeled), min(MAX_GATE_ROWS, len(labeled)), replace=False))
     cell = cells.cell(labeled.matrix)
     embedded = space.transform(labeled.matrix)
     fold = group_fold(labeled.group)
     found = []
     for level, whole, parts in _joined(cell, cells.n_clusters, labeled, y):
-        gates = _learn_gates(embedded, labeled, y, few, whole[cell])
-        cluster = gates.predict(embedded)
-        seen = np.empty_like(cluster)
-        for f, part in enumerate(parts):
-            others = _learn_gates(embedded, labeled, y, few[fold[few] != f], part[cell]).predict(embedded)
-            others = _renumber(others, cluster)[others]
-            if not _found_again(cluster, others):
-                break
-            seen[fold == f] = others[fold == f]
-        else:
+        gates = _learn_gates(embedded, labeled, y, sample, whole[cell])
+        without_fold = (
+            _learn_gates(embedded, labeled, y, sample[fold[sample] != f], part[cell]).predict(embedded)
+            for f, part in enumerate(parts)
+        )
+        seen = _seen_without_own_fold(gates.predict(embedded), without_fold, fold)
+        if seen is not None:
             partition = LinearPartition(space, gates.slope, gates.intercept)
             found.append(Candidate(f"gated {level}", partition, seen))
     return found
+
+
+def _can_hold_out_groups(group: IntArray, weight: FloatArray) -> bool:
+    """Whether something is left to learn from, whichever fold of groups is held out: two folds hold rows with weight."""
+    return len(np.unique(group_fold(group[weight > 0]))) > 1
+
+
+def _seen_without_own_fold(cluster: IntArray, others: Iterable[IntArray], fold: IntArray) -> IntArray | None:
+    """Where the judge sees each row; None if some cluster is not found again.
+
+    Parameters
+    ----------
+    cluster : array of shape (n_rows,)
+        Cluster of each row, learned from all groups.
+    others : for each fold, an array of shape (n_rows,)
+        Clusters learned without the groups of the fold, in numbers of their own.
+    fold : array of shape (n_rows,)
+    """
+    seen = np.empty_like(cluster)
+    for f, other in enumerate(others):
+        other = _renumber(other, cluster)[other]
+        if not _found_again(cluster, other):
+            return None
+        seen[fold == f] = other[fold == f]
+    return seen
 
 
 def _learn_gates(embedded: FloatArray, labeled: Rows, y: IntArray, rows: IntArray, start: IntArray) -> Gates:
@@ -147,11 +174,11 @@ def _learn_gates(embedded: FloatArray, labeled: Rows, y: IntArray, rows: IntArra
     return gates.take(np.unique(gates.predict(embedded[rows])))
 
 
-def _found_again(cluster: IntArray, seen: IntArray) -> bool:
-    """Whether every cluster overlaps with what is seen of it without some of the groups."""
+def _found_again(cluster: IntArray, other: IntArray) -> bool:
+    """Whether every cluster overlaps enough with the one of the same number in `other`."""
     n = int(cluster.max()) + 1
-    both = np.bincount(cluster[cluster == seen], minlength=n)
-    either = np.bincount(cluster, minlength=n) + np.bincount(seen, minlength=n) - both
+    both = np.bincount(cluster[cluster == other], minlength=n)
+    either = np.bincount(cluster, minlength=n) + np.bincount(other, minlength=n) - both
     return bool((both >= MIN_OVERLAP * either).all())
 
 
@@ -170,7 +197,7 @@ def _joined(
 
 
 def _levels(cell: IntArray, n_cells: int, labeled: Rows, y: IntArray) -> dict[int, IntArray]:
-    """Clusters of cells: merged where their groups mix alike, then moved where they fit best."""
+    """Clusters of cells: merged where their groups are composed alike, then moved where they fit best."""
     weight = labeled.weight * (len(labeled) / labeled.weight.sum())
     group = np.unique(labeled.group, return_inverse=True)[1]
     levels = merge_levels(cell, group, y, weight, levels=JOINED_CLUSTERS, n_cells=n_cells)

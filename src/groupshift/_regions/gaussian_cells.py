@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from groupshift._math.fitted_part import FittedPart
-from groupshift._regions.partition import Space
+from groupshift._regions.space import Space
 from groupshift._rows.rows import Rows
 
 # A covariance matrix of more features than this has more numbers than rows can tell: leading directions stand for them.

@@ -19,7 +19,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from groupshift._regions.partition import Space, silhouette_partition
+from groupshift._regions.kmeans import silhouette_partition
+from groupshift._regions.space import Space
 from groupshift._rows.frames import FeatureEncoder
 from groupshift._rows.rows import Rows
 
