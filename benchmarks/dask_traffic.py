@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.data import NAMES
 from benchmarks.harness import line, run
 from groupshift import GroupShiftClassifier, distributed
-from groupshift._fit.estimation import TallyRows
+from groupshift._fit.estimate import TallyRows
 from groupshift._fit.packing import Packed
 from groupshift._rows.batches import Reader
 from groupshift._rows.roles import fitted_roles

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from conftest import CLUSTER_MARKS
 from groupshift import GroupShiftClassifier, distributed
-from groupshift._fit.estimation import Tally
+from groupshift._fit.estimate import Tally
 from groupshift._fit.packing import Packed
 from groupshift._math.points import BIN_WIDTH, collect_points
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, fit_on_cluster, halves, quick, table_of

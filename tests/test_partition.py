@@ -10,7 +10,8 @@ from groupshift._regions.kmeans import kmeans_partition, silhouette_partition, s
 from groupshift._regions.merging import merge_levels
 from groupshift._regions.partitions import GivenPartition, LinearPartition, WholeSpace
 from groupshift._regions.space import MAX_ONE_HOT, Space
-from groupshift._rows.rows import InMemory, Rows, fold_of, sampled, uniform_keys
+from groupshift._rows.rows import InMemory, Rows
+from groupshift._rows.keys import fold_of, sampled, uniform_keys
 
 NUMBERS = np.zeros(2, bool)
 

@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from groupshift import METHODS, GroupShiftClassifier
 from groupshift._fit.posterior import FINEST_EDGE, choose_edge, hold, probability_edge
-from groupshift._fit.selection import MIN_CLASS_ROWS, expected_prior, rarer_class_rows
+from groupshift._fit.trials import MIN_CLASS_ROWS, expected_prior, rarer_class_rows
 from groupshift._math.calibration import PlattScaling
 
 

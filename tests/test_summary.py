@@ -11,7 +11,7 @@ from sklearn.naive_bayes import GaussianNB
 from groupshift import GroupShiftClassifier
 from groupshift._explain.cluster_profile import cluster_profiles, describe_clusters
 from groupshift._explain.summary import WIDTH
-from groupshift._rows.frames import FeatureEncoder
+from groupshift._rows.encoder import FeatureEncoder
 from groupshift.datasets import make_grouped_mixture
 
 

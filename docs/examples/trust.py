@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import expit, logit
 
-from groupshift._fit.selection import LabeledRows, gain, log_loss_rows, try_partition
+from groupshift._fit.trials import LabeledRows, gain, log_loss_rows, try_partition
 
 rng = np.random.default_rng(0)
 n_groups, rows_per_group, distance = 60, 150, 1.5

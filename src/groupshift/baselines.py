@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from groupshift._math.alignment import recolor, whiten
 from groupshift._regions.space import Space
 from groupshift._rows.checks import DegradedWarning, check_features, check_labels, check_weights, split_groups
-from groupshift._rows.frames import Codes, FeatureEncoder
+from groupshift._rows.codes import Codes
+from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.rows import CHUNK_ROWS
 from groupshift.classifier import GroupShiftClassifier
 

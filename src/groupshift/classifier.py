@@ -1,18 +1,28 @@
 """GroupShiftClassifier: calibrated, group-aware probabilities from a biased labelled sample and an unlabelled population."""
 
 import warnings
-from typing import Any
+from copy import copy
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
-from scipy.special import ndtri
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from groupshift._explain.evidence import known_groups, record_evidence
-from groupshift._fit.estimation import estimate_shifts
-from groupshift._fit.fitting import Fitting
+from groupshift._explain.diagnostics import Diagnosis
+from groupshift._explain.evidence import Evidence, record_evidence
+from groupshift._fit.classifiers import Classifier
+from groupshift._fit.estimate import Estimate, check_known, estimate
+from groupshift._fit.learned import Learned
+from groupshift._fit.problem import KnownRates, Problem, Settings, sentences
+from groupshift._fit.scorer import Details, Scored, Scorer, concatenated_scores
+from groupshift._fit.seeds import Seeds
+from groupshift._fit.stages import run
+from groupshift._fit.trials import CandidateTable
+from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.odds import in_doubt
 from groupshift._rows.checks import (
     DegradedWarning,
@@ -20,18 +30,27 @@ from groupshift._rows.checks import (
     check_coverage,
     check_features,
     check_labels,
-    check_matrix,
     check_settings,
-    check_weighed_classes,
     check_weights,
-    column_name,
-    example_keys,
-    split_groups,
 )
 from groupshift._rows.chunks import map_chunks
-from groupshift._rows.frames import Codes, FeatureEncoder, frame_like, library_of
+from groupshift._rows.codes import Codes
+from groupshift._rows.encoder import FeatureEncoder
+from groupshift._rows.frames import Features, frame_like
+from groupshift._rows.reading import ReadOptions, Training, read_rows, read_training
 from groupshift._rows.rows import InMemory, Population, Rows
-from groupshift._rows.unseen import group_numbers
+from groupshift._rows.schema import Schema
+from groupshift._rows.unseen import NOT_GIVEN, group_numbers, report_unseen
+
+Value = TypeVar("Value")
+
+# What scikit-learn keeps of the columns of X.
+COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
+
+
+def _read(part: str, name: str, kind: type[Value] | None = None) -> Value:
+    """A fitted attribute that is read from one of the values that a fit ends in."""
+    return property(lambda model: getattr(getattr(model, part), name))  # type: ignore[return-value]
 
 
 class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
@@ -104,24 +123,63 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     (3, 2)
     """
 
+    # What a fit ends in: four values, assigned together. Everything else is read from them.
+    schema_: Schema
+    learned_: Learned
+    estimate_: Estimate
+    evidence_: Evidence
+    candidates_: CandidateTable | None
+    notes_: list[str]
+
+    classes_: NDArray[Any] = _read("schema_", "classes")
+    encoder_: FeatureEncoder = _read("schema_", "encoder")
+    has_groups_: bool = _read("schema_", "has_groups")
+    frame_library_: str | None = _read("schema_", "library")
+
+    posterior_ = _read("learned_", "posterior")
+    n_clusters_: int = _read("learned_", "n_clusters")
+    labeled_groups_: NDArray[Any] = _read("learned_", "labeled_groups")
+    labeled_prior_: FloatArray = _read("learned_", "labeled_prior")
+    labeled_rows_: IntArray = _read("learned_", "labeled_rows")
+    rarer_class_rows_: FloatArray = _read("learned_", "rarer_class_rows")
+    trust_: float = _read("learned_", "trust")
+    trust_variance_: float = _read("learned_", "trust_variance")
+    residual_variance_: float = _read("learned_", "residual_variance")
+    context_ = _read("learned_", "context")
+    design_effect_: float = _read("learned_", "design_effect")
+
+    groups_: NDArray[Any] = _read("estimate_", "groups")
+    rows_: IntArray = _read("estimate_", "rows")
+    row_weight_: FloatArray = _read("estimate_", "row_weight")
+    shift_: FloatArray = _read("estimate_", "shift")
+    shift_variance_: FloatArray = _read("estimate_", "variance")
+    shared_deviation_: FloatArray = _read("estimate_", "shared_deviation")
+    pooling_: FloatArray = _read("estimate_", "pooling")
+    group_prior_: FloatArray = _read("estimate_", "share")
+    share_error_: FloatArray = _read("estimate_", "share_error")
+    unseen_shift_: FloatArray = _read("estimate_", "unseen_shift")
+    unseen_variance_: FloatArray = _read("estimate_", "unseen_variance")
+    tally_ = _read("estimate_", "points")
+    known_groups_: NDArray[Any] = _read("estimate_", "known_groups")
+
     def __init__(
         self,
-        estimator=None,
-        partition="validated",
-        calibration="crossfit",
+        estimator: Classifier | None = None,
+        partition: Any = "validated",
+        calibration: str = "crossfit",
         *,
-        shares="mlls",
-        shrinkage="hierarchical",
-        trust="learned",
-        refine="auto",
-        per_cluster=False,
-        labeled_prior="posterior",
-        group=None,
-        unlabeled_value=-1,
-        unseen="pooled",
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
+        shares: str | None = "mlls",
+        shrinkage: str = "hierarchical",
+        trust: float | Literal["learned"] = "learned",
+        refine: int | Literal["auto"] = "auto",
+        per_cluster: bool = False,
+        labeled_prior: str = "posterior",
+        group: str | None = None,
+        unlabeled_value: object = -1,
+        unseen: str = "pooled",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
     ):
         self.estimator = estimator
         self.partition = partition
@@ -140,7 +198,9 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         self.verbose = verbose
 
     @classmethod
-    def published(cls, estimator=None, *, partition="silhouette", **params):
+    def published(
+        cls, estimator: Classifier | None = None, *, partition: Any = "silhouette", **params: Any
+    ) -> Self:
         """The paper's configuration, to the letter: a forest per cluster, held-out Platt scaling, EM, no shrinkage.
 
         >>> GroupShiftClassifier.published().estimator
@@ -148,7 +208,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         """
         if estimator is None:
             estimator = RandomForestClassifier(n_estimators=500, max_depth=10, n_jobs=params.get("n_jobs"))
-        settings = {
+        settings: dict[str, Any] = {
             "calibration": "holdout",
             "shares": "em",
             "shrinkage": "none",
@@ -159,7 +219,16 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         }
         return cls(estimator, partition, **{**settings, **params})
 
-    def fit(self, X, y, groups=None, *, sample_weight=None, example_ids=None, known_shares=None):
+    def fit(
+        self,
+        X: Features,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        example_ids: ArrayLike | None = None,
+        known_shares: KnownRates | None = None,
+    ) -> Self:
         """Learn from labelled and unlabelled rows together.
 
         Parameters
@@ -177,46 +246,47 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             Rates of positives known from elsewhere.
         """
         check_settings(self)
-        rows, labels = self._read_fit(X, y, groups, sample_weight, example_ids)
-        labeled = np.flatnonzero(labels >= 0)
-        unlabeled = np.flatnonzero(labels < 0)
-        labeled_rows = _recoded(rows.take(labeled), self._row_groups[labeled], "labeled_groups_", self)
-        population = None
-        if len(unlabeled):
-            population = InMemory(
-                _recoded(rows.take(unlabeled), self._row_groups[unlabeled], "groups_", self)
-            )
-        del self._row_groups
-        return self._learn(labeled_rows, labels[labeled], population, known_shares)
+        training = read_training(self._read_options(), X, y, groups, sample_weight, example_ids)
+        return self._learn(training, known_shares)
 
-    def update(self, X, groups=None, *, sample_weight=None, known_shares=None):
+    def update(
+        self,
+        X: Features,
+        groups: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        example_ids: ArrayLike | None = None,
+        known_shares: KnownRates | None = None,
+    ) -> Self:
         """Estimate the shares again from new unlabelled rows, everything else kept: the monthly refresh.
 
-        Groups without rows here count as unseen afterwards.
+        Groups without rows here count as unseen afterwards. With the rows of `fit` it changes nothing; where `fit` was
+        given example ids, pass theirs.
         """
         check_is_fitted(self)
-        rows, values = self._read_rows(X, groups, sample_weight, None, reset=False)
+        rows, values = self._read_rows(X, groups, sample_weight, example_ids)
         if values is None and self.has_groups_:
             raise ValueError(
                 "This model was fitted with groups, but none were given to update. Pass groups=, so that each group gets "
                 "shares of its own."
             )
-        if values is None:
-            values = np.zeros(len(rows), int)
-        population = InMemory(_recoded(rows, values, "groups_", self))
-        return self._update(population, known_shares)
+        codes = Codes().fit(np.zeros(len(rows), int) if values is None else values)
+        numbers = np.zeros(len(rows), np.int64) if values is None else codes.transform(values)
+        return self._update(InMemory(rows.numbered(numbers)), codes.values_, known_shares)
 
-    def predict_proba(self, X, groups=None):
+    def predict_proba(self, X: Features, groups: ArrayLike | None = None) -> FloatArray:
         """Probabilities of the two classes for rows of the given groups; they depend on the row and its group alone."""
-        positive = in_doubt(self._log_odds(X, groups)[0])
+        positive = in_doubt(self._score(X, groups)[1].log_odds)
         return np.column_stack([1 - positive, positive])
 
-    def predict(self, X, groups=None):
+    def predict(self, X: Features, groups: ArrayLike | None = None) -> NDArray[Any]:
         """The likelier class of each row."""
         positive = self.predict_proba(X, groups)[:, 1] > 0.5
         return self.classes_[positive.astype(int)]
 
-    def predict_details(self, X, groups=None, *, coverage=0.9):
+    def predict_details(
+        self, X: Features, groups: ArrayLike | None = None, *, coverage: float = 0.9
+    ) -> Details:
         """Probability of the positive class with its interval, cluster, and whether it leans on pooling.
 
         The interval reflects what is not known about the shift of the row's cell. A row leans on pooling (`pooled`) where its
@@ -226,24 +296,26 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         -------
         dict of arrays : probability, low, high, cluster, pooled
         """
-        log_odds, cluster, group = self._log_odds(X, groups)
-        return self._details(log_odds, cluster, group, coverage)
+        scorer, scored = self._score(X, groups)
+        return scorer.details(scored, coverage)
 
-    def _details(self, log_odds, cluster, group, coverage):
-        variance, pooled = self.unseen_variance_[cluster], group < 0
-        if len(self.groups_):
-            variance = np.where(pooled, variance, self.shift_variance_[group, cluster])
-            pooled = pooled | (self.pooling_[group, cluster] > 0.5)
-        reach = ndtri(0.5 + check_coverage(coverage) / 2) * np.sqrt(variance)
-        return {
-            "probability": in_doubt(log_odds),
-            "low": in_doubt(log_odds - reach),
-            "high": in_doubt(log_odds + reach),
-            "cluster": cluster,
-            "pooled": pooled,
-        }
+    def score(
+        self,
+        X: Features,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> float:
+        """Accuracy on the labelled rows; rows without a label, as `fit` takes them, are left out."""
+        check_is_fitted(self)
+        n_rows = check_features(X, allow_nan=True).shape[0]
+        labels, classes = check_labels(y, self.unlabeled_value, n_rows, classes=self.classes_)
+        known = np.flatnonzero(labels >= 0)
+        predicted = self.predict(X, groups)[known]
+        weight = None if sample_weight is None else check_weights(sample_weight, n_rows)[known]
+        return float(accuracy_score(classes[labels[known]], predicted, sample_weight=weight))
 
-    def group_shares(self, *, by="cell", coverage=0.9):
+    def group_shares(self, *, by: str = "cell", coverage: float = 0.9) -> Features:
         """Shares of positives among the population rows, with intervals.
 
         Parameters
@@ -272,7 +344,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             columns = group_level_shares(self, coverage) | {"labeled_share": labeled_sample(self)[0]}
         return frame_like(columns, self.frame_library_)
 
-    def diagnose(self):
+    def diagnose(self) -> Diagnosis:
         """Is it worth it, does the assumption hold, where not to trust it: a `Diagnosis` in sentences and tables."""
         check_is_fitted(self)
         from groupshift._explain.diagnostics import diagnose
@@ -286,102 +358,103 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
 
         return summary_text(self)
 
-    def report(self, path, *, title=None, force=False):
+    def report(self, path: Any, *, title: str | None = None, force: bool = False) -> Any:
         """Write everything about the fitted model into one HTML file at `path`; `force` replaces an existing one."""
         check_is_fitted(self)
         from groupshift._explain.report import write_report
 
         return write_report(self, path, title=title, force=force)
 
-    def _html_repr(self):
+    def _html_repr(self) -> str:
         """scikit-learn's picture of the estimator; after `fit`, what it found above it."""
-        drawn = super()._html_repr()
+        drawn: str = super()._html_repr()
         if not hasattr(self, "evidence_"):
             return drawn
         from groupshift._explain.summary import summary_html
 
         return summary_html(self) + drawn
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.input_tags.allow_nan = accepts_missing(self.estimator)
         return tags
 
-    def _read_fit(self, X, y, groups, sample_weight, example_ids, encoder=None) -> tuple[Rows, np.ndarray]:
-        rows, self._row_groups = self._read_rows(
-            X, groups, sample_weight, example_ids, reset=True, encoder=encoder
-        )
-        self.role_names_ = {"target": column_name(y), "group": self.group or column_name(groups)}
-        labels, self.classes_ = check_labels(y, self.unlabeled_value, len(rows))
-        check_weighed_classes(labels, self.classes_, rows.weight)
-        if self._row_groups is None:
-            self._row_groups = np.zeros(len(rows), int)
-            self.has_groups_ = False
-        else:
-            self.has_groups_ = True
-        return rows, labels
+    def _read_options(self) -> ReadOptions:
+        needs_values = None if accepts_missing(self.estimator) else type(self.estimator).__name__
+        return ReadOptions(self.group, self.unlabeled_value, self.estimator is None, needs_values)
 
-    def _read_rows(self, X, groups, sample_weight, example_ids, *, reset: bool, encoder=None):
-        """Checked rows, not yet numbered by group, and the groups as given; `encoder`: one that has seen more than X."""
-        allow_nan = accepts_missing(self.estimator)
-        X = check_features(X, allow_nan=allow_nan)
-        validate_data(self, X, skip_check_array=True, reset=reset)
-        n_rows = X.shape[0]
-        features, groups = split_groups(X, groups, self.group, n_rows)
-        if reset:
-            self.encoder_ = FeatureEncoder().fit(features) if encoder is None else encoder
-            self.frame_library_ = library_of(X)
-        matrix = self.encoder_.transform(features)
-        check_matrix(matrix, self.encoder_.names_, None if allow_nan else type(self.estimator).__name__)
-        rows = Rows(
-            features=matrix if self.estimator is None else features,
-            matrix=matrix,
-            group=np.zeros(n_rows, np.int64),
-            weight=check_weights(sample_weight, n_rows),
-            key=example_keys(example_ids, n_rows),
-        )
-        return rows, groups
+    def _read_rows(
+        self,
+        X: Features,
+        groups: ArrayLike | None,
+        sample_weight: ArrayLike | None = None,
+        example_ids: ArrayLike | None = None,
+    ) -> tuple[Rows, NDArray[Any] | None]:
+        """Rows for the fitted model, not yet numbered by group, and their groups as given."""
+        X = check_features(X, allow_nan=self.schema_.needs_values is None)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return read_rows(self.schema_, self.group, X, groups, sample_weight, example_ids)
 
-    def _learn(self, labeled: Rows, y: np.ndarray, population: Population | None, known_shares=None):
+    def _learn(self, training: Training, known_shares: KnownRates | None = None) -> Self:
         """Everything after reading: also the way in for populations in files and on clusters."""
-        if population is None:
-            self.groups_ = np.empty(0, self.labeled_groups_.dtype)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        fitting = Fitting(self, labeled, y, population, known_shares, seed)
-        fitting.run()
-        self.evidence_ = record_evidence(fitting)
-        self.known_groups_ = known_groups(self.groups_, known_shares)
-        for note in fitting.warnings:
-            warnings.warn(note, DegradedWarning, stacklevel=3)
+        settings = Settings(**{name: getattr(self, name) for name in Settings.__dataclass_fields__})
+        problem = Problem.of(
+            training.labeled,
+            training.y,
+            population=training.population,
+            labeled_groups=training.labeled_groups,
+            groups=training.groups,
+            has_groups=training.schema.has_groups,
+            encoder=training.schema.encoder,
+            settings=settings,
+            seeds=Seeds(seed),
+            known_shares=check_known(known_shares, training.groups),
+        )
+        finished = run(problem)
+        evidence = record_evidence(problem, finished)
+        columns = _columns(self, training.head)
+        for name in COLUMN_ATTRIBUTES:
+            self.__dict__.pop(name, None)
+        self.__dict__.update(
+            columns,
+            schema_=training.schema,
+            learned_=finished.settled.learned,
+            estimate_=finished.estimate,
+            evidence_=evidence,
+            candidates_=finished.judged.table,
+            notes_=sentences(finished.notes),
+        )
+        for note in finished.notes:
+            if note.degraded:
+                warnings.warn(note.sentence, DegradedWarning, stacklevel=3)
         return self
 
-    def _update(self, population: Population, known_shares=None):
-        estimate_shifts(self, population, known_shares)
-        self.known_groups_ = known_groups(self.groups_, known_shares)
+    def _update(
+        self, population: Population, groups: NDArray[Any], known_shares: KnownRates | None = None
+    ) -> Self:
+        self.estimate_ = estimate(self.learned_, population, groups, known_shares)
         return self
 
-    def _log_odds(self, X, groups):
-        """Group-aware log-odds, cluster and group number (-1: unseen) of rows."""
+    def _scorer(self) -> Scorer:
+        """What predictions are made by, taken once: an `update` in another thread does not mix into them."""
+        return Scorer.of(self.learned_.posterior, self.estimate_)
+
+    def _score(self, X: Features, groups: ArrayLike | None) -> tuple[Scorer, Scored]:
         check_is_fitted(self)
-        rows, values = self._read_rows(X, groups, None, None, reset=False)
-        group = group_numbers(self, values, len(rows))
-        numbered = Rows(rows.features, rows.matrix, group, rows.weight, rows.key)
-        parts = zip(*map_chunks(self._shifted, numbered.chunks()), strict=True)
-        log_odds, cluster = (part[0] if len(part) == 1 else np.concatenate(part) for part in parts)
-        return log_odds, cluster, group
-
-    def _shifted(self, rows: Rows):
-        """Group-aware log-odds and cluster of rows whose groups are numbered as `groups_`."""
-        log_odds, cluster = self.posterior_.score(rows)
-        if not len(self.groups_):
-            return log_odds, cluster
-        shift = np.where(rows.group >= 0, self.shift_[rows.group, cluster], self.unseen_shift_[cluster])
-        return log_odds + shift, cluster
+        scorer, has_groups = self._scorer(), self.has_groups_
+        rows, values = self._read_rows(X, groups)
+        number = group_numbers(values, scorer.groups, has_groups=has_groups, n_rows=len(rows))
+        if has_groups and values is None:
+            warnings.warn(NOT_GIVEN, UserWarning, stacklevel=3)
+        elif values is not None and len(scorer.groups) and (number < 0).any():
+            report_unseen(values[number < 0], unseen=self.unseen, stacklevel=4)
+        return scorer, concatenated_scores(list(map_chunks(scorer, rows.numbered(number).chunks())))
 
 
-def _recoded(rows: Rows, values: np.ndarray, attribute: str, model: Any) -> Rows:
-    """Rows numbered by group, the groups kept on the model."""
-    codes = Codes().fit(values)
-    setattr(model, attribute, codes.values_)
-    return Rows(rows.features, rows.matrix, codes.transform(values), rows.weight, rows.key)
+def _columns(model: GroupShiftClassifier, X: Features) -> dict[str, Any]:
+    """Names and number of features, as scikit-learn keeps them; a copy is asked, so that a failed fit changes nothing."""
+    asked = copy(model)
+    validate_data(asked, X, skip_check_array=True, reset=True)
+    return {name: getattr(asked, name) for name in COLUMN_ATTRIBUTES if hasattr(asked, name)}

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift._explain.share_tables import group_level_shares
-from groupshift._rows.frames import Codes, some
+from groupshift._rows.codes import Codes
+from groupshift._rows.frames import some
 
 FloatArray = NDArray[np.float64]
 

@@ -10,43 +10,50 @@ its tasks again.
 >>> distributed.fit(model, labeled, ddf, target="ill", group="clinic")  # doctest: +SKIP
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift._fit.packing import Packed
-from groupshift._rows.batches import Reader, concatenated, picked
+from groupshift._fit.problem import KnownRates
+from groupshift._fit.scorer import DETAIL_TYPES
+from groupshift._rows.batches import Reader, picked
 from groupshift._rows.checks import check_settings
-from groupshift._rows.chunks import add_up
-from groupshift._rows.first_pass import Survey, Surveyor, read_both, set_groups
+from groupshift._rows.chunks import Sum, add_up
+from groupshift._rows.first_pass import FirstLook, FirstPass, population_groups, read_both
+from groupshift._rows.frames import Features
 from groupshift._rows.roles import ColumnNames, assign_roles, check_columns, fitted_roles, framed
-from groupshift._rows.rows import Rows
+from groupshift._rows.rows import Rows, concatenated
+from groupshift.classifier import GroupShiftClassifier
+from groupshift.streaming import Predictor
 
-Summed = TypeVar("Summed")
+Result = TypeVar("Result")
+# Dask is an extra, and has no types.
+DaskFrame: TypeAlias = Any
+Delayed: TypeAlias = Any
+OfPartition: TypeAlias = Callable[[Features, int], Result]
 
 # Sums of so many partitions are added by one task: few levels, and no worker holds many of them.
 FAN_IN = 8
 # Rows that a sample may bring to the machine that calls: with 16 numbers a row, 128 MB.
 SAMPLE_LIMIT = 1_000_000
-# What `predict_details` says of a row. Dask wants to know before any row is read.
-DETAILS = {"probability": float, "low": float, "high": float, "cluster": np.int64, "pooled": bool}
 
 
 @dataclass(frozen=True)
 class Distributed:
     """A population in the partitions of a Dask DataFrame; `offsets` number the first row of each."""
 
-    frame: Any
+    frame: DaskFrame
     reader: Reader
     n_rows: int
     offsets: tuple[int, ...]
     sample_limit: float = SAMPLE_LIMIT
-    _samples: dict = field(default_factory=dict)
+    _samples: dict[tuple[int, int], Rows] = field(default_factory=dict)
 
     def sample(self, n_rows: int, random_state: int) -> Rows:
         if (n_rows, random_state) not in self._samples:
@@ -57,23 +64,23 @@ class Distributed:
             self._samples[n_rows, random_state] = concatenated([part for part in parts if part is not None])
         return self._samples[n_rows, random_state]
 
-    def sum(self, function: Callable[[Rows], Summed]) -> Summed:
+    def sum(self, function: Callable[[Rows], Sum]) -> Sum:
         apply = partial(_sum_of_rows, self.reader, function)
         return _tree(self.frame, self.reader.roles.columns, apply, self.offsets)
 
 
 def fit(
-    model: Any,
-    labeled: Any,
-    unlabeled: Any,
+    model: GroupShiftClassifier,
+    labeled: Features,
+    unlabeled: DaskFrame,
     *,
     target: str,
     group: str | None = None,
     weight: str | None = None,
     example_id: str | None = None,
     features: Sequence[str] | None = None,
-    known_shares: Mapping | None = None,
-) -> Any:
+    known_shares: KnownRates | None = None,
+) -> GroupShiftClassifier:
     """Fit a `GroupShiftClassifier` to labelled rows in memory and unlabelled rows in a Dask DataFrame.
 
     The answer is that of ``model.fit`` on the labelled rows with the unlabelled ones below them. The data is
@@ -94,33 +101,41 @@ def fit(
     check_settings(model)
     _check_dask(unlabeled)
     names = ColumnNames(target, group, weight, example_id, features)
-    roles = assign_roles(model, framed(labeled, "Labelled data").columns, names)
+    roles = assign_roles(framed(labeled, "Labelled data").columns, names, model.group)
     check_columns(list(unlabeled.columns), roles.columns, "The unlabelled data")
-    rows, y, survey = read_both(model, labeled, roles, target, partial(_survey, unlabeled))
-    population = Distributed(unlabeled, Reader.of(model, roles), survey.n_rows, _offsets(survey, len(rows)))
-    return model._learn(rows, y, population, known_shares)
+    training, found = read_both(
+        model._read_options(), labeled, roles, target, partial(_first_pass, unlabeled), verbose=model.verbose
+    )
+    reader = Reader(training.schema, roles, training.groups, model.unlabeled_value)
+    population = Distributed(unlabeled, reader, found.n_rows, _offsets(found, len(training.labeled)))
+    return model._learn(replace(training, population=population), known_shares)
 
 
 def update(
-    model: Any,
-    unlabeled: Any,
+    model: GroupShiftClassifier,
+    unlabeled: DaskFrame,
     *,
     group: str | None = None,
     weight: str | None = None,
-    known_shares: Mapping | None = None,
-) -> Any:
+    example_id: str | None = None,
+    known_shares: KnownRates | None = None,
+) -> GroupShiftClassifier:
     """Estimate the shares again from new unlabelled rows, everything else kept: `update` on a cluster."""
     check_is_fitted(model)
     _check_dask(unlabeled)
-    roles = fitted_roles(model, group, weight)
+    roles = fitted_roles(model.schema_, model.group, group, weight, example_id)
     check_columns(list(unlabeled.columns), roles.columns, "The unlabelled data")
-    survey = _survey(unlabeled, Surveyor(roles, (), model.unlabeled_value))
-    set_groups(model, survey, roles)
-    population = Distributed(unlabeled, Reader.of(model, roles), survey.n_rows, _offsets(survey, 0))
-    return model._update(population, known_shares)
+    found = _first_pass(unlabeled, FirstLook(roles, (), model.unlabeled_value))
+    groups = population_groups(found, roles, model.labeled_groups_)
+    reader = Reader(model.schema_, roles, groups, model.unlabeled_value)
+    return model._update(
+        Distributed(unlabeled, reader, found.n_rows, _offsets(found, 0)), groups, known_shares
+    )
 
 
-def predict(model: Any, data: Any, *, group: str | None = None, coverage: float = 0.9) -> Any:
+def predict(
+    model: GroupShiftClassifier, data: DaskFrame, *, group: str | None = None, coverage: float = 0.9
+) -> DaskFrame:
     """Details of every row as a lazy Dask DataFrame: probability, low, high, cluster, pooled
     (`predict_details`).
 
@@ -131,16 +146,16 @@ def predict(model: Any, data: Any, *, group: str | None = None, coverage: float 
 
     check_is_fitted(model)
     _check_dask(data)
-    roles = fitted_roles(model, group, None)
+    roles = fitted_roles(model.schema_, model.group, group, None)
     check_columns(list(data.columns), roles.columns, "The data to predict")
-    meta = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in DETAILS.items()})
-    light = _light(model)
+    meta = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in DETAIL_TYPES.items()})
+    predictor = Predictor.of(model, roles, coverage)
     return data[roles.columns].map_partitions(
-        _predict_partition, light, Reader.of(model, roles), coverage, meta=meta, enforce_metadata=False
+        _predict_partition, predictor, meta=meta, enforce_metadata=False
     )
 
 
-def _check_dask(data: Any) -> None:
+def _check_dask(data: object) -> None:
     try:
         import dask.dataframe as dd
     except ImportError as error:
@@ -152,17 +167,19 @@ def _check_dask(data: Any) -> None:
         )
 
 
-def _survey(frame: Any, surveyor: Surveyor) -> Survey:
+def _first_pass(frame: DaskFrame, look: FirstLook) -> FirstPass:
     offsets = [0] * frame.npartitions
-    return _tree(frame, surveyor.columns, partial(_survey_of, surveyor), offsets).checked()
+    return _tree(frame, look.columns, partial(_look_at, look), offsets).checked()
 
 
-def _offsets(survey: Survey, first: int) -> tuple[int, ...]:
+def _offsets(found: FirstPass, first: int) -> tuple[int, ...]:
     """The number of the first row of each partition."""
-    return tuple(np.cumsum([first, *survey.sizes])[:-1].tolist())
+    return tuple(np.cumsum([first, *found.sizes])[:-1].tolist())
 
 
-def _tree(frame: Any, columns: Sequence[str], function: Callable, offsets: Sequence[int]) -> Any:
+def _tree(
+    frame: DaskFrame, columns: Sequence[str], function: OfPartition[Sum | None], offsets: Sequence[int]
+) -> Sum:
     """The sum of `function(partition, offset)` over partitions, added on the workers."""
     import dask
 
@@ -170,17 +187,22 @@ def _tree(frame: Any, columns: Sequence[str], function: Callable, offsets: Seque
     add = dask.delayed(_add, pure=False)
     while len(parts) > 1:
         parts = [add(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
-    return dask.compute(*parts)[0].value
+    total: Sum = dask.compute(*parts)[0].value
+    return total
 
 
-def _gather(frame: Any, columns: Sequence[str], function: Callable, offsets: Sequence[int]) -> list:
+def _gather(
+    frame: DaskFrame, columns: Sequence[str], function: OfPartition[Result], offsets: Sequence[int]
+) -> list[Result]:
     """`function(partition, offset)` of every partition, in order."""
     import dask
 
     return [part.value for part in dask.compute(*_per_partition(frame, columns, function, offsets))]
 
 
-def _per_partition(frame: Any, columns: Sequence[str], function: Callable, offsets: Sequence[int]) -> list:
+def _per_partition(
+    frame: DaskFrame, columns: Sequence[str], function: OfPartition[Result], offsets: Sequence[int]
+) -> list[Delayed]:
     import dask
 
     # The function holds the classifier. As a task of its own it travels to each worker once, not with every
@@ -195,10 +217,10 @@ def _per_partition(frame: Any, columns: Sequence[str], function: Callable, offse
 class _Carrier:
     """A function as a value: Dask would call a bare one."""
 
-    function: Callable
+    function: OfPartition[Any]
 
 
-def _run(carrier: _Carrier, partition: Any, offset: int) -> Packed:
+def _run(carrier: _Carrier, partition: Features, offset: int) -> Packed:
     return Packed(carrier.function(partition, offset))
 
 
@@ -207,38 +229,27 @@ def _add(parts: list[Packed]) -> Packed:
     return Packed(add_up(values) if values else None)
 
 
-def _survey_of(surveyor: Surveyor, partition: Any, offset: int) -> Survey:
-    return surveyor(partition)
+def _look_at(look: FirstLook, partition: Features, offset: int) -> FirstPass:
+    return look(partition)
 
 
 def _sum_of_rows(
-    reader: Reader, function: Callable[[Rows], Summed], partition: Any, offset: int
-) -> Summed | None:
+    reader: Reader, function: Callable[[Rows], Sum], partition: Features, offset: int
+) -> Sum | None:
     # A partition without rows has nothing to add, and classifiers refuse to score no rows.
     return function(reader(partition, offset)) if len(partition) else None
 
 
-def _pick(reader: Reader, fraction: float, random_state: int, partition: Any, offset: int) -> Rows | None:
+def _pick(
+    reader: Reader, fraction: float, random_state: int, partition: Features, offset: int
+) -> Rows | None:
     return picked(reader, partition, offset, fraction, random_state)
 
 
-def _light(model: Any) -> Any:
-    """The model without what predictions do not need: points and evidence would travel with every task."""
-    from copy import copy
-
-    light = copy(model)
-    for name in ("tally_", "evidence_", "candidates_"):
-        light.__dict__.pop(name, None)
-    return light
-
-
-def _predict_partition(partition: Any, model: Any, reader: Reader, coverage: float) -> Any:
+def _predict_partition(partition: DaskFrame, predictor: Predictor) -> DaskFrame:
     import pandas as pd
 
-    from groupshift.streaming import Predictor
-
     if not len(partition):
-        return pd.DataFrame(
-            {name: np.empty(0, kind) for name, kind in DETAILS.items()}, index=partition.index
-        )
-    return pd.DataFrame(Predictor(model, reader, coverage)(partition)[0], index=partition.index)
+        nothing = {name: np.empty(0, kind) for name, kind in DETAIL_TYPES.items()}
+        return pd.DataFrame(nothing, index=partition.index)
+    return pd.DataFrame(predictor(partition)[0], index=partition.index)

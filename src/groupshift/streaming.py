@@ -12,12 +12,12 @@ The answer is that of ``model.fit`` on the labelled rows with the unlabelled one
 >>> print(streaming.check(model, labeled, "population/", target="ill", group="clinic"))  # doctest: +SKIP
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from os import PathLike
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,19 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift._explain.diagnostics import Diagnosis
+from groupshift._fit.problem import KnownRates
+from groupshift._fit.scorer import Details, Scorer
 from groupshift._io.files import write_batches
 from groupshift._io.parquet import BATCH_ROWS, BatchSource, as_source
-from groupshift._rows.batches import Reader, concatenated, in_library, picked
+from groupshift._math.arrays import IntArray
+from groupshift._rows import reading
+from groupshift._rows.batches import Reader, picked
 from groupshift._rows.checks import check_settings
-from groupshift._rows.chunks import add_up, map_chunks
-from groupshift._rows.first_pass import Survey, Surveyor, read_both, set_groups
-from groupshift._rows.frames import FeatureEncoder
+from groupshift._rows.chunks import Sum, add_up, map_chunks
+from groupshift._rows.encoder import column_kinds
+from groupshift._rows.first_pass import FirstLook, FirstPass, population_groups, read_both
+from groupshift._rows.frames import Features, in_library
+from groupshift._rows.keys import sampled
 from groupshift._rows.roles import (
     ColumnNames,
     Roles,
@@ -39,17 +45,17 @@ from groupshift._rows.roles import (
     check_columns,
     fitted_roles,
     framed,
-    is_unlabeled,
+    unlabeled_in,
 )
-from groupshift._rows.rows import InMemory, Rows, sampled
+from groupshift._rows.rows import InMemory, Rows, concatenated
 from groupshift._rows.unseen import report_unseen
-
-Summed = TypeVar("Summed")
+from groupshift.classifier import GroupShiftClassifier
 
 # Rows that a sample may hold in memory: with 16 numbers a row, 128 MB.
 SAMPLE_LIMIT = 1_000_000
 # Rows that a check tries the method on: enough to tell whether it is worth it.
 LABELED_TRIED, UNLABELED_TRIED = 10_000, 30_000
+LABELED_TRIED_SEED, UNLABELED_TRIED_SEED = 1, 2
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class Streamed:
     n_rows: int
     first: int = 0
     sample_limit: float = SAMPLE_LIMIT
-    _samples: dict = field(default_factory=dict)
+    _samples: dict[tuple[int, int], Rows] = field(default_factory=dict)
 
     def sample(self, n_rows: int, random_state: int) -> Rows:
         if (n_rows, random_state) not in self._samples:
@@ -77,14 +83,14 @@ class Streamed:
         )
         return concatenated([part for part in parts if part is not None])
 
-    def sum(self, function: Callable[[Rows], Summed]) -> Summed:
-        def of_batch(part: tuple[Any, int]) -> Summed | None:
+    def sum(self, function: Callable[[Rows], Sum]) -> Sum:
+        def of_batch(part: tuple[Features, int]) -> Sum | None:
             rows = self.reader(*part)
             return function(rows) if len(rows) else None
 
         return add_up(value for value in map_chunks(of_batch, self._batches()) if value is not None)
 
-    def _batches(self) -> Iterator[tuple[Any, int]]:
+    def _batches(self) -> Iterator[tuple[Features, int]]:
         first = self.first
         for table in self.source.batches(self.reader.roles.columns):
             yield table, first
@@ -99,26 +105,33 @@ class Training:
     come first. `first` is the number of the population's first row.
     """
 
-    labeled: Any
+    labeled: Features
     source: BatchSource
     roles: Roles
     target: str
-    keys: NDArray | None = None
+    keys: IntArray | None = None
     first: int = 0
 
-    def read(self, model: Any) -> tuple[Rows, NDArray[np.int64], Streamed]:
-        """Labelled rows, their classes and the population; groups and encoder go onto the model."""
-        rows, y, survey = read_both(
-            model, self.labeled, self.roles, self.target, partial(survey_of, self.source), self.keys
+    def read(self, model: GroupShiftClassifier) -> reading.Training:
+        """Labelled rows and the population, as `fit` learns from them."""
+        training, found = read_both(
+            model._read_options(),
+            self.labeled,
+            self.roles,
+            self.target,
+            partial(first_pass, self.source),
+            self.keys,
+            model.verbose,
         )
-        first = self.first if self.keys is not None else len(rows)
-        return rows, y, Streamed(self.source, Reader.of(model, self.roles), survey.n_rows, first)
+        first = self.first if self.keys is not None else len(training.labeled)
+        reader = Reader(training.schema, self.roles, training.groups, model.unlabeled_value)
+        return replace(training, population=Streamed(self.source, reader, found.n_rows, first))
 
 
 def fit(
-    model: Any,
-    labeled: Any,
-    unlabeled: Any,
+    model: GroupShiftClassifier,
+    labeled: Features | str | PathLike[str] | None,
+    unlabeled: Features,
     *,
     target: str,
     group: str | None = None,
@@ -126,8 +139,8 @@ def fit(
     example_id: str | None = None,
     features: Sequence[str] | None = None,
     batch_rows: int = BATCH_ROWS,
-    known_shares: Mapping | None = None,
-) -> Any:
+    known_shares: KnownRates | None = None,
+) -> GroupShiftClassifier:
     """Fit a `GroupShiftClassifier` to labelled rows in memory and unlabelled rows in files.
 
     Parameters
@@ -153,16 +166,18 @@ def fit(
     return fit_to(model, training, known_shares)
 
 
-def fit_to(model: Any, training: Training, known_shares: Mapping | None = None) -> Any:
+def fit_to(
+    model: GroupShiftClassifier, training: Training, known_shares: KnownRates | None = None
+) -> GroupShiftClassifier:
     """Fit a model to labelled rows and a population whose columns have their roles already."""
     check_settings(model)
-    return model._learn(*training.read(model), known_shares)
+    return model._learn(training.read(model), known_shares)
 
 
 def check(
-    model: Any,
-    labeled: Any,
-    unlabeled: Any,
+    model: GroupShiftClassifier,
+    labeled: Features | str | PathLike[str] | None,
+    unlabeled: Features,
     *,
     labeled_rows: int = LABELED_TRIED,
     unlabeled_rows: int = UNLABELED_TRIED,
@@ -195,52 +210,65 @@ def check(
 
 
 def fit_sample(
-    model: Any,
+    model: GroupShiftClassifier,
     training: Training,
     labeled_rows: int = LABELED_TRIED,
     unlabeled_rows: int = UNLABELED_TRIED,
-) -> Any:
+) -> GroupShiftClassifier:
     """A copy of the model, fitted to about so many labelled and unlabelled rows."""
-    trial = clone(model)
+    trial: GroupShiftClassifier = clone(model)
     check_settings(trial)
-    rows, y, population = training.read(trial)
-    few = np.flatnonzero(sampled(rows.key, labeled_rows / len(rows), 0))
+    read = training.read(trial)
+    rows, y = read.labeled, read.y
+    few = np.flatnonzero(sampled(rows.key, labeled_rows / len(rows), LABELED_TRIED_SEED))
     if len(rows) > labeled_rows and len(np.unique(y[few])) == 2:
         rows, y = rows.take(few), y[few]
-    labeled, trial.labeled_groups_ = _renumbered(rows, trial.labeled_groups_)
-    tried, trial.groups_ = _renumbered(population.sample(unlabeled_rows, 0), trial.groups_)
-    return trial._learn(labeled, y, InMemory(tried))
+    labeled, labeled_groups = _renumbered(rows, read.labeled_groups)
+    assert read.population is not None
+    tried, groups = _renumbered(read.population.sample(unlabeled_rows, UNLABELED_TRIED_SEED), read.groups)
+    return trial._learn(
+        replace(
+            read,
+            labeled=labeled,
+            y=y,
+            labeled_groups=labeled_groups,
+            population=InMemory(tried),
+            groups=groups,
+        )
+    )
 
 
-def _renumbered(rows: Rows, groups: NDArray) -> tuple[Rows, NDArray]:
+def _renumbered(rows: Rows, groups: NDArray[Any]) -> tuple[Rows, NDArray[Any]]:
     """Rows of a sample numbered by the groups that are in it, and these groups."""
     found, numbers = np.unique(rows.group, return_inverse=True)
-    return replace(rows, group=numbers.astype(np.int64)), groups[found]
+    return rows.numbered(numbers.astype(np.int64)), groups[found]
 
 
 def update(
-    model: Any,
-    unlabeled: Any,
+    model: GroupShiftClassifier,
+    unlabeled: Features,
     *,
     group: str | None = None,
     weight: str | None = None,
+    example_id: str | None = None,
     batch_rows: int = BATCH_ROWS,
-    known_shares: Mapping | None = None,
-) -> Any:
+    known_shares: KnownRates | None = None,
+) -> GroupShiftClassifier:
     """Estimate the shares again from new unlabelled rows in files, everything else kept: `update`."""
     check_is_fitted(model)
-    roles = fitted_roles(model, group, weight)
+    roles = fitted_roles(model.schema_, model.group, group, weight, example_id)
     source = as_source(unlabeled, batch_rows=batch_rows, text_types=_fitted_text_types(model, roles))
     check_columns(source.columns, roles.columns, "The unlabelled data")
-    survey = survey_of(source, Surveyor(roles, (), model.unlabeled_value))
-    set_groups(model, survey, roles)
-    return model._update(Streamed(source, Reader.of(model, roles), survey.n_rows), known_shares)
+    found = first_pass(source, FirstLook(roles, (), model.unlabeled_value))
+    groups = population_groups(found, roles, model.labeled_groups_)
+    reader = Reader(model.schema_, roles, groups, model.unlabeled_value)
+    return model._update(Streamed(source, reader, found.n_rows), groups, known_shares)
 
 
 def predict(
-    model: Any,
-    data: Any,
-    out: str | PathLike,
+    model: GroupShiftClassifier,
+    data: Features,
+    out: str | PathLike[str],
     *,
     group: str | None = None,
     keep: Sequence[str] = (),
@@ -258,12 +286,12 @@ def predict(
     number of rows written
     """
     check_is_fitted(model)
-    roles = fitted_roles(model, group, None)
+    roles = fitted_roles(model.schema_, model.group, group, None)
     source = as_source(data, batch_rows=batch_rows, text_types=_fitted_text_types(model, roles))
     check_columns(source.columns, [*roles.columns, *keep], "The data to predict")
     columns = list(dict.fromkeys([*roles.columns, *keep]))
-    predictor = Predictor(model, Reader.of(model, roles), coverage)
-    unseen: dict = {}
+    predictor = Predictor.of(model, roles, coverage)
+    unseen: dict[object, None] = {}
     with write_batches(out, force=force) as writer:
         for table, values, new in map_chunks(lambda t: (t, *predictor(t)), source.batches(columns)):
             unseen.update(dict.fromkeys(new))
@@ -272,49 +300,67 @@ def predict(
                 kept = kept.append_column(name, [column])
             writer.write(kept)
     if unseen:
-        report_unseen(model, np.array([*unseen], object))
-    return writer.n_rows
+        report_unseen(np.array([*unseen], object), unseen=model.unseen, stacklevel=3)
+    n_rows: int = writer.n_rows
+    return n_rows
 
 
 @dataclass(frozen=True)
 class Predictor:
-    """Details of the rows of a batch, and the groups among them that the model does not know."""
+    """Details of the rows of a batch, and the groups among them that the model does not know.
 
-    model: Any
+    It travels to every machine of a cluster, and holds no more than predictions need.
+    """
+
+    scorer: Scorer
     reader: Reader
     coverage: float
+    refuses_unseen: bool
 
-    def __call__(self, batch: Any) -> tuple[dict[str, np.ndarray], list]:
+    @classmethod
+    def of(cls, model: GroupShiftClassifier, roles: Roles, coverage: float) -> "Predictor":
+        scorer = model._scorer()
+        reader = Reader(model.schema_, roles, scorer.groups)
+        return cls(scorer, reader, coverage, model.unseen == "error")
+
+    def __call__(self, batch: Features) -> tuple[Details, list[object]]:
         rows = self.reader(batch)
-        log_odds, cluster = self.model._shifted(rows)
-        new: list = []
-        if self.reader.groups is not None and self.reader.roles.group is not None and (rows.group < 0).any():
-            new = list(dict.fromkeys(_group_values(batch, self.reader)[rows.group < 0].tolist()))
-            if self.model.unseen == "error":
-                report_unseen(self.model, np.array(new, object))
-        return self.model._details(log_odds, cluster, rows.group, self.coverage), new
+        new: list[object] = []
+        if len(self.scorer.groups) and (rows.group < 0).any():
+            values = self.reader.group_values(framed(batch))
+            assert values is not None
+            new = list(dict.fromkeys(values[rows.group < 0].tolist()))
+            if self.refuses_unseen:
+                report_unseen(np.array(new, object), unseen="error", stacklevel=2)
+        return self.scorer.details(self.scorer(rows), self.coverage), new
 
 
-def survey_of(source: BatchSource, surveyor: Surveyor) -> Survey:
+def first_pass(source: BatchSource, look: FirstLook) -> FirstPass:
     """Number of rows, groups and categories of the unlabelled rows, from the columns that tell them."""
-    batches = source.batches(surveyor.columns)
-    return add_up(chain([Survey()], map_chunks(surveyor, batches))).checked()
+    batches = source.batches(look.columns)
+    return add_up(chain([FirstPass()], map_chunks(look, batches))).checked()
 
 
-def _opened(model: Any, labeled: Any, unlabeled: Any, names: ColumnNames, batch_rows: int) -> Training:
+def _opened(
+    model: GroupShiftClassifier,
+    labeled: Features | str | PathLike[str] | None,
+    unlabeled: Features,
+    names: ColumnNames,
+    batch_rows: int,
+) -> Training:
     labeled = _in_memory(labeled, model)
     source = as_source(unlabeled, batch_rows=batch_rows, text_types=_text_types(labeled, names))
     keys = None
     if labeled is None:
         labeled, keys = _labeled_part(source, names.target, model)
-    roles = assign_roles(model, framed(labeled).columns, names)
+    roles = assign_roles(framed(labeled).columns, names, model.group)
     if keys is not None:
         roles = replace(roles, target=names.target)
     check_columns(source.columns, roles.columns, "The unlabelled data")
     return Training(labeled, source, roles, names.target, keys)
 
 
-def _in_memory(labeled: Any, model: Any) -> Any:
+def _in_memory(labeled: Features | str | PathLike[str] | None, model: GroupShiftClassifier) -> Features:
     """Labelled rows as a frame; from a path as an Arrow table, or in pandas for the user's classifier."""
     if not isinstance(labeled, (str, PathLike)):
         return None if labeled is None else framed(labeled, "Labelled data").to_native()
@@ -324,47 +370,44 @@ def _in_memory(labeled: Any, model: Any) -> Any:
     return _for_classifier(pa.concat_tables(source.batches(source.columns)), model)
 
 
-def _for_classifier(table: Any, model: Any) -> Any:
-    return table if model.estimator is None else in_library(framed(table), "pandas")
+def _for_classifier(table: Features, model: GroupShiftClassifier) -> Features:
+    return table if model.estimator is None else in_library(table, "pandas")
 
 
-def _labeled_part(source: BatchSource, target: str, model: Any) -> tuple[Any, np.ndarray]:
+def _labeled_part(source: BatchSource, target: str, model: GroupShiftClassifier) -> tuple[Features, IntArray]:
     """Labelled rows of a table that holds both, and their numbers in it."""
     import pyarrow as pa
 
     check_columns(source.columns, [target], "The data")
     found, numbers, first = [], [], 0
     for table in source.batches(source.columns):
-        known = ~is_unlabeled(framed(table).get_column(target), model.unlabeled_value)
-        labeled = np.flatnonzero(known)
+        has_label = ~unlabeled_in(framed(table).get_column(target), model.unlabeled_value)
+        labeled = np.flatnonzero(has_label)
         found.append(table.take(labeled))
         numbers.append(labeled + first)
         first += table.num_rows
     return _for_classifier(pa.concat_tables(found), model), np.concatenate(numbers)
 
 
-def _text_types(labeled: Any, names: ColumnNames) -> dict[str, str]:
+# How columns of CSV files are read; columns of other kinds as pyarrow finds them.
+READ_AS = {"number": "number", "category": "text"}
+
+
+def _text_types(labeled: Features, names: ColumnNames) -> dict[str, str]:
     """How columns of CSV files are to be read so that they agree with labelled data."""
     if labeled is None:
         return {}
-    frame = framed(labeled)
-    encoder = FeatureEncoder().fit(frame[:1000].to_native())
-    read_as = {"number": "number", "category": "text"}
-    kinds = {n: read_as[k] for n, k in zip(encoder.names_, encoder.kinds_, strict=True) if k in read_as}
+    kinds = {n: READ_AS[k] for n, k in column_kinds(framed(labeled)[:1000]).items() if k in READ_AS}
     # Whole numbers stay whole in ids and groups: what pyarrow finds by itself.
     return {
         n: kind for n, kind in kinds.items() if n not in (names.group, names.example_id) or kind == "text"
     }
 
 
-def _fitted_text_types(model: Any, roles: Roles) -> dict[str, str]:
-    read_as = {"number": "number", "category": "text"}
-    kinds = dict(zip(model.encoder_.names_, model.encoder_.kinds_, strict=True))
-    types = {name: read_as[kind] for name, kind in kinds.items() if kind in read_as}
+def _fitted_text_types(model: GroupShiftClassifier, roles: Roles) -> dict[str, str]:
+    encoder = model.encoder_
+    kinds = zip(encoder.names_, encoder.kinds_, strict=True)
+    types = {name: READ_AS[kind] for name, kind in kinds if kind in READ_AS}
     if roles.group is not None and len(model.groups_) and isinstance(model.groups_[0], str):
         types[roles.group] = "text"
     return types
-
-
-def _group_values(batch: Any, reader: Reader) -> np.ndarray:
-    return framed(batch).get_column(str(reader.roles.group)).to_numpy()

@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from groupshift._explain.wording import percent
-from groupshift._fit.earlier_models import noted
 from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.points import Points
-from groupshift._rows.frames import Codes
+from groupshift._rows.codes import Codes
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -150,7 +149,7 @@ def _all(model, evidence, mixture) -> Iterator[tuple[str, int | str, int, int, f
 
 def _clusters(model, evidence, by_cluster):
     auc = evidence.get("scores", {}).get("auc", np.full(model.n_clusters_, np.nan))
-    rarer = np.broadcast_to(noted(model, "rarer_class_rows_"), model.n_clusters_)
+    rarer = np.broadcast_to(model.rarer_class_rows_, model.n_clusters_)
     for k in range(model.n_clusters_):
         if auc[k] < ALIKE_AUC:
             yield "classes look alike", -1, k, int(by_cluster[k]), float(auc[k])

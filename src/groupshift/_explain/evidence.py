@@ -20,7 +20,7 @@ from groupshift._explain.assumption import (
 )
 from groupshift._explain.cluster_profile import cluster_profiles
 from groupshift._explain.expected_gain import grouped_auc_gain, observed_shift
-from groupshift._fit.selection import (
+from groupshift._fit.trials import (
     LabeledRows,
     expected_prior,
     gain,
@@ -31,7 +31,7 @@ from groupshift._math.calibration import crossfit_platt
 from groupshift._math.label_shift import bbse, mlls
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.points import BIN_WIDTH, collect_points
-from groupshift._rows.rows import hash_keys, sampled
+from groupshift._rows.keys import hash_keys, sampled
 from groupshift.metrics import evaluate
 
 FloatArray = NDArray[np.float64]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from groupshift._math.odds import in_doubt
-from groupshift._rows.frames import Codes
+from groupshift._rows.codes import Codes
 
 
 def cell_shares(model: Any, coverage: float) -> dict[str, NDArray]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from groupshift._explain.assumption import LARGE, MEDIUM, SMALL
 from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.wording import percent
-from groupshift._fit.selection import noise_margin
+from groupshift._fit.trials import noise_margin
 from groupshift._math.trust import UNCHECKED_TRUST
 
 FloatArray = NDArray[np.float64]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupshift._fit.estimation import Tally
+from groupshift._fit.estimate import Tally
 from groupshift._math.points import BIN_WIDTH, Points
 
 

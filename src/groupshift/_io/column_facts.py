@@ -17,7 +17,7 @@ from groupshift._io.columns import (
     numbers_in,
 )
 from groupshift._rows.checks import example_keys
-from groupshift._rows.rows import hash_keys
+from groupshift._rows.keys import hash_keys
 
 # Of the values that are there, so many must parse for a text column to count as numbers or dates.
 NEARLY_ALL = 0.99

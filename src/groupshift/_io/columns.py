@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from groupshift._rows.frames import FeatureEncoder
+from groupshift._rows.encoder import FeatureEncoder
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", ".", "?", "-")
 THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d*)?$"

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.fitted_part import FittedPart
 from groupshift._regions.space import Space
-from groupshift._rows.frames import Codes
+from groupshift._rows.codes import Codes
 from groupshift._rows.rows import Rows
 
 

@@ -1,26 +1,38 @@
 """What users pass, checked and brought into one form; every error says what was found and what to do."""
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
 from numbers import Integral
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import type_of_target
 
-from groupshift._rows.frames import as_column, as_frame, is_missing, some, split_column
-
-FloatArray = NDArray[np.float64]
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, KeyArray
+from groupshift._rows.frames import Features, as_column, as_frame, is_missing, some, split_column
 
 
 class DegradedWarning(UserWarning):
     """The data do not allow what was asked for, and a simpler answer is given."""
 
 
-def check_settings(model: Any) -> None:
+class HasSettings(Protocol):
+    """A `GroupShiftClassifier`, of which only the settings are looked at."""
+
+    calibration: str
+    shares: str | None
+    shrinkage: str
+    labeled_prior: str
+    unseen: str
+    trust: float | str
+    refine: int | str
+
+
+def check_settings(model: HasSettings) -> None:
     """Every setting of a GroupShiftClassifier is one that it knows."""
     allowed = {
         "calibration": ("crossfit", "holdout"),
@@ -45,7 +57,7 @@ def check_settings(model: Any) -> None:
         )
 
 
-def check_features(X: Any, *, allow_nan: bool):
+def check_features(X: Features, *, allow_nan: bool) -> Features:
     """Features as a frame or a numeric array; at least one row."""
     # Some of SciPy's sparse arrays are mappings too, and have their own message.
     if isinstance(X, Mapping) and not hasattr(X, "shape"):
@@ -53,6 +65,7 @@ def check_features(X: Any, *, allow_nan: bool):
             f"X is a {type(X).__name__} of columns, which has no rows. Pass an array or a frame: pandas.DataFrame(X) makes one, "
             "and so does backend='pandas' in make_survey and to_table."
         )
+    _check_column_names(X)
     frame = as_frame(X)
     if frame is None:
         return check_array(
@@ -69,51 +82,76 @@ def check_features(X: Any, *, allow_nan: bool):
     return X
 
 
-def accepts_missing(estimator: Any) -> bool:
+def _check_column_names(X: Features) -> None:
+    """No column name twice; asked before other libraries, which say it in words of their own."""
+    names = [str(name) for name in getattr(X, "columns", getattr(X, "column_names", ()))]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"X has {some(twice)} more than once among its columns. Rename or drop columns until each name is there once."
+        )
+
+
+def accepts_missing(estimator: object) -> bool:
     """Whether a classifier says that it takes missing values; the default one does."""
     return True if estimator is None else bool(get_tags(estimator).input_tags.allow_nan)
 
 
-def split_groups(X: Any, groups: Any, group: str | None, n_rows: int) -> tuple[Any, NDArray | None]:
+def split_groups(
+    X: Features, groups: ArrayLike | None, group: str | None, n_rows: int
+) -> tuple[Features, NDArray[Any] | None]:
     """Features without the group column, and the groups, from the column or from the argument."""
     if group is not None:
         if groups is not None:
             raise ValueError(
                 f"Groups came twice: as groups= and as the column {group!r} of X. Pass one of them."
             )
-        X, groups = split_column(X, group)
+        X, values = split_column(X, group)
     elif groups is not None:
-        groups = as_column(groups)
-    if groups is None:
+        values = as_column(groups)
+    else:
         return X, None
-    check_length("groups", groups, n_rows)
-    missing = is_missing(groups)
+    check_length("groups", values, n_rows)
+    missing = is_missing(values)
     if missing.any():
         raise ValueError(
-            f"{missing.sum()} of {len(groups)} rows have no group (first at row {int(np.argmax(missing))}). "
+            f"{missing.sum()} of {len(values)} rows have no group (first at row {int(np.argmax(missing))}). "
             "Every row needs one: fill them in, drop these rows, or give them a group of their own."
         )
-    return X, groups
+    return X, values
 
 
-def check_length(name: str, values: NDArray, n_rows: int) -> None:
+def check_length(name: str, values: NDArray[Any], n_rows: int) -> None:
     if values.ndim != 1 or len(values) != n_rows:
         raise ValueError(
             f"{name} has shape {values.shape}, but X has {n_rows} rows. Pass one value for each row, in the same order."
         )
 
 
-def check_labels(y: Any, unlabeled_value: Any, n_rows: int) -> tuple[NDArray[np.int64], NDArray]:
-    """Labels as 0, 1 and -1 for unlabelled, and the two classes."""
+def unlabeled_mask(y: NDArray[Any], unlabeled_value: object) -> BoolArray:
+    """Which labels are missing, or equal to the value that marks unlabelled rows: the one place that says so.
+
+    >>> unlabeled_mask(np.array(["yes", None, "?"], object), "?").tolist()
+    [False, True, True]
+    """
+    unlabeled = is_missing(y)
+    if unlabeled_value is None or unlabeled_value != unlabeled_value:
+        return unlabeled
+    # Comparing arrays is fast where both sides are numbers; mixed kinds are compared one by one, as Python does.
+    if y.dtype.kind in "biuf" and isinstance(unlabeled_value, (int, float, np.number)):
+        marked: BoolArray = y == unlabeled_value
+    else:
+        marked = np.fromiter((value == unlabeled_value for value in y.tolist()), bool, len(y))
+    return unlabeled | marked
+
+
+def check_labels(
+    y: ArrayLike | None, unlabeled_value: object, n_rows: int, classes: NDArray[Any] | None = None
+) -> tuple[IntArray, NDArray[Any]]:
+    """Labels as 0, 1 and -1 for unlabelled, and the two classes: those of the labels, or the given ones."""
     y = _label_column(y, unlabeled_value)
     check_length("y", y, n_rows)
-    unlabeled = is_missing(y)
-    if unlabeled_value is not None and unlabeled_value == unlabeled_value:
-        # Comparing arrays is fast where both sides are numbers; mixed kinds are compared one by one, as Python does.
-        if y.dtype.kind in "biuf" and isinstance(unlabeled_value, (int, float, np.number)):
-            unlabeled |= y == unlabeled_value
-        else:
-            unlabeled |= np.fromiter((v == unlabeled_value for v in y.tolist()), bool, len(y))
+    unlabeled = unlabeled_mask(y, unlabeled_value)
     known = y[~unlabeled]
     if len(known) == 0:
         raise ValueError(
@@ -122,21 +160,27 @@ def check_labels(y: Any, unlabeled_value: Any, n_rows: int) -> tuple[NDArray[np.
         )
     if known.dtype.kind == "O":
         known = np.array(known.tolist())
-    classes = _two_classes(known, unlabeled_value)
+    if classes is None:
+        classes = _two_classes(known, unlabeled_value)
+    elif len(strange := np.setdiff1d(known, classes)):
+        raise ValueError(
+            f"y holds {some(strange.tolist())} besides the classes {some(classes.tolist())} of fit. Rows without a label are "
+            f"marked by {unlabeled_value!r} or missing."
+        )
     coded = np.full(len(y), -1, np.int64)
     coded[~unlabeled] = (known == classes[1]).astype(np.int64)
     return coded, classes
 
 
-def _label_column(y: Any, unlabeled_value: Any) -> NDArray:
+def _label_column(y: ArrayLike | None, unlabeled_value: object) -> NDArray[Any]:
     """Labels as a one-dimensional array."""
     if y is None:
         raise ValueError(
             "GroupShiftClassifier requires y to be passed, but the target y is None. Pass labels, unlabelled rows marked by "
             f"{unlabeled_value!r} or missing."
         )
-    y = as_column(y)
-    if y.ndim == 2 and y.shape[1] == 1:
+    column = as_column(y)
+    if column.ndim == 2 and column.shape[1] == 1:
         from sklearn.exceptions import DataConversionWarning
 
         warnings.warn(
@@ -144,11 +188,11 @@ def _label_column(y: Any, unlabeled_value: Any) -> NDArray:
             DataConversionWarning,
             stacklevel=5,
         )
-        y = y.ravel()
-    return y
+        column = column.ravel()
+    return column
 
 
-def _two_classes(known: NDArray, unlabeled_value: Any) -> NDArray:
+def _two_classes(known: NDArray[Any], unlabeled_value: object) -> NDArray[Any]:
     """The two classes of the labelled rows, in order."""
     if known.dtype.kind == "f" and np.isinf(known).any():
         raise ValueError(
@@ -171,7 +215,7 @@ def _two_classes(known: NDArray, unlabeled_value: Any) -> NDArray:
     return classes
 
 
-def _one_class(found: Any, unlabeled_value: Any) -> str:
+def _one_class(found: object, unlabeled_value: object) -> str:
     message = f"The labelled rows hold one class only, {found!r}; two classes are needed."
     if unlabeled_value == -1 and found == 1:
         return (
@@ -182,21 +226,23 @@ def _one_class(found: Any, unlabeled_value: Any) -> str:
     return message + " Add labelled rows of the other class."
 
 
-def check_matrix(matrix: NDArray, names: list[str], picky: str | None) -> None:
-    """No infinite values; no missing ones either for `picky`, the name of a classifier that does not take them."""
+def check_matrix(matrix: NDArray[np.floating], names: list[str], needs_values: str | None) -> None:
+    """No infinite values; no missing ones either for `needs_values`, the name of a classifier that does not take them."""
     # A finite sum says that all is well without a table of booleans; the columns are searched only if it is not.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(np.sum(matrix, dtype=float)):
             return
     if np.isinf(matrix).any():
-        found = [name for name, gone in zip(names, np.isinf(matrix).any(0), strict=True) if gone]
+        found = [
+            name for name, is_infinite in zip(names, np.isinf(matrix).any(0), strict=True) if is_infinite
+        ]
         raise ValueError(
             f"Input X contains infinity, in column(s) {some(found)}. Replace infinite values by finite or missing ones."
         )
-    if picky is not None and np.isnan(matrix).any():
-        found = [name for name, gone in zip(names, np.isnan(matrix).any(0), strict=True) if gone]
+    if needs_values is not None and np.isnan(matrix).any():
+        found = [name for name, has_gaps in zip(names, np.isnan(matrix).any(0), strict=True) if has_gaps]
         raise ValueError(
-            f"Input X contains NaN, in column(s) {some(found)}, which {picky} does not take. Impute the missing values, "
+            f"Input X contains NaN, in column(s) {some(found)}, which {needs_values} does not take. Impute the missing values, "
             "put an imputer before the classifier, or use estimator=None, which takes them."
         )
 
@@ -209,7 +255,7 @@ def check_coverage(coverage: float) -> float:
     return coverage
 
 
-def check_weighed_classes(labels: NDArray[np.int64], classes: NDArray, weight: FloatArray) -> None:
+def check_weighed_classes(labels: IntArray, classes: NDArray[Any], weight: FloatArray) -> None:
     """Rows of weight zero do not count: both classes need others, and so does the population."""
     if (labels < 0).any() and not weight[labels < 0].any():
         raise ValueError(
@@ -224,7 +270,7 @@ def check_weighed_classes(labels: NDArray[np.int64], classes: NDArray, weight: F
             )
 
 
-def check_weights(sample_weight: Any, n_rows: int) -> FloatArray:
+def check_weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
     if sample_weight is None:
         return np.ones(n_rows)
     weight = as_column(sample_weight).astype(float)
@@ -245,7 +291,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatArray:
     return weight
 
 
-def column_name(values: Any) -> str | None:
+def column_name(values: object) -> str | None:
     """What a series calls itself, as columns of frames do; None for all else.
 
     >>> column_name([1, 0]) is None
@@ -255,7 +301,7 @@ def column_name(values: Any) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
-def example_keys(example_ids: Any, n_rows: int) -> NDArray[np.uint64]:
+def example_keys(example_ids: ArrayLike | None, n_rows: int) -> KeyArray:
     """A 64-bit key for each row, equal for copies of one example; the row number where no ids are given."""
     if example_ids is None:
         return np.arange(n_rows, dtype=np.uint64)
@@ -275,5 +321,5 @@ def example_keys(example_ids: Any, n_rows: int) -> NDArray[np.uint64]:
     return np.fromiter(map(keys.__getitem__, values), np.uint64, n_rows)
 
 
-def _digest(value: Any) -> int:
+def _digest(value: object) -> int:
     return int.from_bytes(blake2b(str(value).encode(), digest_size=8).digest(), "little")

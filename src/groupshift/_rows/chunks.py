@@ -4,13 +4,22 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Protocol, Self, TypeVar
 
 from joblib import cpu_count
 from threadpoolctl import threadpool_limits
 
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")
+
+
+class Summable(Protocol):
+    """What chunks are turned into: parts that add up."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+
+
+Sum = TypeVar("Sum", bound=Summable)
 
 
 def n_threads() -> int:
@@ -38,7 +47,7 @@ def map_chunks(function: Callable[[Chunk], Result], chunks: Iterable[Chunk]) -> 
         yield from map(function, first)
         return
     threads = n_threads()
-    waiting: deque[Future] = deque()
+    waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(threads, initializer=_one_core) as pool:
         try:
             for chunk in _chain(first, chunks):
@@ -53,24 +62,24 @@ def map_chunks(function: Callable[[Chunk], Result], chunks: Iterable[Chunk]) -> 
                 future.cancel()
 
 
-def add_up(parts: Iterable[Result]) -> Result:
+def add_up(parts: Iterable[Sum]) -> Sum:
     """The sum of parts as a balanced tree: a large total is not touched again for every small part.
 
-    >>> add_up([[1], [2], [3]])
-    [1, 2, 3]
+    >>> add_up([1, 2, 3])
+    6
     """
-    done: list[tuple[int, Result]] = []
+    done: list[tuple[int, Sum]] = []
     for part in parts:
         level = 0
         while done and done[-1][0] == level:
-            part = done.pop()[1] + part  # type: ignore[operator]
+            part = done.pop()[1] + part
             level += 1
         done.append((level, part))
     if not done:
         raise ValueError("There are no parts to add up. Pass at least one chunk of rows.")
     total = done.pop()[1]
     while done:
-        total = done.pop()[1] + total  # type: ignore[operator]
+        total = done.pop()[1] + total
     return total
 
 

@@ -1,31 +1,26 @@
-"""What `fit` reads before it learns, wherever the population is: a survey of it, and the labelled rows."""
+"""What `fit` reads before it learns, wherever the population is: a first pass over it, and the labelled rows."""
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
-import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from groupshift._rows.frames import (
-    Codes,
-    FeatureEncoder,
-    category_counts,
-    is_missing,
-    ranked_categories,
-)
+from groupshift._rows.codes import Codes
+from groupshift._rows.encoder import FeatureEncoder, category_counts
+from groupshift._rows.frames import Features, Frame, is_missing
 from groupshift._rows.progress import begin
+from groupshift._rows.reading import ReadOptions, Training, read_training
 from groupshift._rows.roles import Roles, framed, row_weights, unlabeled_rows
-from groupshift._rows.rows import Rows
 
 # Columns with more distinct texts than this are free text; counting their rarest ones would fill the memory.
 MAX_COUNTED = 200_000
 
 
 @dataclass(frozen=True)
-class Survey:
+class FirstPass:
     """What a first, cheap pass learns of the unlabelled rows: their number, weight, groups and categories.
 
     `sizes` are the rows of each batch, labelled ones counted in.
@@ -33,11 +28,11 @@ class Survey:
 
     n_rows: int = 0
     weight: float = 0.0
-    groups: frozenset = frozenset()
-    categories: dict[str, Counter] = field(default_factory=dict)
+    groups: frozenset[Any] = frozenset()
+    categories: dict[str, Counter[str]] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
 
-    def __add__(self, other: "Survey") -> "Survey":
+    def __add__(self, other: Self) -> Self:
         names = {**self.categories, **other.categories}
         counts = {n: self.categories.get(n, Counter()) + other.categories.get(n, Counter()) for n in names}
         # Of too many distinct texts the most frequent ones are kept: only the first 254 are ever used.
@@ -45,16 +40,17 @@ class Survey:
             n: Counter(dict(c.most_common(MAX_COUNTED // 2))) if len(c) > MAX_COUNTED else c
             for n, c in counts.items()
         }
-        return Survey(
-            self.n_rows + other.n_rows,
-            self.weight + other.weight,
-            self.groups | other.groups,
-            counts,
-            self.sizes + other.sizes,
+        return replace(
+            self,
+            n_rows=self.n_rows + other.n_rows,
+            weight=self.weight + other.weight,
+            groups=self.groups | other.groups,
+            categories=counts,
+            sizes=self.sizes + other.sizes,
         )
 
-    def checked(self) -> "Survey":
-        """The survey, unless it found nothing to learn shares from."""
+    def checked(self) -> Self:
+        """The same, unless it found nothing to learn shares from."""
         if not self.n_rows:
             raise ValueError(
                 "The unlabelled data has no rows without a label, so there are no shares to learn. Pass some."
@@ -68,27 +64,27 @@ class Survey:
 
 
 @dataclass(frozen=True)
-class Surveyor:
-    """The survey of one batch."""
+class FirstLook:
+    """The first pass over one batch."""
 
     roles: Roles
     categories: tuple[str, ...]
-    unlabeled_value: Any
+    unlabeled_value: object
 
     @property
     def columns(self) -> list[str]:
-        """Columns that a survey reads: roles but ids, and categories; or any column to count the rows of."""
+        """Columns that it reads: roles but ids, and categories; or any column to count the rows of."""
         special = (self.roles.group, self.roles.weight, self.roles.target)
         return [*(name for name in special if name), *self.categories] or [self.roles.features[0]]
 
-    def __call__(self, batch: Any) -> Survey:
+    def __call__(self, batch: Features) -> FirstPass:
         frame = unlabeled_rows(batch, self.roles, self.unlabeled_value)[1]
-        groups = frozenset() if self.roles.group is None else self._groups(frame)
+        groups: frozenset[Any] = frozenset() if self.roles.group is None else self._groups(frame)
         counts = {name: category_counts(frame.get_column(name)) for name in self.categories}
         weight = float(row_weights(frame, self.roles).sum())
-        return Survey(len(frame), weight, groups, counts, (len(batch),))
+        return FirstPass(len(frame), weight, groups, counts, (len(batch),))
 
-    def _groups(self, frame: nw.DataFrame) -> frozenset:
+    def _groups(self, frame: Frame) -> frozenset[Any]:
         column = frame.get_column(str(self.roles.group))
         values = column.unique().to_numpy()
         missing = is_missing(values)
@@ -103,79 +99,68 @@ class Surveyor:
 
 
 def read_both(
-    model: Any,
-    labeled: Any,
+    options: ReadOptions,
+    labeled: Features,
     roles: Roles,
     target: str,
-    survey: Callable[[Surveyor], Survey],
-    keys: NDArray | None = None,
-) -> tuple[Rows, NDArray[np.int64], Survey]:
-    """What `fit` reads before it learns: labelled rows, their classes, and the survey of the unlabelled rows.
+    first_pass: Callable[[FirstLook], FirstPass],
+    keys: NDArray[np.int64] | None = None,
+    verbose: int = 0,
+) -> tuple[Training, FirstPass]:
+    """What `fit` reads before it learns: labelled rows, and what a first pass finds of the unlabelled ones.
 
-    Groups and encoder go onto the model; `survey` runs a surveyor over the unlabelled rows, wherever they are.
+    The population itself is for the caller to add. `first_pass` runs a look over the unlabelled rows, wherever they
+    are; `keys` are of labelled rows that have no ids.
     """
-    begin("reading groups and categories", model.verbose)
-    found = survey(Surveyor(roles, category_columns(labeled, roles), model.unlabeled_value))
-    rows, y = read_labeled(model, labeled, roles, target, encoder_for(labeled, roles, found), keys)
-    set_groups(model, found, roles)
-    return rows, y, found
-
-
-def category_columns(labeled: Any, roles: Roles) -> tuple[str, ...]:
-    """Feature columns of labelled data that hold categories."""
+    begin("reading groups and categories", verbose)
     frame = framed(labeled)
     encoder = FeatureEncoder().fit(frame.select(roles.features).to_native())
-    return tuple(
-        name for name, kind in zip(encoder.names_, encoder.kinds_, strict=True) if kind == "category"
-    )
+    found = first_pass(FirstLook(roles, encoder.category_names, options.unlabeled_value))
+    # Categories are ranked by their frequency among all rows, labelled or not.
+    counts = {n: category_counts(frame.get_column(n)) + found.categories[n] for n in encoder.category_names}
+    training = _read_labeled(options, frame, roles, target, encoder.with_counts(counts), keys)
+    groups = population_groups(found, roles, training.labeled_groups)
+    return replace(training, groups=groups), found
 
 
-def encoder_for(labeled: Any, roles: Roles, survey: Survey) -> FeatureEncoder:
-    """The encoder that all rows would give: categories ranked by their frequency, labelled or not."""
-    frame = framed(labeled)
-    encoder = FeatureEncoder().fit(frame.select(roles.features).to_native())
-    for j, name in enumerate(encoder.names_):
-        if encoder.kinds_[j] == "category":
-            encoder.categories_[j] = ranked_categories(
-                category_counts(frame.get_column(name)) + survey.categories[name]
-            )
-    return encoder
+def _read_labeled(
+    options: ReadOptions,
+    frame: Frame,
+    roles: Roles,
+    target: str,
+    encoder: FeatureEncoder,
+    keys: NDArray[np.int64] | None,
+) -> Training:
+    """Labelled rows, read as `fit` reads them."""
 
-
-def read_labeled(
-    model: Any, labeled: Any, roles: Roles, target: str, encoder: FeatureEncoder, keys: NDArray | None = None
-):
-    """Labelled rows and their classes, read as `fit` reads them; `keys` where rows have no ids."""
-    frame = framed(labeled)
-    own_group = [] if model.group is None else [model.group]
-
-    def column(name: str | None):
+    def column(name: str | None) -> ArrayLike | None:
         return None if name is None else frame.get_column(name).to_native()
 
-    ids = column(roles.example_id) if roles.example_id is not None else keys
-    groups = None if own_group else column(roles.group)
+    own_group = [] if options.group is None else [options.group]
     X = frame.select([*roles.features, *own_group]).to_native()
-    rows, y = model._read_fit(X, column(target), groups, column(roles.weight), ids, encoder=encoder)
-    if (y < 0).any():
+    groups = None if own_group else column(roles.group)
+    ids = keys if roles.example_id is None else column(roles.example_id)
+    labels = frame.get_column(target).to_native()
+    training = read_training(options, X, labels, groups, column(roles.weight), ids, encoder)
+    if training.population is not None:
+        n_missing = training.population.n_rows
         raise ValueError(
-            f"{int((y < 0).sum())} of {len(y)} labelled rows have no label in column {target!r}. "
+            f"{n_missing} of {len(frame)} labelled rows have no label in column {target!r}. "
             "Move them to the unlabelled data."
         )
-    values = model._row_groups
-    del model._row_groups
-    codes = Codes().fit(values)
-    model.labeled_groups_ = codes.values_
-    return Rows(rows.features, rows.matrix, codes.transform(values), rows.weight, rows.key), y
+    return training
 
 
-def set_groups(model: Any, survey: Survey, roles: Roles) -> None:
-    """The groups of the unlabelled rows, onto the model."""
-    model.groups_ = group_array(survey.groups) if roles.group is not None else np.zeros(1, int)
-    if roles.group is not None:
-        same_kind(model.labeled_groups_, model.groups_, roles.group)
+def population_groups(found: FirstPass, roles: Roles, labeled_groups: NDArray[Any]) -> NDArray[Any]:
+    """The groups of the unlabelled rows, in their order; one for all where there are no groups."""
+    if roles.group is None:
+        return np.zeros(1, int)
+    groups = group_array(found.groups)
+    same_kind(labeled_groups, groups, roles.group)
+    return groups
 
 
-def group_array(groups: frozenset) -> NDArray:
+def group_array(groups: frozenset[Any]) -> NDArray[Any]:
     """Distinct groups in their order, as `fit` would hold them."""
     values = list(groups)
     array = np.array(values) if values and not isinstance(values[0], (str, bytes)) else None
@@ -185,7 +170,7 @@ def group_array(groups: frozenset) -> NDArray:
     return Codes().fit(array).values_
 
 
-def same_kind(labeled: NDArray, unlabeled: NDArray, name: str) -> None:
+def same_kind(labeled: NDArray[Any], unlabeled: NDArray[Any], name: str) -> None:
     """Refuse groups that are text on one side and numbers on the other: none would find its like."""
     if not len(labeled) or not len(unlabeled):
         return

@@ -2,17 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 
-from groupshift._rows.checks import check_weights
-from groupshift._rows.frames import (
-    as_frame,
-    is_missing,
-)
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._rows.checks import check_weights, unlabeled_mask
+from groupshift._rows.frames import Features, Frame, Series, as_frame
+from groupshift._rows.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -46,9 +43,12 @@ class ColumnNames:
     features: Sequence[str] | None = None
 
 
-def assign_roles(model: Any, columns: Sequence[str], names: ColumnNames) -> Roles:
-    """Roles of the columns of labelled data; features are all that have no other role."""
-    group = group_column(model, names.group)
+def assign_roles(columns: Sequence[str], names: ColumnNames, own_group: str | None) -> Roles:
+    """Roles of the columns of labelled data; features are all that have no other role.
+
+    `own_group` is the column that the model's setting `group` names.
+    """
+    group = group_column(names.group, own_group)
     others = [name for name in (names.target, group, names.weight, names.example_id) if name is not None]
     rest = [name for name in columns if name not in others]
     wanted = rest if names.features is None else list(names.features)
@@ -60,23 +60,30 @@ def assign_roles(model: Any, columns: Sequence[str], names: ColumnNames) -> Role
     return Roles(tuple(wanted), group, names.weight, names.example_id)
 
 
-def fitted_roles(model: Any, group: str | None, weight: str | None) -> Roles:
+def fitted_roles(
+    schema: Schema,
+    own_group: str | None,
+    group: str | None,
+    weight: str | None,
+    example_id: str | None = None,
+) -> Roles:
     """Roles of the columns that a fitted model reads."""
-    group = group_column(model, group)
-    if model.has_groups_ and group is None:
+    group = group_column(group, own_group)
+    if schema.has_groups and group is None:
         raise ValueError(
             "This model was fitted with groups. Pass group=, the name of the column that holds them."
         )
-    return Roles(tuple(model.encoder_.names_), group if model.has_groups_ else None, weight)
+    features = tuple(schema.encoder.names_)
+    return Roles(features, group if schema.has_groups else None, weight, example_id)
 
 
-def group_column(model: Any, group: str | None) -> str | None:
+def group_column(group: str | None, own_group: str | None) -> str | None:
     """The column that holds the groups: as passed, or as the model has it."""
-    if group is not None and model.group is not None and group != model.group:
+    if group is not None and own_group is not None and group != own_group:
         raise ValueError(
-            f"Groups are in column {group!r} here and in {model.group!r} for the model. Pass one of them."
+            f"Groups are in column {group!r} here and in {own_group!r} for the model. Pass one of them."
         )
-    return model.group if group is None else group
+    return own_group if group is None else group
 
 
 def check_columns(found: Sequence[str], wanted: Sequence[str], where: str) -> None:
@@ -87,7 +94,7 @@ def check_columns(found: Sequence[str], wanted: Sequence[str], where: str) -> No
         )
 
 
-def framed(table: Any, what: str = "A batch") -> nw.DataFrame:
+def framed(table: Features, what: str = "A batch") -> Frame:
     """A table as a narwhals frame."""
     frame = as_frame(table)
     if frame is None:
@@ -95,28 +102,24 @@ def framed(table: Any, what: str = "A batch") -> nw.DataFrame:
     return frame
 
 
-def unlabeled_rows(batch: Any, roles: Roles, unlabeled_value: Any) -> tuple[NDArray[np.int64], nw.DataFrame]:
+def unlabeled_rows(batch: Features, roles: Roles, unlabeled_value: object) -> tuple[IntArray, Frame]:
     """Positions in the batch of rows without a label, and these rows."""
     frame = framed(batch)
     if roles.target is None:
         return np.arange(len(frame)), frame
-    rows = np.flatnonzero(is_unlabeled(frame.get_column(roles.target), unlabeled_value))
+    rows = np.flatnonzero(unlabeled_in(frame.get_column(roles.target), unlabeled_value))
     return rows, frame if len(rows) == len(frame) else frame[rows]
 
 
-def row_weights(frame: nw.DataFrame, roles: Roles) -> NDArray[np.float64]:
+def unlabeled_in(series: Series, unlabeled_value: object) -> BoolArray:
+    """Which rows of a column of labels have none."""
+    return unlabeled_mask(series.to_numpy(), unlabeled_value) | series.is_null().to_numpy()
+
+
+def row_weights(frame: Frame, roles: Roles) -> FloatArray:
     """The weights of a batch of rows; 1 where there are none."""
     if roles.weight is None:
         return np.ones(len(frame))
     weight = frame.get_column(roles.weight).cast(nw.Float64).to_numpy()
     # A batch of rows that count for nothing is fine; that all batches are, the survey finds.
     return check_weights(weight, len(frame)) if weight.any() else np.zeros(len(frame))
-
-
-def is_unlabeled(series: nw.Series, unlabeled_value: Any) -> NDArray[np.bool_]:
-    """Which labels are missing or equal to the value that marks unlabelled rows."""
-    values = series.to_numpy()
-    unlabeled = is_missing(values) | series.is_null().to_numpy()
-    if unlabeled_value is None:
-        return unlabeled
-    return unlabeled | np.fromiter((v == unlabeled_value for v in values.tolist()), bool, len(values))

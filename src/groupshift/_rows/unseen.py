@@ -6,34 +6,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupshift._rows.frames import Codes
+from groupshift._math.arrays import IntArray
+from groupshift._rows.codes import Codes
+from groupshift._rows.frames import some
+
+NOT_GIVEN = (
+    "This model was fitted with groups, but none were given to predict: every row gets the shift common to all "
+    "groups. Pass groups=, or fit with group= naming a column of X."
+)
 
 
-def group_numbers(model: Any, values: NDArray | None, n_rows: int) -> NDArray[np.int64]:
-    """Number of each row's group in `groups_`; -1 where the group is not there or not given."""
-    if not model.has_groups_:
-        return np.full(n_rows, 0 if len(model.groups_) else -1)
-    if values is None:
-        warnings.warn(
-            "This model was fitted with groups, but none were given to predict: every row gets the shift common to all "
-            "groups. Pass groups=, or fit with group= naming a column of X.",
-            UserWarning,
-            stacklevel=4,
-        )
-        return np.full(n_rows, -1)
-    group = Codes.of(model.groups_).transform(values)
-    if (group < 0).any():
-        report_unseen(model, values[group < 0])
-    return group
+def group_numbers(
+    values: NDArray[Any] | None, groups: NDArray[Any], *, has_groups: bool, n_rows: int
+) -> IntArray:
+    """Number of each row's group in `groups`; -1 where the group is not there or not given."""
+    if not has_groups:
+        return np.full(n_rows, 0 if len(groups) else -1)
+    return np.full(n_rows, -1) if values is None else Codes.of(groups).transform(values)
 
 
-def report_unseen(model: Any, values: NDArray) -> None:
+def report_unseen(values: NDArray[Any], *, unseen: str, stacklevel: int) -> None:
     """Warn that rows of these groups take the common shift, or refuse them, as `unseen` says."""
-    if not len(model.groups_):
-        return
-    unseen = list(dict.fromkeys(values.tolist()))
-    named = ", ".join(map(repr, unseen[:5])) + (f" and {len(unseen) - 5} more" if len(unseen) > 5 else "")
-    if model.unseen == "error":
+    named = some(list(dict.fromkeys(values.tolist())), most=5)
+    if unseen == "error":
         raise ValueError(
             f"Groups {named} had no unlabelled rows at fit, so their class shares are unknown. Add rows of these groups with "
             "update(), or pass unseen='pooled'."
@@ -42,5 +37,5 @@ def report_unseen(model: Any, values: NDArray) -> None:
         f"Groups {named} had no unlabelled rows at fit: their rows get the shift common to all groups. "
         "Add rows of these groups with update() for shifts of their own.",
         UserWarning,
-        stacklevel=5,
+        stacklevel=stacklevel,
     )

@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 
 from groupshift._io.column_facts import MOST_DISTINCT, Distinct, value_counts
 from groupshift._rows.chunks import add_up, map_chunks
-from groupshift._rows.rows import uniform_keys
+from groupshift._rows.keys import uniform_keys
 from groupshift.cli.prepared import GROUP, TARGET
 from groupshift.cli.training import WHY_LEFT_OUT, Training
 

@@ -101,7 +101,7 @@ def compare(
 def _fitted(name: str, training: Training, seed: int) -> Any:
     """A method with the classifier and the calibration of the default, so that only the method differs."""
     from groupshift import METHODS
-    from groupshift._rows.frames import FeatureEncoder
+    from groupshift._rows.encoder import FeatureEncoder
 
     if name == "groupshift":
         return training.fit(make_model(name, seed))

@@ -15,8 +15,8 @@ from groupshift import streaming
 from groupshift._io.column_facts import ColumnSurvey, Distinct, Nearly, plan_of
 from groupshift._io.columns import ColumnPlan
 from groupshift._io.text_tables import Source, no_column, open_source
+from groupshift._rows.keys import sampled
 from groupshift._rows.roles import Roles as ColumnRoles
-from groupshift._rows.rows import sampled
 from groupshift.cli import prepared
 from groupshift.cli.columns_read import FileSurvey, FileSurveyor, check_groups, check_weights, survey_file
 from groupshift.cli.errors import InputError

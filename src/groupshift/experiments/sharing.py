@@ -21,7 +21,7 @@ from sklearn.utils.metaestimators import available_if
 
 from groupshift._regions.kmeans import silhouette_partition
 from groupshift._regions.space import Space
-from groupshift._rows.frames import FeatureEncoder
+from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.rows import Rows
 
 # A classifier for each of eight clusters and each of six folds, twice, fits in: fewer, and the first ones are

@@ -1,19 +1,18 @@
-"""The judge: hide the labels of labelled groups, predict them from features alone, and see which partition does it best."""
+"""Trials on hidden labels: hide the labels of labelled groups, predict them from features alone, compare what did it best."""
 
 from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, stdtrit
 
+from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.calibration import crossfit_platt
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.points import BIN_WIDTH, collect_points
 from groupshift._math.shrinkage import PooledShifts, pool_shifts
 from groupshift._math.trust import Trust, learn_trust
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # One standard error, with Student's honesty for few groups: enough for steps that learn little from what judges them.
 LENIENT = 0.84
@@ -25,6 +24,9 @@ PARTITION_LEVEL = 0.99
 SIMPLER = 0.25
 # Calibration learns two numbers in a cluster, and a regression wants ten rows of the rarer class for each (Peduzzi et al., 1996).
 MIN_CLASS_ROWS = 20
+
+
+CandidateTable: TypeAlias = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,9 @@ def rarer_class_rows(y: IntArray, cluster: IntArray, n_clusters: int, design_eff
     return np.minimum(positive, np.bincount(cluster, minlength=n_clusters) - positive) / design_effect
 
 
-def _cluster_mean(values: NDArray, weight: FloatArray, cluster: IntArray, n_clusters: int) -> FloatArray:
+def _cluster_mean(
+    values: FloatArray | IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int
+) -> FloatArray:
     """Mean in each cluster; a cluster without rows has that of all."""
     total = np.bincount(cluster, weights=weight, minlength=n_clusters)
     sums = np.bincount(cluster, weights=weight * values, minlength=n_clusters)
@@ -117,18 +121,9 @@ def _cluster_mean(values: NDArray, weight: FloatArray, cluster: IntArray, n_clus
     )
 
 
-def try_partition(rows: LabeledRows, cluster: IntArray, n_clusters: int, *, shifted: bool = True) -> Trial:
-    """Hide the labels of each group in turn, estimate its shifts from its scores, and predict it.
-
-    With ``shifted=False`` no shift is made: this is Global (one cluster) or Cluster Global.
-    """
+def try_partition(rows: LabeledRows, cluster: IntArray, n_clusters: int) -> Trial:
+    """Hide the labels of each group in turn, estimate its shifts from its scores, and predict it."""
     log_odds = crossfit_platt(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold)
-    if not shifted:
-        nothing = Trust(0.0, 0.0, 0.0, np.zeros(rows.n_groups))
-        zero = np.zeros(len(log_odds))
-        return Trial(
-            cluster, n_clusters, log_odds, zero, log_loss_rows(log_odds, rows.y), nothing, np.zeros(0)
-        )
     pooled = shifts_of_labeled(rows, log_odds, cluster, n_clusters)
     shift = pooled.shift[rows.group, cluster]
     trust = learn_trust(log_odds, shift, rows.y, rows.weight, rows.group, rows.n_groups)
@@ -148,8 +143,8 @@ def shifts_of_labeled(
         weight=rows.weight,
         bin_width=BIN_WIDTH,
     )
-    told = rarer_class_rows(rows.y, cluster, n_clusters, rows.design_effect) >= MIN_CLASS_ROWS
-    points = points.thinned(rows.design_effect).only(np.tile(told, rows.n_groups))
+    shows_both_classes = rarer_class_rows(rows.y, cluster, n_clusters, rows.design_effect) >= MIN_CLASS_ROWS
+    points = points.thinned(rows.design_effect).only(np.tile(shows_both_classes, rows.n_groups))
     return pool_shifts(points, labeled_prior=prior, n_groups=rows.n_groups, centered=True)
 
 
@@ -213,7 +208,7 @@ def _exceeds(gain_and_error: tuple[float, float], margin: float) -> bool:
 
 def candidate_table(
     names: list[str], trials: list[Trial], chosen: int | None, rows: LabeledRows
-) -> dict[str, NDArray]:
+) -> CandidateTable:
     """The judge's scores of all candidates, "no shift" (Global) first."""
     plain = log_loss_rows(trials[0].log_odds, rows.y)
     gains = [gain(plain, t.loss, rows) for t in trials]

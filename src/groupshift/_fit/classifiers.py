@@ -1,0 +1,194 @@
+"""Classifiers trained on labelled rows, and what they say of rows: raw scores."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.special import expit, logit
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._regions.partitions import Partition
+from groupshift._rows.encoder import FeatureEncoder
+from groupshift._rows.frames import Features, take_rows
+from groupshift._rows.rows import Rows
+
+# Beyond it a probability in double precision is 0 or 1.
+FINEST_EDGE = 1e-15
+# Log-odds outside the edge lie within a tenth of it: enough for their order, too little to matter to calibration.
+BESIDE = 0.02
+
+
+class Classifier(Protocol):
+    """What scikit-learn calls a classifier."""
+
+    def fit(self, X: Features, y: IntArray, **weights: FloatArray) -> Self: ...
+
+    def predict_proba(self, X: Features) -> FloatArray: ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+
+
+def default_classifier(is_category: BoolArray, random_state: int) -> Classifier:
+    """Histogram gradient boosting that knows which columns are categories.
+
+    Early stopping is off: its validation rows are drawn at random, and would hold copies of training examples.
+    """
+    boosted: Classifier = HistGradientBoostingClassifier(
+        early_stopping=False,
+        categorical_features=is_category if is_category.any() else None,
+        random_state=random_state,
+    )
+    return boosted
+
+
+def seeded_classifier(estimator: Classifier, seed: int) -> Classifier:
+    """An unfitted copy; parts without a seed of their own get one, so that one seed governs everything."""
+    copy = clone(estimator)
+    names = (name for name in copy.get_params() if name.endswith("random_state"))
+    copy.set_params(**{name: seed for name in names if copy.get_params()[name] is None})
+    seeded: Classifier = copy
+    return seeded
+
+
+def weight_argument(estimator: Classifier) -> str | None:
+    """Name under which `estimator.fit` takes row weights; None if it takes none."""
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        return f"{name}__sample_weight" if has_fit_parameter(last, "sample_weight") else None
+    return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
+
+
+def fit_classifier(estimator: Classifier, features: Features, y: IntArray, weight: FloatArray) -> Classifier:
+    """A fitted clone of `estimator`; equal weights are not passed, so that any classifier serves.
+
+    A frozen estimator, trained elsewhere, is used as it is.
+    """
+    if isinstance(estimator, FrozenEstimator):
+        return estimator
+    model: Classifier = clone(estimator)
+    if np.all(weight == weight[0]):
+        return model.fit(features, y)
+    argument = weight_argument(model)
+    if argument is None:
+        raise ValueError(
+            f"{type(model).__name__} takes no sample_weight, but rows have different weights. "
+            "Use a classifier that takes weights, or leave the weights out."
+        )
+    return model.fit(features, y, **{argument: weight})
+
+
+def fit_sets(
+    estimator: Classifier, rows: Rows, y: IntArray, sets: Sequence[IntArray], n_jobs: int | None
+) -> tuple[Classifier, ...]:
+    """One model for each set of labelled rows."""
+    jobs = (
+        delayed(fit_classifier)(estimator, take_rows(rows.features, own), y[own], rows.weight[own])
+        for own in sets
+    )
+    return tuple(Parallel(n_jobs=n_jobs)(jobs))
+
+
+def raw_score(model: Classifier, features: Features, edge: float | None) -> FloatArray:
+    """What a fitted classifier says of rows: with an `edge`, the log-odds of its probability, held about that far from 0 and 1.
+
+    Without an edge, and from classifiers without probabilities, the decision function is taken as it is, or else the
+    probability, which is how Platt scaling is commonly fed.
+    """
+    if isinstance(model, PerClusterClassifier):
+        return model.scores(features, model.cluster(features), edge)
+    decide = getattr(model, "decision_function", None)
+    if decide is not None and (edge is None or not hasattr(model, "predict_proba")):
+        return np.asarray(decide(features), float)
+    probability = np.asarray(model.predict_proba(features)[:, 1], float)
+    if edge is None:
+        return probability
+    return hold(logit(np.clip(probability, FINEST_EDGE, 1 - FINEST_EDGE)), edge)
+
+
+def hold(log_odds: FloatArray, edge: float) -> FloatArray:
+    """Log-odds as they are inside the edge; outside, all of them next to it, in their order.
+
+    Order is kept because ranking knows more than calibration does: where positives are rare, most rows lie outside.
+
+    >>> hold(np.array([0.0, 3.0, 30.0]), edge=0.01).round(2).tolist()
+    [0.0, 3.0, 4.66]
+    """
+    limit = logit(1 - edge)
+    excess = np.maximum(np.abs(log_odds) - limit, 0)
+    held: FloatArray = np.clip(log_odds, -limit, limit) + np.sign(log_odds) * BESIDE * np.log1p(excess)
+    return held
+
+
+def out_of_fold_scores(
+    models: Sequence[Classifier],
+    features: Features,
+    fold: IntArray,
+    edge: float | None,
+    cluster: IntArray | None = None,
+) -> FloatArray:
+    """Scores of rows by the model that did not see their fold; by the classifier of `cluster` where each has one."""
+    score = np.empty(len(fold))
+    for f, model in enumerate(models):
+        own = np.flatnonzero(fold == f)
+        if not len(own):
+            continue
+        part = take_rows(features, own)
+        if cluster is not None and isinstance(model, PerClusterClassifier):
+            score[own] = model.scores(part, cluster[own], edge)
+        else:
+            score[own] = raw_score(model, part, edge)
+    return score
+
+
+class PerClusterClassifier(BaseEstimator):
+    """One classifier for each cluster of a partition, as the paper trains them; read through `raw_score`.
+
+    A cluster without labelled rows of both classes has nothing to train on: the classifier of all rows speaks for it.
+    """
+
+    def __init__(self, estimator: Classifier, partition: Partition, encoder: FeatureEncoder):
+        self.estimator = estimator
+        self.partition = partition
+        self.encoder = encoder
+
+    def cluster(self, features: Features) -> IntArray:
+        matrix = self.encoder.transform(features)
+        n = len(matrix)
+        nothing = np.zeros(n, np.int64)
+        return self.partition.predict(Rows(features, matrix, nothing, np.ones(n), nothing.astype(np.uint64)))
+
+    def fit(self, features: Features, y: IntArray, sample_weight: FloatArray | None = None) -> Self:
+        weight = np.ones(len(y)) if sample_weight is None else sample_weight
+        cluster = self.cluster(features)
+        parts = [np.flatnonzero(cluster == k) for k in range(self.partition.n_clusters)]
+        has_both_classes = [len(np.unique(y[part])) == 2 for part in parts]
+        self.classes_ = np.array([0, 1])
+        self.fallback_ = (
+            None if all(has_both_classes) else fit_classifier(self.estimator, features, y, weight)
+        )
+        self.classifiers_ = [
+            fit_classifier(self.estimator, take_rows(features, part), y[part], weight[part])
+            if trainable
+            else self.fallback_
+            for part, trainable in zip(parts, has_both_classes, strict=True)
+        ]
+        return self
+
+    def scores(self, features: Features, cluster: IntArray, edge: float | None) -> FloatArray:
+        """Raw scores of rows whose clusters are known already."""
+        score = np.empty(len(cluster))
+        for k, model in enumerate(self.classifiers_):
+            own = np.flatnonzero(cluster == k)
+            if len(own):
+                score[own] = raw_score(model, take_rows(features, own), edge)
+        return score
+
+    def predict_proba(self, features: Features) -> FloatArray:
+        positive = expit(raw_score(self, features, FINEST_EDGE))
+        return np.column_stack([1 - positive, positive])

@@ -1,0 +1,360 @@
+"""Shares and shifts of every cell of the population: the sums over its rows, and the small solve on top."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from groupshift._fit.learned import Learned
+from groupshift._fit.problem import KnownRates
+from groupshift._fit.trials import MIN_CLASS_ROWS
+from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.context import Context, group_sums
+from groupshift._math.known_shares import KnownShares, by_rows, condition_group
+from groupshift._math.label_shift import bbse, em, mlls
+from groupshift._math.points import BIN_WIDTH, Points, collect_points
+from groupshift._math.shrinkage import PooledShifts, pool_shifts
+from groupshift._regions.space import Space
+from groupshift._rows.codes import Codes
+from groupshift._rows.rows import Population, Rows
+
+# Log-odds and cluster of rows.
+Score: TypeAlias = Callable[[Rows], tuple[FloatArray, IntArray]]
+
+# So many cells with a few thousand bins each are some 300 MB of points.
+MANY_CELLS = 5_000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What the population's rows say, given what was learned; `update` replaces it whole.
+
+    Arrays have shape (n_groups, n_clusters) unless another is given.
+
+    Attributes
+    ----------
+    groups : array of shape (n_groups,)
+        Names of the groups, in the order of the first axis.
+    rows, row_weight : arrays
+        Rows of each cell, and their weight.
+    shift, variance : arrays
+        Log-odds added to the labelled posterior, and their variance.
+    shared_deviation : array
+        What shifts of one group have in common: the covariance of two is the product of their entries.
+    pooling : array
+        How much of each shift is borrowed from other cells, 0 to 1.
+    share, share_error : arrays
+        Share of positives, α_k^g, and its standard error.
+    unseen_shift, unseen_variance : arrays of shape (n_clusters,)
+        Of a group that has no rows here.
+    points : Points or None
+        The sums that all this was made of; None without a population.
+    known_groups : array
+        Groups whose rate of positives the user knows.
+    """
+
+    groups: NDArray[Any]
+    rows: IntArray
+    row_weight: FloatArray
+    shift: FloatArray
+    variance: FloatArray
+    shared_deviation: FloatArray
+    pooling: FloatArray
+    share: FloatArray
+    share_error: FloatArray
+    unseen_shift: FloatArray
+    unseen_variance: FloatArray
+    points: Points | None
+    known_groups: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What is summed over the population: points of the cells, and covariate sums of the groups."""
+
+    points: Points
+    covariates: FloatArray
+
+    def __add__(self, other: Self) -> Self:
+        return replace(self, points=self.points + other.points, covariates=self.covariates + other.covariates)
+
+
+def bin_width(n_cells: int) -> float:
+    """Width of the bins of log-odds: wider for very many cells, or their points would fill the memory.
+
+    Classes 0.6 standard deviations apart make an error of 2e-4 in a share of the wide ones, which a cell
+    with fewer than a million rows cannot tell from chance.
+
+    >>> bin_width(800), bin_width(200_000)
+    (0.00390625, 0.03125)
+    """
+    return BIN_WIDTH if n_cells <= MANY_CELLS else 8 * BIN_WIDTH
+
+
+@dataclass(frozen=True)
+class TallyRows:
+    """The sums of a chunk of unlabelled rows: one pass for cluster, score and covariates.
+
+    It carries what a chunk needs and no more, since it travels to every machine of a cluster.
+    """
+
+    score: Score
+    n_groups: int
+    n_clusters: int
+    space: Space
+    context: Context | None
+
+    def __call__(self, rows: Rows) -> Tally:
+        log_odds, cluster = self.score(rows)
+        points = collect_points(
+            log_odds,
+            rows.group * self.n_clusters + cluster,
+            n_cells=self.n_groups * self.n_clusters,
+            weight=rows.weight,
+            bin_width=bin_width(self.n_groups * self.n_clusters),
+        )
+        if self.context is None:
+            return Tally(points, np.zeros((self.n_groups, 0)))
+        projected = self.context.project(self.space.transform(rows.matrix))
+        return Tally(points, group_sums(projected, rows.group, rows.weight, self.n_groups))
+
+
+def estimate(
+    learned: Learned,
+    population: Population | None,
+    groups: NDArray[Any],
+    known_shares: KnownRates | None = None,
+) -> Estimate:
+    """Shares and shifts of every cell of the population."""
+    known_shares = check_known(known_shares, groups)
+    if population is None:
+        return _of_nothing(learned, groups)
+    n_groups, n_clusters = len(groups), learned.n_clusters
+    # Without shifts the scores of the population are not needed, only how many rows each cell has.
+    is_scored = learned.shares is not None or bool(known_shares)
+    score = learned.population_posterior.score if is_scored else _ClusterOnly(learned)
+    sums = population.sum(TallyRows(score, n_groups, n_clusters, learned.space, learned.context))
+    points = sums.points.thinned(learned.design_effect)
+    cells = _Cells(
+        learned,
+        points,
+        points.rows.reshape(n_groups, n_clusters),
+        points.weight_sum.reshape(n_groups, n_clusters),
+    )
+    known = cells.known(known_shares, groups)
+    mixture = cells.pooled(known)
+    shifts = mixture.scaled(learned.trust, learned.residual_variance, learned.trust_variance)
+    if learned.context is not None:
+        effect = cells.context_effect(learned.context, sums.covariates, groups)
+        shifts = replace(shifts, shift=shifts.shift + effect[:, None])
+    if known is not None:
+        shifts = _conditioned(shifts, known, points)
+    share, share_error = cells.shares(shifts, mixture, known)
+    return Estimate(
+        groups=groups,
+        rows=cells.rows,
+        row_weight=cells.row_weight,
+        shift=shifts.shift,
+        variance=shifts.variance,
+        shared_deviation=shifts.shared_deviation,
+        # How much is borrowed is a matter of the rows, not of how far the shifts are trusted.
+        pooling=mixture.pooling,
+        share=share,
+        share_error=share_error,
+        unseen_shift=shifts.cluster_shift,
+        unseen_variance=shifts.unseen_variance,
+        points=points,
+        known_groups=groups[np.array([g in known_shares for g in groups.tolist()], bool)],
+    )
+
+
+def check_known(known_shares: KnownRates | None, groups: NDArray[Any]) -> KnownRates:
+    """Known rates, each of a group of the population and between 0 and 1."""
+    known = dict(known_shares or {})
+    present = set(groups.tolist())
+    for group, value in known.items():
+        if group not in present:
+            raise ValueError(
+                f"known_shares names group {group!r}, which has no unlabelled rows. Leave it out, or add rows of it."
+            )
+        share, error = value if isinstance(value, (tuple, list)) else (value, 0.0)
+        if not (0 <= share <= 1 and error >= 0):
+            raise ValueError(
+                f"known_shares of group {group!r} is {value!r}. Pass a share between 0 and 1, or (share, standard error)."
+            )
+    return known
+
+
+def _of_nothing(learned: Learned, groups: NDArray[Any]) -> Estimate:
+    """No population: no groups to shift."""
+    empty = np.zeros((0, learned.n_clusters))
+    zero = np.zeros(learned.n_clusters)
+    return Estimate(
+        groups=groups,
+        rows=empty.astype(np.int64),
+        row_weight=empty,
+        shift=empty,
+        variance=empty,
+        shared_deviation=empty,
+        pooling=empty,
+        share=empty,
+        share_error=empty,
+        unseen_shift=zero,
+        unseen_variance=zero,
+        points=None,
+        known_groups=groups,
+    )
+
+
+@dataclass(frozen=True)
+class _ClusterOnly:
+    """A score of nothing: only the cluster of rows is asked for."""
+
+    learned: Learned
+
+    def __call__(self, rows: Rows) -> tuple[FloatArray, IntArray]:
+        return np.zeros(len(rows)), self.learned.posterior.partition.predict(rows)
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The population's cells: their points, and what labelled rows taught about their clusters."""
+
+    learned: Learned
+    points: Points
+    rows: IntArray
+    row_weight: FloatArray
+
+    def known(self, known_shares: KnownRates, groups: NDArray[Any]) -> KnownShares | None:
+        if not known_shares:
+            return None
+        numbers = {g: i for i, g in enumerate(groups.tolist())}
+        at = np.array([numbers[g] for g in known_shares])
+        pairs = [v if isinstance(v, (tuple, list)) else (v, 0.0) for v in known_shares.values()]
+        share, error = np.array(pairs, float).T
+        weight = self.row_weight[at]
+        return KnownShares(at, share, error, weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))
+
+    def pooled(self, known: KnownShares | None) -> PooledShifts:
+        """Shifts of the cells before trust."""
+        learned, n_groups = self.learned, len(self.rows)
+        if learned.shares is None:
+            return self._unpooled(np.zeros(self.rows.shape), np.zeros(self.rows.shape))
+        if learned.shrinkage == "hierarchical":
+            # Cells of a cluster that labels do not show one class of are as good as empty: they follow their group and
+            # the others.
+            shows_both_classes = learned.rarer_class_rows >= MIN_CLASS_ROWS
+            points = self.points.only(np.tile(shows_both_classes, n_groups))
+            return pool_shifts(points, labeled_prior=learned.labeled_prior, n_groups=n_groups, known=known)
+        return self._each_alone()
+
+    def _each_alone(self) -> PooledShifts:
+        """Each cell by its own rows, as in the paper."""
+        learned, points, n_groups = self.learned, self.points, len(self.rows)
+        prior = np.tile(learned.labeled_prior, n_groups)
+        if learned.shares == "em":
+            found, _ = em(points, labeled_prior=prior, n_iter=100)
+        elif learned.shares == "mlls":
+            found = mlls(points, labeled_prior=prior)
+        else:
+            assert learned.prediction_rates is not None
+            tpr, fpr = (np.tile(rate, n_groups) for rate in learned.prediction_rates)
+            soft = learned.shares == "bbse-soft"
+            found = bbse(points, true_positive_rate=tpr, false_positive_rate=fpr, soft=soft)
+        # A share of exactly 0 or 1 from n rows is doubted by half a row; a cell without rows is left uncorrected.
+        edge = 0.5 / (points.effective_rows + 1)
+        share = np.clip(found.share, edge, 1 - edge)
+        # A cluster whose labels are all of one class shows nothing of the other: what its scores would say of it is made up.
+        unknown = np.isnan(share) | np.tile(learned.rarer_class_rows == 0, n_groups)
+        shift = np.where(unknown, 0.0, logit(np.where(unknown, 0.5, share)) - logit(prior))
+        error = np.where(np.isfinite(found.std_error), found.std_error, 0.5)
+        error = error / np.maximum(share * (1 - share), 1e-6)
+        variance = np.where(unknown, 4.0, np.minimum(error, 10.0) ** 2)
+        return self._unpooled(shift.reshape(self.rows.shape), variance.reshape(self.rows.shape))
+
+    def _unpooled(self, shift: FloatArray, variance: FloatArray) -> PooledShifts:
+        """Cells each on their own; an unseen group gets the average shift of its cluster, weighted by rows."""
+        weight = self.row_weight
+        mean = (weight * shift).sum(0) / np.maximum(weight.sum(0), 1e-300)
+        return PooledShifts(
+            shift=shift,
+            variance=variance,
+            cluster_shift=mean,
+            cluster_variance=np.zeros(shift.shape[1]),
+            group_effect=np.zeros(len(shift)),
+            group_variance=0.0,
+            cell_variance=float(np.average((shift - mean) ** 2, weights=weight + 1e-300)),
+            shared_deviation=np.zeros_like(shift),
+        )
+
+    def context_effect(self, context: Context, sums: FloatArray, groups: NDArray[Any]) -> FloatArray:
+        total = np.maximum(self.row_weight.sum(1), 1e-300)
+        labeled_group = Codes.of(context.labeled_groups_).transform(groups)
+        return context.predict(sums / total[:, None], self.rows.sum(1).astype(float), labeled_group)
+
+    def shares(
+        self, shifts: PooledShifts, mixture: PooledShifts, known: KnownShares | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Shares of the cells and their standard errors."""
+        learned = self.learned
+        base = logit(learned.labeled_prior)
+        of_mixture = expit(base + mixture.shift)
+        mean, doubt = _mean_posterior(self.points, shifts.shift)
+        mean = np.where(np.isnan(mean), expit(base + shifts.shift), mean)
+        share, error = of_mixture, np.zeros_like(of_mixture)
+        if learned.shares is not None:
+            share = learned.trust * of_mixture + (1 - learned.trust) * mean
+            error = self._share_error(mixture, share, doubt)
+            # Had the trust been another, the share would lie nearer to one of the two estimates that meet in it.
+            error = np.sqrt(error**2 + learned.trust_variance * (of_mixture - mean) ** 2)
+        if known is not None:
+            # Predictions of a group with a known rate were moved to agree with it, and so is its share.
+            share[known.group] = mean[known.group]
+            limit = known.std_error[:, None]
+            error[known.group] = limit if learned.shares is None else np.minimum(error[known.group], limit)
+        return share, error
+
+    def _share_error(self, mixture: PooledShifts, share: FloatArray, doubt: FloatArray) -> FloatArray:
+        """Standard errors of shares in which two estimates meet.
+
+        The mixture's share is right as far as shifts are trusted; otherwise the mean of the predicted probabilities
+        is, as for any classifier. The share is their average, weighted by the trust.
+        """
+        learned = self.learned
+        spread = share * (1 - share)
+        rows = np.maximum(self.points.effective_rows.reshape(share.shape), 0.5)
+        of_mixture = spread * np.sqrt(mixture.variance + learned.residual_variance)
+        of_mean = np.sqrt(
+            np.where(np.isnan(doubt), spread, doubt) ** 2 * learned.residual_variance + spread / rows
+        )
+        error: FloatArray = learned.trust * of_mixture + (1 - learned.trust) * of_mean
+        return error
+
+
+def _mean_posterior(points: Points, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean of the corrected posterior q of each cell, and of q(1 − q); NaN in cells without rows."""
+    q = expit(points.score + shift.ravel()[points.cell])
+    total = np.where(points.weight_sum > 0, points.weight_sum, np.nan)
+    mean = np.bincount(points.cell, weights=points.weight * q, minlength=points.n_cells) / total
+    doubt = np.bincount(points.cell, weights=points.weight * q * (1 - q), minlength=points.n_cells) / total
+    return mean.reshape(shift.shape), doubt.reshape(shift.shape)
+
+
+def _conditioned(pooled: PooledShifts, known: KnownShares, points: Points) -> PooledShifts:
+    """Trusted shifts of groups with known rates, moved to agree with them: a known rate needs no trust.
+
+    It is a rate of the group's rows, so it is their mean prediction that has to agree.
+    """
+    shift, variance = pooled.shift.copy(), pooled.variance.copy()
+    shared = pooled.shared_deviation.copy()
+    for g, share, error, weight in zip(known.group, known.share, known.std_error, known.weight, strict=True):
+        prior = np.diag(variance[g] + 1e-3) + pooled.group_variance + pooled.cluster_variance.mean() + 0.1
+        shift[g], covariance = condition_group(
+            shift[g], prior, share, error, weight, by_rows(points, g, shift.shape[1])
+        )
+        variance[g] = np.minimum(variance[g], np.maximum(np.diag(covariance), 0))
+        shared[g] = 0.0
+    return replace(pooled, shift=shift, variance=variance, shared_deviation=shared)

@@ -1,0 +1,52 @@
+"""The partition that the settings name, where the judge is not asked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from groupshift._fit.pooled import Pooled
+from groupshift._fit.problem import Note, Notes, Problem
+from groupshift._regions.kmeans import kmeans_partition, silhouette_partition
+from groupshift._regions.partitions import GivenPartition, Partition
+
+
+def fixed_partition(problem: Problem, pooled: Pooled) -> tuple[Partition | None, Notes]:
+    """The partition that the settings name, and what to say of it; None where the judge is to find it."""
+    wanted = problem.settings.partition
+    if isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool):
+        if wanted < 1:
+            raise ValueError(f"partition={wanted} clusters is not possible. Pass 1 or more.")
+        seed = problem.seeds.named("fixed partition")
+        matrix, weight = pooled.rows.matrix, pooled.rows.weight
+        return kmeans_partition(pooled.space, matrix, weight, n_clusters=int(wanted), random_state=seed), ()
+    if hasattr(wanted, "predict"):
+        return GivenPartition(wanted).fit(pooled.rows), ()
+    if wanted == "silhouette":
+        return _silhouette(problem, pooled, {})
+    if wanted == "validated" and problem.n_labeled_groups < 2:
+        partition, notes = _silhouette(problem, pooled, {})
+        why = (
+            "Fewer than two labelled groups: the partition is chosen by the silhouette, not judged on labels."
+        )
+        return partition, (Note(why), *notes)
+    if isinstance(wanted, Mapping):
+        return _silhouette(problem, pooled, dict(wanted))
+    if wanted == "validated" or isinstance(wanted, (list, tuple)):
+        return None, ()
+    raise ValueError(
+        f"partition={wanted!r} is not known. Pass 'validated', 'silhouette', a number of clusters, a fitted clusterer, or a "
+        "list of fitted clusterers."
+    )
+
+
+def _silhouette(problem: Problem, pooled: Pooled, options: dict[str, Any]) -> tuple[Partition, Notes]:
+    partition, scores = silhouette_partition(
+        pooled.space,
+        pooled.rows.matrix,
+        pooled.rows.weight,
+        random_state=problem.seeds.named("fixed partition"),
+        **options,
+    )
+    shown = ", ".join(f"K={k}: {v:.3f}" for k, v in scores.items())
+    return partition, (Note(f"The silhouette chose {partition.n_clusters} cluster(s) ({shown})."),)

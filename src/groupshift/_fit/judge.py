@@ -1,0 +1,214 @@
+"""The judge at work: candidates are proposed, tried on hidden labels, and given classifiers of their own where that helps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from groupshift._fit.classifiers import (
+    Classifier,
+    PerClusterClassifier,
+    fit_sets,
+    out_of_fold_scores,
+)
+from groupshift._fit.pooled import Pooled
+from groupshift._fit.posterior import probability_edge
+from groupshift._fit.problem import Note, Notes, Problem
+from groupshift._fit.trained import Trained, training_sets
+from groupshift._fit.trials import (
+    LENIENT,
+    CandidateTable,
+    LabeledRows,
+    Trial,
+    candidate_table,
+    choose,
+    gain,
+    noise_margin,
+    try_partition,
+    without_shift,
+)
+from groupshift._math.arrays import FloatArray
+from groupshift._regions.candidates import Candidate, propose_partitions
+from groupshift._regions.partitions import Partition, WholeSpace
+from groupshift._rows.frames import take_rows
+from groupshift._rows.keys import stratified_folds
+from groupshift._rows.progress import begin
+
+NOTHING_HIDDEN = Note(
+    "No labels can be hidden (fewer than two labelled groups, or one class has a single example): one cluster is used."
+)
+NOTHING_CONFIRMED = Note("Hidden labels confirm none of the estimated shifts: none of these is used.")
+PER_CLUSTER = Note(
+    "A classifier for each cluster predicts hidden labels better than one for all, and is used."
+)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The partition that is used, the classifiers that go with it, and how they did on hidden labels.
+
+    Attributes
+    ----------
+    trial : Trial or None
+        None where no labels were hidden.
+    table : dict of arrays or None
+        All candidates as the judge saw them.
+    """
+
+    trained: Trained
+    candidate: Candidate
+    trial: Trial | None
+    table: CandidateTable | None = None
+    notes: Notes = ()
+
+    def completed(self, problem: Problem) -> Self:
+        """With the classifier of all rows trained."""
+        return replace(self, trained=self.trained.completed(problem))
+
+
+def can_judge(problem: Problem, trained: Trained) -> bool:
+    """Whether there are labels to hide, and shifts to confirm by them."""
+    return problem.n_labeled_groups >= 2 and trained.fold is not None and problem.settings.shares is not None
+
+
+def take_fixed(problem: Problem, trained: Trained, partition: Partition) -> Judged:
+    """The partition that the settings name; trust is learned with it."""
+    candidate = Candidate.fixed("fixed", partition, problem.labeled)
+    if problem.settings.trust != "learned" or not can_judge(problem, trained):
+        return Judged(trained, candidate, None)
+    return Judged(trained, candidate, try_candidate(problem, trained, candidate))
+
+
+def judge(problem: Problem, pooled: Pooled, trained: Trained) -> Judged:
+    """The partition that hidden labels choose."""
+    whole = Candidate.fixed("one cluster", WholeSpace(), problem.labeled)
+    if not can_judge(problem, trained):
+        return Judged(trained, whole, None, notes=(NOTHING_HIDDEN,))
+    wanted = problem.settings.partition
+    candidates = propose_partitions(
+        problem.labeled,
+        problem.y,
+        pooled.rows,
+        pooled.space,
+        given=wanted if isinstance(wanted, (list, tuple)) else (),
+        random_state=problem.seeds.named("candidates"),
+    )
+    first = _weigh(problem, trained, candidates)
+    if first.chosen is None:
+        plain = without_shift(first.trials[0], first.rows)
+        return Judged(trained, whole, plain, first.table, (NOTHING_CONFIRMED,))
+    judged = Judged(trained, candidates[first.chosen], first.trials[first.chosen], first.table)
+    finer = try_per_cluster(problem, judged)
+    if finer is not None:
+        judged = _weigh_again(problem, candidates, finer)
+    return _described(problem, candidates, judged)
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """All candidates tried with one set of scores, and the number of the chosen one; None for no shift."""
+
+    rows: LabeledRows
+    trials: Sequence[Trial]
+    chosen: int | None
+    table: CandidateTable
+
+
+def _weigh(problem: Problem, trained: Trained, candidates: Sequence[Candidate]) -> _Weighed:
+    rows = trained.labeled_rows(problem)
+    trials = [try_partition(rows, c.cluster[trained.judged], c.n_clusters) for c in candidates]
+    chosen = choose(trials, rows)
+    return _Weighed(rows, trials, chosen, candidate_table([c.name for c in candidates], trials, chosen, rows))
+
+
+def _weigh_again(problem: Problem, candidates: Sequence[Candidate], judged: Judged) -> Judged:
+    """Sharper scores see partitions more clearly: another one may win, with classifiers of its own."""
+    again = _weigh(problem, judged.trained, candidates)
+    judged = replace(judged, table=again.table)
+    if again.chosen is None or candidates[again.chosen] is judged.candidate:
+        return judged
+    other = replace(judged, candidate=candidates[again.chosen], trial=again.trials[again.chosen])
+    return try_per_cluster(problem, other) or judged
+
+
+def _described(problem: Problem, candidates: Sequence[Candidate], judged: Judged) -> Judged:
+    """The choice in the table of candidates, and in sentences."""
+    assert judged.trial is not None
+    assert judged.table is not None
+    number = next(i for i, c in enumerate(candidates) if c is judged.candidate)
+    trust = problem.settings.trust
+    stated = "" if trust == "learned" else f"; you set it to {trust:.2f}"
+    notes = [
+        Note(
+            f"The judge chose {judged.candidate.name!r} of {len(candidates)} candidates, "
+            f"with trust {judged.trial.trust.value:.2f}{stated}."
+        )
+    ]
+    if isinstance(judged.trained.estimator, PerClusterClassifier):
+        notes.append(PER_CLUSTER)
+    table = judged.table | {"chosen": np.arange(-1, len(candidates)) == number}
+    return replace(judged, table=table, notes=tuple(notes))
+
+
+def try_candidate(problem: Problem, trained: Trained, candidate: Candidate) -> Trial:
+    """How the candidate does on hidden labels, with the given scores."""
+    rows = trained.labeled_rows(problem)
+    return try_partition(rows, candidate.cluster[trained.judged], candidate.n_clusters)
+
+
+def try_per_cluster(problem: Problem, judged: Judged) -> Judged | None:
+    """One classifier for each cluster instead of the present ones, if hidden labels confirm it."""
+    trained, candidate = judged.trained, judged.candidate
+    if candidate.n_clusters == 1 or trained.fold is None or not trained.fold_models:
+        return None
+    begin("training a classifier for each cluster", problem.settings.verbose)
+    plain = trained.estimator
+    plain = plain.estimator if isinstance(plain, PerClusterClassifier) else plain
+    finer = PerClusterClassifier(plain, candidate.partition, problem.encoder)
+    sets, n_jobs = training_sets(trained.fold), problem.settings.n_jobs
+    # Boosted trees that saw a handful of positives speak of log-odds in the thousands: one such cluster would ruin the
+    # calibration of all.
+    edge = probability_edge(len(problem.y))
+    first = fit_sets(finer, problem.labeled, problem.y, sets[:1], n_jobs)
+    if not promises(problem, judged, first[0], edge):
+        return None
+    models = first + fit_sets(finer, problem.labeled, problem.y, sets[1:], n_jobs)
+    score = out_of_fold_scores(models, problem.labeled.features, trained.fold, edge, candidate.cluster)
+    trained = replace(trained, estimator=finer, fold_models=models, last=None, score=score, edge=edge)
+    trial = try_candidate(problem, trained, candidate)
+    assert judged.trial is not None
+    if not confirmed(judged.trial.loss, trial.loss, trained.labeled_rows(problem)):
+        return None
+    return replace(judged, trained=trained, trial=trial)
+
+
+def promises(problem: Problem, judged: Judged, first: Classifier, edge: float | None) -> bool:
+    """Whether a model trained without the first fold predicts its hidden labels better than the present one.
+
+    A look at one fold before all of them are trained: most steps that hidden labels reject show it there.
+    """
+    rows, candidate = judged.trained.labeled_rows(problem), judged.candidate
+    own = np.flatnonzero(rows.fold == 0)
+    cluster = candidate.cluster[own]
+    key = problem.labeled.key[own]
+    part = LabeledRows(
+        rows.score[own],
+        rows.y[own],
+        rows.weight[own],
+        np.unique(rows.group[own], return_inverse=True)[1],
+        stratified_folds(rows.y[own], key, 2, problem.seeds.named("first look")),
+        rows.design_effect,
+    )
+    features = take_rows(problem.labeled.features, own)
+    score = out_of_fold_scores([first], features, np.zeros(len(own), np.int64), edge, cluster)
+    present, better = (
+        try_partition(p, cluster, candidate.n_clusters).loss for p in (part, replace(part, score=score))
+    )
+    return gain(present, better, part)[0] > 0
+
+
+def confirmed(loss: FloatArray, better: FloatArray, rows: LabeledRows) -> bool:
+    """Whether hidden labels confirm a step that learns little from what judges it: by about one standard error."""
+    mean, error = gain(loss, better, rows)
+    return mean > noise_margin(rows.n_groups, LENIENT) * error

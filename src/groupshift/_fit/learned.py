@@ -1,0 +1,249 @@
+"""What labelled rows teach: calibration, shares of the labelled sample, and how far to trust shifts."""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from groupshift._fit.judge import Judged
+from groupshift._fit.pooled import MAX_CLUSTERING_ROWS, Pooled
+from groupshift._fit.posterior import FoldPosterior, LabeledPosterior
+from groupshift._fit.problem import Note, Notes, Problem
+from groupshift._fit.trained import Trained
+from groupshift._fit.trials import (
+    LabeledRows,
+    Trial,
+    expected_prior,
+    gain,
+    labeled_prior,
+    noise_margin,
+    rarer_class_rows,
+)
+from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.calibration import PlattScaling
+from groupshift._math.context import Context
+from groupshift._math.label_shift import prediction_rates
+from groupshift._math.odds import log_loss_rows
+from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE, residual_variance
+from groupshift._regions.space import Space
+from groupshift._rows.keys import uniform_keys
+
+# A regression over groups learns from the groups it is judged on, each left out in turn: one chance in ten is allowed.
+CONTEXT_LEVEL = 0.9
+# Fewer groups than this cannot tell a line through them from chance.
+MIN_CONTEXT_GROUPS = 20
+
+# Rates of predicted positives among the positives and among the negatives of each cluster.
+PredictionRates: TypeAlias = tuple[FloatArray, FloatArray]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Everything that labelled rows taught; `update` keeps it as it is.
+
+    Attributes
+    ----------
+    posterior : LabeledPosterior
+    population_posterior : LabeledPosterior or FoldPosterior
+        How rows of the population are scored: as any row, or, where they were learned from, by models that did not.
+    labeled_prior : array of shape (n_clusters,)
+        α̃_k.
+    labeled_rows, rarer_class_rows : arrays of shape (n_clusters,)
+        Labelled rows of each cluster, and those of its rarer class, copies counted once.
+    prediction_rates : pair of arrays or None
+        What BBSE needs.
+    trust, trust_variance, residual_variance : float
+        Factor on every shift, its variance, and the variance of true shifts around trusted ones.
+    context : Context or None
+        What a group's mean features say about its shift.
+    design_effect : float
+        How many times fewer examples than rows the population has.
+    shares, shrinkage : str
+        The settings of these names.
+    """
+
+    posterior: LabeledPosterior
+    population_posterior: LabeledPosterior | FoldPosterior
+    labeled_prior: FloatArray
+    labeled_rows: IntArray
+    rarer_class_rows: FloatArray
+    prediction_rates: PredictionRates | None
+    space: Space
+    trust: float
+    trust_variance: float
+    residual_variance: float
+    context: Context | None
+    design_effect: float
+    labeled_groups: NDArray[Any]
+    shares: str | None
+    shrinkage: str
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.labeled_prior)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What was learned, and what only later steps of the same fit need of it.
+
+    Attributes
+    ----------
+    loss : array or None
+        Log loss of each judged row, its group's labels hidden; None where none were.
+    """
+
+    learned: Learned
+    loss: FloatArray | None
+    notes: Notes = ()
+
+
+def settle(problem: Problem, pooled: Pooled, judged: Judged) -> Settled:
+    """Calibration, trust and context for the chosen partition; everything that shares depend on."""
+    trained, candidate = judged.trained, judged.candidate
+    assert trained.last is not None
+    rows = problem.labeled.take(trained.judged)
+    y, cluster = problem.y[trained.judged], candidate.cluster[trained.judged]
+    n_clusters = candidate.n_clusters
+    calibration = PlattScaling().fit(trained.score, y, rows.weight, cluster, n_clusters)
+    log_odds = calibration.transform(trained.score, cluster)
+    posterior = LabeledPosterior(trained.last, candidate.partition, calibration, trained.edge)
+    trust = _settle_trust(problem, pooled, judged)
+    learned = Learned(
+        posterior=posterior,
+        population_posterior=posterior,
+        labeled_prior=(
+            labeled_prior(problem.y, problem.labeled.weight, candidate.cluster, n_clusters)
+            if problem.settings.labeled_prior == "share"
+            else expected_prior(log_odds, rows.weight, cluster, n_clusters)
+        ),
+        labeled_rows=np.bincount(candidate.cluster, minlength=n_clusters),
+        rarer_class_rows=rarer_class_rows(problem.y, candidate.cluster, n_clusters, trained.design_effect),
+        prediction_rates=_rates(problem, log_odds, y, rows.weight, cluster, n_clusters),
+        space=pooled.space,
+        trust=trust.value,
+        trust_variance=trust.variance,
+        residual_variance=trust.residual_variance,
+        context=trust.context,
+        # Copies in the population repeat each other as much as those among labelled rows do.
+        design_effect=1 + (pooled.population_effect - 1) * trained.copy_correlation,
+        labeled_groups=problem.labeled_groups,
+        shares=problem.settings.shares,
+        shrinkage=problem.settings.shrinkage,
+    )
+    return Settled(learned, trust.loss, trust.notes)
+
+
+@dataclass(frozen=True)
+class _SettledTrust:
+    value: float
+    variance: float = 0.0
+    residual_variance: float = 0.0
+    context: Context | None = None
+    loss: FloatArray | None = None
+    notes: Notes = ()
+
+
+def _settle_trust(problem: Problem, pooled: Pooled, judged: Judged) -> _SettledTrust:
+    trial, given = judged.trial, problem.settings.trust
+    if trial is None:
+        if given != "learned":
+            return _SettledTrust(float(given))
+        # Without any groups, one shift for all is what the user asks for.
+        return (
+            _SettledTrust(UNCHECKED_TRUST, UNCHECKED_VARIANCE) if problem.has_groups else _SettledTrust(1.0)
+        )
+    rows = judged.trained.labeled_rows(problem)
+    if given != "learned":
+        # A trust that is given holds for the partition that the judge chose; where it chose no shift, there is none.
+        value = float(given) if trial.trust.value > 0 else 0.0
+        return _SettledTrust(value, loss=log_loss_rows(trial.log_odds + value * trial.shift, rows.y))
+    left_out = trial.trust.without[rows.group] * trial.shift
+    context, notes = _learn_context(problem, pooled, judged.trained, rows, trial.log_odds + left_out)
+    loss = trial.loss
+    if context is not None:
+        left_out = left_out + context.left_out_[rows.group]
+        loss = log_loss_rows(trial.log_odds + left_out, rows.y)
+    return _SettledTrust(
+        trial.trust.value,
+        trial.trust.variance,
+        _residual_variance(trial, rows, left_out),
+        context,
+        loss,
+        notes,
+    )
+
+
+def _residual_variance(trial: Trial, rows: LabeledRows, left_out: FloatArray) -> float:
+    variance = trial.trust.value**2 * trial.shift_variance
+    cell = rows.group * trial.n_clusters + trial.cluster
+    spread = np.broadcast_to(variance, (rows.n_groups, trial.n_clusters)).ravel()
+    return residual_variance(trial.log_odds + left_out, rows.y, rows.weight, cell, spread)
+
+
+def _learn_context(
+    problem: Problem, pooled: Pooled, trained: Trained, rows: LabeledRows, log_odds: FloatArray
+) -> tuple[Context | None, Notes]:
+    """What group means say about shifts, if hidden labels confirm that they say anything."""
+    if (
+        rows.n_groups < MIN_CONTEXT_GROUPS
+        or problem.population is None
+        or problem.settings.shrinkage != "hierarchical"
+    ):
+        return None, ()
+    key = problem.labeled.key[trained.judged]
+    few = np.arange(len(key))
+    if len(key) > MAX_CLUSTERING_ROWS:
+        order = np.argsort(uniform_keys(key, problem.seeds.named("context rows")), kind="stable")
+        few = np.sort(order[:MAX_CLUSTERING_ROWS])
+    judged = problem.labeled.take(trained.judged[few])
+    context = Context().fit(
+        pooled.space.transform(judged.matrix),
+        rows.group[few],
+        judged.weight,
+        rows.n_groups,
+        design_effect=rows.design_effect,
+    )
+    p = expit(log_odds)
+    curvature = np.bincount(rows.group, weights=rows.weight * p * (1 - p), minlength=rows.n_groups)
+    gradient = np.bincount(rows.group, weights=rows.weight * (rows.y - p), minlength=rows.n_groups)
+    curvature = np.maximum(curvature, 1e-6)
+    context.learn(gradient / curvature, 1 / curvature)
+    context.labeled_groups_ = problem.labeled_groups[np.unique(problem.labeled.group[trained.judged])]
+    better = log_loss_rows(log_odds + context.left_out_[rows.group], rows.y)
+    mean, error = gain(log_loss_rows(log_odds, rows.y), better, rows)
+    if mean <= noise_margin(rows.n_groups, CONTEXT_LEVEL) * error or mean <= 0:
+        return None, ()
+    note = Note(
+        f"Groups with alike features have alike shifts: this lowers the hidden-label loss by {mean:.4f} ± {error:.4f}."
+    )
+    return context, (note,)
+
+
+def _rates(
+    problem: Problem,
+    log_odds: FloatArray,
+    y: IntArray,
+    weight: FloatArray,
+    cluster: IntArray,
+    n_clusters: int,
+) -> PredictionRates | None:
+    """Prediction rates of each cluster; a cluster without both classes has those of all rows."""
+    shares = problem.settings.shares
+    if shares not in ("bbse-hard", "bbse-soft"):
+        return None
+    soft = shares == "bbse-soft"
+    overall = prediction_rates(log_odds, y, weight=weight, soft=soft)
+    rates = []
+    for k in range(n_clusters):
+        own = cluster == k
+        has_both_classes = len(np.unique(y[own])) == 2
+        rates.append(
+            prediction_rates(log_odds[own], y[own], weight=weight[own], soft=soft)
+            if has_both_classes
+            else overall
+        )
+    true_positive, false_positive = np.array(rates).T
+    return true_positive, false_positive

@@ -1,0 +1,54 @@
+"""Rows of both samples together, and the space that clusters are sought in."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from groupshift._fit.problem import Note, Notes, Problem
+from groupshift._regions.space import Space
+from groupshift._rows.keys import design_effect
+from groupshift._rows.rows import Rows, concatenated
+
+# k-means moves little beyond this many rows; the published configuration uses all of them.
+MAX_CLUSTERING_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Labelled and unlabelled rows in one, group numbers left out.
+
+    Attributes
+    ----------
+    population_effect : float
+        How many times fewer examples than rows the population has.
+    """
+
+    rows: Rows
+    space: Space
+    population_effect: float
+    notes: Notes = ()
+
+
+def pool_rows(problem: Problem) -> Pooled:
+    """All rows for the paper's silhouette, else a sample."""
+    limit = np.inf if problem.settings.partition == "silhouette" else MAX_CLUSTERING_ROWS
+    labeled, population, seeds = problem.labeled, problem.population, problem.seeds
+    notes: Notes = ()
+    effect = 1.0
+    if population is None:
+        rows = labeled.at_most(limit, seeds.named("clustering, labelled"))
+    else:
+        n_all = len(labeled) + population.n_rows
+        if min(limit, n_all) > population.sample_limit:
+            limit = population.sample_limit
+            sentence = f"Clusters were sought on {limit:,.0f} of {n_all:,} rows: memory is not asked to hold them all."
+            notes = (Note(sentence),)
+        share = min(1.0, limit / n_all)
+        few = labeled.at_most(share * len(labeled), seeds.named("clustering, labelled"))
+        n_unlabeled = int(np.ceil(share * population.n_rows))
+        unlabeled = problem.sample(n_unlabeled, seeds.named("clustering, population"))
+        effect = design_effect(unlabeled.key, unlabeled.weight)
+        rows = concatenated([few, unlabeled])
+    rows = replace(rows, group=np.zeros(len(rows), np.int64))
+    space = Space().fit(rows.matrix, rows.weight, problem.encoder.is_category)
+    return Pooled(rows, space, effect, notes)

@@ -1,0 +1,100 @@
+"""What a fit is given: rows, labels, a population, settings and seeds; and the notes that its stages leave."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupshift._fit.classifiers import Classifier
+from groupshift._fit.seeds import Seeds
+from groupshift._math.arrays import IntArray
+from groupshift._rows.encoder import FeatureEncoder
+from groupshift._rows.rows import Population, Rows
+
+# A rate of positives, or the rate and its standard error.
+KnownShare: TypeAlias = float | tuple[float, float]
+KnownRates: TypeAlias = Mapping[Any, KnownShare]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a `GroupShiftClassifier` that its fit reads; its docstring says what they mean."""
+
+    estimator: Classifier | None
+    partition: Any
+    calibration: str
+    shares: str | None
+    shrinkage: str
+    trust: float | Literal["learned"]
+    refine: int | Literal["auto"]
+    per_cluster: bool
+    labeled_prior: str
+    n_jobs: int | None
+    verbose: int
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence about what was decided on the way; `degraded`: the data did not allow what was asked for."""
+
+    sentence: str
+    degraded: bool = False
+
+
+Notes: TypeAlias = tuple[Note, ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Everything that a fit may look at.
+
+    Attributes
+    ----------
+    labeled : Rows
+        Labelled rows; weights in units of their mean, since penalties and sampling errors count rows.
+    y : array of 0 and 1
+    population : Population or None
+        Unlabelled rows, numbered by `groups`; weights in the units that they came in.
+    unit : float
+        Mean weight of a labelled row in those units.
+    labeled_groups, groups : arrays
+        Names of the groups of labelled rows and of the population, in the order of their numbers.
+    """
+
+    labeled: Rows
+    y: IntArray
+    population: Population | None
+    unit: float
+    labeled_groups: NDArray[Any]
+    groups: NDArray[Any]
+    has_groups: bool
+    encoder: FeatureEncoder
+    settings: Settings
+    seeds: Seeds
+    known_shares: KnownRates | None = None
+
+    @classmethod
+    def of(cls, labeled: Rows, y: IntArray, **others: Any) -> "Problem":
+        """The problem of labelled rows whose weights have any unit."""
+        unit = float(labeled.weight.mean())
+        return cls(labeled=labeled.in_units(unit), y=y, unit=unit, **others)
+
+    @property
+    def n_labeled_groups(self) -> int:
+        return len(self.labeled_groups) if self.has_groups else 1
+
+    @property
+    def fewest_examples(self) -> int:
+        """Distinct examples of the class that has fewest."""
+        return min(len(np.unique(self.labeled.key[self.y == c])) for c in (0, 1))
+
+    def sample(self, n_rows: int, seed: int) -> Rows:
+        """About so many rows of the population, weights in units of a labelled row."""
+        assert self.population is not None
+        return self.population.sample(n_rows, seed).in_units(self.unit)
+
+
+def sentences(notes: Sequence[Note]) -> list[str]:
+    return [note.sentence for note in notes]

@@ -1,0 +1,191 @@
+"""Learning from the unlabelled rows: their corrected posteriors become soft labels for another round of training."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.special import expit
+
+from groupshift._fit.classifiers import (
+    Classifier,
+    fit_classifier,
+    out_of_fold_scores,
+    raw_score,
+    weight_argument,
+)
+from groupshift._fit.estimate import Estimate, estimate
+from groupshift._fit.judge import Judged, confirmed, promises, try_candidate
+from groupshift._fit.learned import Settled, settle
+from groupshift._fit.pooled import Pooled
+from groupshift._fit.posterior import FoldPosterior
+from groupshift._fit.problem import Note, Notes, Problem
+from groupshift._fit.trials import without_shift
+from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._rows.frames import concat_rows
+from groupshift._rows.keys import fold_of, uniform_keys
+from groupshift._rows.progress import begin
+from groupshift._rows.rows import Rows
+
+# Each soft row is drawn twice: three rows of training to a labelled one. More change little and cost much.
+SOFT_ROWS_PER_LABEL = 1.5
+MIN_SOFT_ROWS, MAX_SOFT_ROWS = 10_000, 60_000
+# A classifier that gives back more than this part of a row's own soft label would count its shift twice.
+MAX_MEMORISED = 0.25
+# Later rounds were hardly ever confirmed.
+MAX_ROUNDS = 1
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fit so far: what was judged, what was settled, what was estimated."""
+
+    judged: Judged
+    settled: Settled
+    estimate: Estimate
+
+
+def n_soft_rows(n_labeled: int) -> int:
+    return int(min(max(SOFT_ROWS_PER_LABEL * n_labeled, MIN_SOFT_ROWS), MAX_SOFT_ROWS))
+
+
+def refine(problem: Problem, pooled: Pooled, fitted: Fitted) -> tuple[Fitted, Notes]:
+    """Rounds of learning from unlabelled rows, each kept only if hidden labels confirm it."""
+    wanted, trained = problem.settings.refine, fitted.judged.trained
+    rounds = MAX_ROUNDS if wanted == "auto" else int(wanted)
+    if not rounds or len(trained.fold_models) < 2 or weight_argument(trained.estimator) is None:
+        return fitted, ()
+    if wanted == "auto" and (fitted.judged.trial is None or not np.any(fitted.estimate.shift)):
+        return fitted, ()
+    notes: Notes = ()
+    for number in range(1, rounds + 1):
+        begin(f"learning from unlabelled rows, round {number}", problem.settings.verbose)
+        better = _round(problem, pooled, fitted)
+        verdict = "was not confirmed and is left out" if better is None else "was kept"
+        notes = (*notes, Note(f"Round {number} of learning from unlabelled rows {verdict}."))
+        if better is None:
+            break
+        fitted = better
+    return fitted, notes
+
+
+def _round(problem: Problem, pooled: Pooled, fitted: Fitted) -> Fitted | None:
+    """The fit after one more round; None if it is not to be kept."""
+    judged, learned = fitted.judged, fitted.settled.learned
+    trained, candidate = judged.trained, judged.candidate
+    n_soft = n_soft_rows(len(problem.y))
+    soft = SoftTraining.of(problem, fitted, problem.sample(n_soft, problem.seeds.named("soft rows")))
+    is_judged = problem.settings.refine == "auto" and judged.trial is not None
+    first = soft.fit([0])
+    if is_judged and not promises(problem, judged, first[0], trained.edge):
+        return None
+    n_folds = len(trained.fold_models)
+    models = first + soft.fit(range(1, n_folds + 1))
+    if soft.memorised(models) > MAX_MEMORISED:
+        return None
+    assert trained.fold is not None
+    score = out_of_fold_scores(
+        models[:-1], problem.labeled.features, trained.fold, trained.edge, candidate.cluster
+    )
+    trained = replace(trained, fold_models=models[:-1], last=models[-1], score=score)
+    trial = None
+    if judged.trial is not None:
+        trial = try_candidate(problem, trained, candidate)
+        trial = without_shift(trial, trained.labeled_rows(problem)) if learned.trust == 0 else trial
+    judged = replace(judged, trained=trained, trial=trial)
+    settled = settle(problem, pooled, judged)
+    if is_judged:
+        assert fitted.settled.loss is not None
+        assert settled.loss is not None
+        if not confirmed(fitted.settled.loss, settled.loss, trained.labeled_rows(problem)):
+            return None
+    blind = FoldPosterior(settled.learned.posterior, trained.fold_models, soft.fold_seed)
+    settled = replace(settled, learned=replace(settled.learned, population_posterior=blind))
+    again = estimate(settled.learned, problem.population, problem.groups, problem.known_shares)
+    return Fitted(judged, settled, again)
+
+
+@dataclass(frozen=True)
+class SoftTraining:
+    """Training on soft labels too, model by model: one for each fold and one for all rows.
+
+    Each fold's soft labels come from the model that did not see the fold, and no row trains the model that scores it.
+
+    Attributes
+    ----------
+    sample : Rows
+        Unlabelled rows to learn from.
+    cluster, fold, shift : arrays of one entry for each of them
+        `shift` corrects their labelled posterior.
+    fold_seed : int
+        Of the stream that folds are drawn from, by the rows' lasting keys.
+    """
+
+    problem: Problem
+    fitted: Fitted
+    sample: Rows
+    cluster: IntArray
+    fold: IntArray
+    shift: FloatArray
+    fold_seed: int
+
+    @classmethod
+    def of(cls, problem: Problem, fitted: Fitted, sample: Rows) -> "SoftTraining":
+        seed = problem.seeds.named("soft folds")
+        cluster = fitted.settled.learned.posterior.partition.predict(sample)
+        fold = fold_of(sample.lasting_key, len(fitted.judged.trained.fold_models), seed)
+        shift = fitted.estimate.shift[sample.group, cluster]
+        return cls(problem, fitted, sample, cluster, fold, shift, seed)
+
+    def fit(self, numbers: Iterable[int]) -> tuple[Classifier, ...]:
+        """The models with the given numbers; the last number is that of all rows."""
+        jobs = (delayed(_fit_soft)(*self._job(f)) for f in numbers)
+        return tuple(Parallel(n_jobs=self.problem.settings.n_jobs)(jobs))
+
+    def _job(self, f: int) -> tuple[Classifier, Rows, IntArray, Rows, FloatArray, int]:
+        problem, trained = self.problem, self.fitted.judged.trained
+        posterior = self.fitted.settled.learned.posterior
+        assert trained.last is not None
+        assert trained.fold is not None
+        model = (*trained.fold_models, trained.last)[f]
+        raw = raw_score(model, self.sample.features, posterior.edge)
+        soft = expit(posterior.calibration.transform(raw, self.cluster) + self.shift)
+        hard_rows, soft_rows = np.flatnonzero(trained.fold != f), np.flatnonzero(self.fold != f)
+        return (
+            trained.estimator,
+            problem.labeled.take(hard_rows),
+            problem.y[hard_rows],
+            self.sample.take(soft_rows),
+            soft[soft_rows],
+            problem.seeds.named("soft labels"),
+        )
+
+    def memorised(self, models: tuple[Classifier, ...]) -> float:
+        """How much of a row's own soft label the model trained on it gives back: 0 for none, 1 for all of it.
+
+        A classifier that memorises would count the shift of a row twice, once in its score and once on top.
+        """
+        posterior = self.fitted.settled.learned.posterior
+        blind = out_of_fold_scores(models[:-1], self.sample.features, self.fold, posterior.edge)
+        seen = raw_score(models[-1], self.sample.features, posterior.edge)
+        pull = posterior.score(self.sample)[0] + self.shift - blind
+        pull = pull - pull.mean()
+        return float((pull * (seen - blind)).sum() / max((pull**2).sum(), 1e-300))
+
+
+def _fit_soft(
+    estimator: Classifier, labeled: Rows, y: IntArray, sample: Rows, soft: FloatArray, seed: int
+) -> Classifier:
+    """Train on hard labels and on two labels drawn for each soft row, by its probability.
+
+    The draws lie half a unit apart, so that a row of probability 1/2 is once positive and once negative. Unlike weighted
+    copies they serve classifiers without weights, and those that are slow with them.
+    """
+    first = uniform_keys(sample.key, seed)
+    drawn = np.concatenate([first < soft, (first + 0.5) % 1 < soft]).astype(np.int64)
+    return fit_classifier(
+        estimator,
+        concat_rows([labeled.features, sample.features, sample.features]),
+        np.concatenate([y, drawn]),
+        np.concatenate([labeled.weight, sample.weight, sample.weight]),
+    )

@@ -1,0 +1,89 @@
+"""Group-aware log-odds of rows: what every prediction is made by, in memory, in files, on clusters and by commands."""
+
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from groupshift._fit.estimate import Estimate
+from groupshift._fit.posterior import LabeledPosterior
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._math.odds import in_doubt
+from groupshift._rows.checks import check_coverage
+from groupshift._rows.rows import Rows
+
+
+class Details(TypedDict):
+    """What `predict_details` says of rows."""
+
+    probability: FloatArray
+    low: FloatArray
+    high: FloatArray
+    cluster: IntArray
+    pooled: BoolArray
+
+
+# Dask wants to know before any row is read.
+DETAIL_TYPES = {"probability": float, "low": float, "high": float, "cluster": np.int64, "pooled": bool}
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Group-aware log-odds, cluster and group number (-1: unseen) of rows."""
+
+    log_odds: FloatArray
+    cluster: IntArray
+    group: IntArray
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Theorem 2 for rows whose groups are numbered as those of the estimate.
+
+    It holds what a prediction needs and no more: it travels to every machine of a cluster.
+    """
+
+    posterior: LabeledPosterior
+    estimate: Estimate
+
+    @classmethod
+    def of(cls, posterior: LabeledPosterior, estimate: Estimate) -> "Scorer":
+        return cls(posterior, replace(estimate, points=None))
+
+    @property
+    def groups(self) -> NDArray[Any]:
+        return self.estimate.groups
+
+    def __call__(self, rows: Rows) -> Scored:
+        log_odds, cluster = self.posterior.score(rows)
+        if len(self.groups):
+            own, common = self.estimate.shift, self.estimate.unseen_shift
+            log_odds = log_odds + np.where(rows.group >= 0, own[rows.group, cluster], common[cluster])
+        return Scored(log_odds, cluster, rows.group)
+
+    def details(self, scored: Scored, coverage: float) -> Details:
+        """Probabilities with their intervals; the interval is what is not known about the shift of a row's cell."""
+        estimate, cluster, group = self.estimate, scored.cluster, scored.group
+        variance, pooled = estimate.unseen_variance[cluster], group < 0
+        if len(self.groups):
+            variance = np.where(pooled, variance, estimate.variance[group, cluster])
+            pooled = pooled | (estimate.pooling[group, cluster] > 0.5)
+        reach = ndtri(0.5 + check_coverage(coverage) / 2) * np.sqrt(variance)
+        return {
+            "probability": in_doubt(scored.log_odds),
+            "low": in_doubt(scored.log_odds - reach),
+            "high": in_doubt(scored.log_odds + reach),
+            "cluster": cluster,
+            "pooled": pooled,
+        }
+
+
+def concatenated_scores(parts: list[Scored]) -> Scored:
+    """Scores of chunks in their order."""
+    if len(parts) == 1:
+        return parts[0]
+    return Scored(
+        *(np.concatenate([getattr(p, name) for p in parts]) for name in ("log_odds", "cluster", "group"))
+    )

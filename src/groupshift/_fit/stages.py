@@ -1,0 +1,81 @@
+"""A fit, stage by stage: each takes values and returns a value, and to reject a step is to drop its value."""
+
+from dataclasses import dataclass
+
+from groupshift._fit.classifiers import PerClusterClassifier
+from groupshift._fit.estimate import Estimate, estimate
+from groupshift._fit.fixed_partition import fixed_partition
+from groupshift._fit.judge import Judged, judge, take_fixed
+from groupshift._fit.learned import Settled, settle
+from groupshift._fit.pooled import Pooled, pool_rows
+from groupshift._fit.problem import Note, Notes, Problem
+from groupshift._fit.refine import Fitted, refine
+from groupshift._fit.trained import Trained, choose_estimator, train
+from groupshift._rows.progress import begin
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A whole fit.
+
+    Attributes
+    ----------
+    pooled : Pooled
+    trained : Trained
+        The first classifiers, before clusters or unlabelled rows had a part in them: Global.
+    judged, settled, estimate
+        The last stages that were kept.
+    """
+
+    pooled: Pooled
+    trained: Trained
+    judged: Judged
+    settled: Settled
+    estimate: Estimate
+    notes: Notes
+
+
+def run(problem: Problem) -> Finished:
+    """Train, cut space, judge, settle, estimate, learn from unlabelled rows."""
+    verbose = problem.settings.verbose
+    pooled = pool_rows(problem)
+    partition, partition_notes = fixed_partition(problem, pooled)
+    estimator = choose_estimator(problem)
+    if problem.settings.per_cluster and partition is not None:
+        estimator = PerClusterClassifier(estimator, partition, problem.encoder)
+    begin("training the classifier", verbose)
+    trained = train(problem, estimator, partition)
+    if partition is None:
+        begin("judging partitions on hidden labels", verbose)
+        judged = judge(problem, pooled, trained)
+    else:
+        judged = take_fixed(problem, trained, partition)
+    judged = judged.completed(problem)
+    settled = settle(problem, pooled, judged)
+    begin("estimating shares", verbose)
+    fitted = Fitted(
+        judged, settled, estimate(settled.learned, problem.population, problem.groups, problem.known_shares)
+    )
+    fitted, refinement_notes = refine(problem, pooled, fitted)
+    notes = (
+        *_data_notes(problem),
+        *pooled.notes,
+        *partition_notes,
+        *trained.notes,
+        *judged.notes,
+        *fitted.settled.notes,
+        *refinement_notes,
+    )
+    return Finished(pooled, trained, fitted.judged, fitted.settled, fitted.estimate, notes)
+
+
+def _data_notes(problem: Problem) -> Notes:
+    if problem.population is None:
+        return (Note("No unlabelled rows: no shares to learn, so this is a calibrated classifier.", True),)
+    if not problem.has_groups:
+        return (
+            Note(
+                "No groups: all unlabelled rows are one group, and its shares are learned as a whole.", True
+            ),
+        )
+    return ()

@@ -1,0 +1,147 @@
+"""The first stage: classifiers trained on labelled rows, and the scores of rows that they were not trained on."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from scipy.special import logit
+
+from groupshift._fit.classifiers import (
+    FINEST_EDGE,
+    Classifier,
+    default_classifier,
+    fit_classifier,
+    fit_sets,
+    out_of_fold_scores,
+    raw_score,
+    seeded_classifier,
+)
+from groupshift._fit.posterior import choose_edge, probability_edge
+from groupshift._fit.problem import Note, Notes, Problem
+from groupshift._fit.trials import LabeledRows
+from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._regions.partitions import Partition
+from groupshift._rows.keys import copy_correlation, design_effect, stratified_folds
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Classifiers, and scores of labelled rows by models that did not see them.
+
+    Attributes
+    ----------
+    estimator : classifier
+        Unfitted: what the models are copies of.
+    fold_models : tuple of classifiers
+        Each trained without one fold; empty where rows were held out once, or where none could be.
+    last : classifier or None
+        Trained on all rows that may be trained on; None until `completed`.
+    judged : array of int
+        Labelled rows whose scores may be looked at: all of them, or those held out.
+    score, fold : arrays of one entry for each judged row
+        Raw score, and fold; no folds where labels cannot be hidden.
+    edge : float or None
+        See `raw_score`.
+    copy_correlation : float
+        How alike scores of copies of one example are.
+    design_effect : float
+        How many times fewer independent examples there are than judged rows.
+    """
+
+    estimator: Classifier
+    fold_models: tuple[Classifier, ...]
+    last: Classifier | None
+    judged: IntArray
+    score: FloatArray
+    fold: IntArray | None
+    edge: float | None
+    copy_correlation: float = 1.0
+    design_effect: float = 1.0
+    notes: Notes = ()
+
+    def completed(self, problem: Problem) -> Self:
+        """With the model of all rows. Trained late: where a classifier for each cluster took over, it is not needed."""
+        if self.last is not None:
+            return self
+        everyone = [np.arange(len(problem.y))]
+        n_jobs = problem.settings.n_jobs
+        return replace(self, last=fit_sets(self.estimator, problem.labeled, problem.y, everyone, n_jobs)[0])
+
+    def labeled_rows(self, problem: Problem) -> LabeledRows:
+        """The judge's view of the labelled rows; groups that hold none of them are left out."""
+        rows = problem.labeled.take(self.judged)
+        fold = self.fold if self.fold is not None else np.zeros(len(self.judged), np.int64)
+        group = np.unique(rows.group, return_inverse=True)[1]
+        # Rows of unequal weight say less than as many equal ones (Kish), and so do copies.
+        weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum()) / self.design_effect
+        return LabeledRows(self.score, problem.y[self.judged], weight, group, fold, self.design_effect)
+
+
+def train(problem: Problem, estimator: Classifier, partition: Partition | None) -> Trained:
+    """Train and score; `partition`: the clusters that held-out rows are stratified by, where they are known."""
+    if problem.settings.calibration == "holdout" and problem.fewest_examples >= 2:
+        trained = _hold_out(problem, estimator, partition)
+    else:
+        trained = _cross_fit(problem, estimator)
+    rows = problem.labeled.take(trained.judged)
+    alike = copy_correlation(rows.key, rows.weight, trained.score)
+    effect = 1 + (design_effect(rows.key, rows.weight) - 1) * alike
+    return replace(trained, copy_correlation=alike, design_effect=effect)
+
+
+def choose_estimator(problem: Problem) -> Classifier:
+    """The classifier that the settings name, unfitted, with a seed."""
+    seed = problem.seeds.named("classifier")
+    if problem.settings.estimator is None:
+        return default_classifier(problem.encoder.is_category, seed)
+    return seeded_classifier(problem.settings.estimator, seed)
+
+
+def training_sets(fold: IntArray) -> list[IntArray]:
+    """Rows outside each fold."""
+    return [np.flatnonzero(fold != f) for f in range(int(fold.max()) + 1)]
+
+
+def _hold_out(problem: Problem, estimator: Classifier, partition: Partition | None) -> Trained:
+    """A fifth of the examples held out once, as in the paper."""
+    labeled, y = problem.labeled, problem.y
+    # Rows held out then have each cluster's own share of positives, α̃_k; another share would pass for a shift of every
+    # group in that cluster.
+    strata = y if partition is None else y * partition.n_clusters + partition.predict(labeled)
+    n_parts = min(5, problem.fewest_examples)
+    held = stratified_folds(strata, labeled.key, n_parts, problem.seeds.named("held out")) == 0
+    rest, judged = np.flatnonzero(~held), np.flatnonzero(held)
+    model = fit_sets(estimator, labeled, y, [rest], None)[0]
+    own = labeled.take(judged)
+    fold = None
+    if len(judged) > 3:
+        fold = stratified_folds(y[judged], own.key, 2, problem.seeds.named("held out, judged"))
+    score = raw_score(model, own.features, None)
+    return Trained(estimator, (), model, judged, score, fold, None)
+
+
+def _cross_fit(problem: Problem, estimator: Classifier) -> Trained:
+    """Every row scored by a model of the other folds."""
+    labeled, y, fewest = problem.labeled, problem.y, problem.fewest_examples
+    edge = probability_edge(len(y)) if problem.settings.calibration == "crossfit" else None
+    everyone = np.arange(len(y))
+    # Models of two thirds of the rows score as the last one does, if rows are many, of the rarer class too.
+    n_folds = min(3 if len(y) >= 10_000 and fewest >= 1_000 else 5, fewest)
+    if n_folds < 2:
+        note = Note(
+            "Too few examples of one class to hold any out: scores are calibrated on the rows they were trained on."
+        )
+        model = fit_classifier(estimator, labeled.features, y, labeled.weight)
+        score = raw_score(model, labeled.features, edge)
+        return Trained(estimator, (), model, everyone, score, None, edge, notes=(note,))
+    fold = stratified_folds(y, labeled.key, n_folds, problem.seeds.named("row folds"))
+    models = fit_sets(estimator, labeled, y, training_sets(fold), problem.settings.n_jobs)
+    if edge is None:
+        score = out_of_fold_scores(models, labeled.features, fold, None)
+        return Trained(estimator, models, None, everyone, score, fold, None)
+    score = out_of_fold_scores(models, labeled.features, fold, FINEST_EDGE)
+    edge = choose_edge(score, y, labeled.weight)
+    # Mostly no row lies outside the edge, and nothing is to be held.
+    if np.abs(score).max() > logit(1 - edge):
+        score = out_of_fold_scores(models, labeled.features, fold, edge)
+    return Trained(estimator, models, None, everyone, score, fold, edge)

@@ -1,0 +1,85 @@
+"""Keys of examples, and everything that is drawn from them: samples, folds, and how much copies repeat each other.
+
+A draw depends on the key and on the seed of a named stream alone. So it is the same in memory, in files and on a
+cluster, and copies of one example, which share a key, fall on one side of every split.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, KeyArray
+
+
+def hash_keys(keys: NDArray[np.integer], seed: int) -> KeyArray:
+    """Well-mixed 64-bit numbers from 64-bit keys (the finaliser of SplitMix64)."""
+    with np.errstate(over="ignore"):
+        x = keys.astype(np.uint64) + np.uint64((0x9E3779B97F4A7C15 * (seed + 1)) % 2**64)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def content_keys(matrix: NDArray[np.floating]) -> KeyArray:
+    """A key for each row from its values: equal rows have equal keys, wherever in a table they stand.
+
+    >>> keys = content_keys(np.array([[0.0, np.nan], [1.0, 2.0], [-0.0, np.nan]]))
+    >>> bool(keys[0] == keys[2] and keys[0] != keys[1])
+    True
+    """
+    content = np.zeros(len(matrix), np.uint64)
+    for column in matrix.T:
+        # Zero has two signs and NaN has many forms: one of each, so that equal values have equal bits.
+        values = np.where(np.isnan(column), np.nan, column + 0.0).astype(np.float64, copy=False)
+        content = hash_keys(content ^ values.view(np.uint64), 0)
+    return content
+
+
+def uniform_keys(keys: KeyArray, seed: int) -> FloatArray:
+    """A number in [0, 1) for each key: equal keys, equal numbers."""
+    return (hash_keys(keys, seed) >> np.uint64(11)).astype(float) * 2.0**-53
+
+
+def sampled(keys: KeyArray, fraction: float, seed: int) -> BoolArray:
+    """Which rows belong to the sample of the given fraction."""
+    return uniform_keys(keys, seed) < fraction
+
+
+def fold_of(keys: KeyArray, n_folds: int, seed: int) -> IntArray:
+    """The fold of each row, by its key alone: folds are equal in size on average."""
+    return np.minimum((uniform_keys(keys, seed) * n_folds).astype(np.int64), n_folds - 1)
+
+
+def stratified_folds(y: IntArray, keys: KeyArray, n_folds: int, seed: int) -> IntArray:
+    """Folds of rows at hand, equal in size for each class; all copies of one example in one fold.
+
+    >>> folds = stratified_folds(np.array([0, 0, 1, 1, 1]), np.array([7, 7, 8, 9, 9], np.uint64), 2, 0)
+    >>> bool(folds[0] == folds[1] and folds[3] == folds[4])
+    True
+    """
+    values, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.lexsort((uniform_keys(values, seed), y[first]))
+    fold = np.empty(len(values), np.int64)
+    fold[order] = np.arange(len(values)) % n_folds
+    return fold[inverse]
+
+
+def design_effect(keys: KeyArray, weight: FloatArray) -> float:
+    """How many times fewer examples there are than rows: 1 where each example is there once (Kish).
+
+    >>> design_effect(np.array([7, 7, 8, 8], np.uint64), np.ones(4))
+    2.0
+    """
+    distinct, example = np.unique(keys, return_inverse=True)
+    if len(distinct) == len(keys):
+        return 1.0
+    return float((np.bincount(example, weights=weight) ** 2).sum() / (weight**2).sum())
+
+
+def copy_correlation(keys: KeyArray, weight: FloatArray, score: FloatArray) -> float:
+    """How alike the scores of rows of one example are: 1 for copies, less for members of a household."""
+    example = np.unique(keys, return_inverse=True)[1]
+    mean = np.average(score, weights=weight)
+    z = (score - mean) / max(np.sqrt(np.average((score - mean) ** 2, weights=weight)), 1e-12)
+    pairs = (np.bincount(example, weights=weight) ** 2).sum() - (weight**2).sum()
+    together = (np.bincount(example, weights=weight * z) ** 2).sum() - ((weight * z) ** 2).sum()
+    return float(np.clip(together / pairs, 0, 1)) if pairs > 0 else 1.0

@@ -1,0 +1,129 @@
+"""What users pass, read: tables in memory become rows, and rows for training become labelled rows and a population."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from groupshift._math.arrays import IntArray
+from groupshift._rows.checks import (
+    check_features,
+    check_labels,
+    check_weighed_classes,
+    check_weights,
+    column_name,
+    example_keys,
+    split_groups,
+)
+from groupshift._rows.codes import Codes
+from groupshift._rows.encoder import FeatureEncoder
+from groupshift._rows.frames import Features, library_of, take_rows
+from groupshift._rows.rows import InMemory, Population, Rows
+from groupshift._rows.schema import Schema
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Settings of an estimator that say how its tables are read.
+
+    Attributes
+    ----------
+    group : str or None
+        Column of X that holds the groups.
+    unlabeled_value : object
+        Label that marks unlabelled rows.
+    takes_matrix, needs_values
+        See `Schema`.
+    """
+
+    group: str | None
+    unlabeled_value: object
+    takes_matrix: bool
+    needs_values: str | None
+
+
+@dataclass(frozen=True)
+class Training:
+    """What `fit` is given, read: labelled rows in memory, and the population wherever it is.
+
+    `labeled` and `population` are numbered by `labeled_groups` and `groups`. `head` is the first row of X as it came,
+    for scikit-learn to take the names of features from.
+    """
+
+    schema: Schema
+    head: Features
+    labeled: Rows
+    y: IntArray
+    labeled_groups: NDArray[Any]
+    population: Population | None
+    groups: NDArray[Any]
+
+
+def read_training(
+    options: ReadOptions,
+    X: Features,
+    y: ArrayLike,
+    groups: ArrayLike | None,
+    sample_weight: ArrayLike | None = None,
+    example_ids: ArrayLike | None = None,
+    encoder: FeatureEncoder | None = None,
+) -> Training:
+    """Labelled and unlabelled rows of one table, checked and numbered; `encoder`: one that has seen more than X."""
+    X = check_features(X, allow_nan=options.needs_values is None)
+    n_rows = X.shape[0]
+    features, values = split_groups(X, groups, options.group, n_rows)
+    labels, classes = check_labels(y, options.unlabeled_value, n_rows)
+    schema = Schema(
+        encoder=FeatureEncoder().fit(features) if encoder is None else encoder,
+        classes=classes,
+        has_groups=values is not None,
+        library=library_of(X),
+        takes_matrix=options.takes_matrix,
+        needs_values=options.needs_values,
+        target_name=column_name(y),
+        group_name=options.group or column_name(groups),
+    )
+    rows = _rows(schema, features, sample_weight, example_ids, n_rows)
+    check_weighed_classes(labels, classes, rows.weight)
+    values = np.zeros(n_rows, int) if values is None else values
+    labeled, labeled_groups = _numbered(rows, values, np.flatnonzero(labels >= 0))
+    unlabeled = np.flatnonzero(labels < 0)
+    population: Population | None = None
+    population_groups = np.empty(0, labeled_groups.dtype)
+    if len(unlabeled):
+        population_rows, population_groups = _numbered(rows, values, unlabeled)
+        population = InMemory(population_rows)
+    head = take_rows(X, slice(0, 1))
+    return Training(schema, head, labeled, labels[labels >= 0], labeled_groups, population, population_groups)
+
+
+def read_rows(
+    schema: Schema,
+    group: str | None,
+    X: Features,
+    groups: ArrayLike | None,
+    sample_weight: ArrayLike | None = None,
+    example_ids: ArrayLike | None = None,
+) -> tuple[Rows, NDArray[Any] | None]:
+    """Rows for a fitted model, not yet numbered by group, and their groups as given."""
+    n_rows = X.shape[0]
+    features, values = split_groups(X, groups, group, n_rows)
+    return _rows(schema, features, sample_weight, example_ids, n_rows), values
+
+
+def _rows(
+    schema: Schema,
+    features: Features,
+    sample_weight: ArrayLike | None,
+    example_ids: ArrayLike | None,
+    n_rows: int,
+) -> Rows:
+    weight, key = check_weights(sample_weight, n_rows), example_keys(example_ids, n_rows)
+    return schema.rows(features, weight=weight, key=key, has_ids=example_ids is not None)
+
+
+def _numbered(rows: Rows, values: NDArray[Any], own: IntArray) -> tuple[Rows, NDArray[Any]]:
+    """Some of the rows, numbered by their groups, and these groups."""
+    codes = Codes().fit(values[own])
+    return rows.take(own).numbered(codes.transform(values[own])), codes.values_

@@ -1,0 +1,60 @@
+"""How tables are read for one model: in memory, in files and on clusters, the same columns become the same numbers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupshift._math.arrays import FloatArray, IntArray, KeyArray
+from groupshift._rows.checks import check_matrix
+from groupshift._rows.encoder import FeatureEncoder
+from groupshift._rows.frames import Features, in_library, library_of
+from groupshift._rows.rows import Rows
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What `fit` learned of the columns.
+
+    Attributes
+    ----------
+    classes : array of shape (2,)
+    has_groups : bool
+    library : str or None
+        Frame library that features came in; None for arrays.
+    takes_matrix : bool
+        Whether the classifier takes the encoded matrix; otherwise it takes features as they came.
+    needs_values : str or None
+        Name of the classifier, where it does not take missing values.
+    target_name, group_name : str or None
+        What the columns of labels and of groups are called.
+    """
+
+    encoder: FeatureEncoder
+    classes: NDArray[Any]
+    has_groups: bool
+    library: str | None
+    takes_matrix: bool
+    needs_values: str | None
+    target_name: str | None = None
+    group_name: str | None = None
+
+    def rows(
+        self,
+        features: Features,
+        *,
+        weight: FloatArray,
+        key: KeyArray,
+        has_ids: bool = False,
+        group: IntArray | None = None,
+    ) -> Rows:
+        """Rows of the method from columns of features; every row that the method sees is made here."""
+        matrix = self.encoder.transform(features)
+        check_matrix(matrix, self.encoder.names_, self.needs_values)
+        if self.takes_matrix:
+            features = matrix
+        elif self.library is not None and self.library != library_of(features):
+            features = in_library(features, self.library)
+        group = np.zeros(len(matrix), np.int64) if group is None else group
+        return Rows(features, matrix, group, weight, key, has_ids)
