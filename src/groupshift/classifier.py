@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from groupshift._explain.evidence import known_groups, record_evidence
+from groupshift._explain.evidence import Observed, known_groups, record_evidence
 from groupshift._fit.estimation import estimate_shifts
 from groupshift._fit.fitting import Fitting
 from groupshift._math.odds import in_doubt
@@ -350,7 +350,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         fitting = Fitting(self, labeled, y, population, known_shares, seed)
         fitting.run()
-        self.evidence_ = record_evidence(fitting)
+        self.evidence_ = record_evidence(_observed(fitting))
         self.known_groups_ = known_groups(self.groups_, known_shares)
         for note in fitting.warnings:
             warnings.warn(note, DegradedWarning, stacklevel=3)
@@ -378,6 +378,34 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             return log_odds, cluster
         shift = np.where(rows.group >= 0, self.shift_[rows.group, cluster], self.unseen_shift_[cluster])
         return log_odds + shift, cluster
+
+
+def _observed(fitting: Fitting) -> Observed:
+    """What evidence is recorded of a finished fit."""
+    model = fitting.model
+    return Observed(
+        labeled=fitting.labeled,
+        y=fitting.y,
+        n_labeled_groups=len(model.labeled_groups_),
+        pooled=fitting.pooled,
+        is_category=model.encoder_.is_category,
+        partition=fitting.candidate.partition,
+        cluster=fitting.candidate.cluster,
+        judged=fitting.judged,
+        score=fitting.score,
+        plain_score=fitting.plain_score,
+        fold=fitting.fold,
+        design_effect=fitting.design_effect,
+        trial=fitting.trial,
+        trust=model.trust_,
+        trust_is_given=model.trust != "learned",
+        context=model.context_,
+        shares=model.shares,
+        shrinkage=model.shrinkage,
+        labeled_prior=model.labeled_prior,
+        prediction_rates=model.prediction_rates_ if str(model.shares).startswith("bbse") else None,
+        seed=fitting.seed,
+    )
 
 
 def _recoded(rows: Rows, values: np.ndarray, attribute: str, model: Any) -> Rows:
