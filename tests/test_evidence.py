@@ -81,7 +81,9 @@ def test_the_overall_share_of_the_labelled_sample_counts_weights(weighted):
 def test_shares_among_the_labelled_rows_of_a_cluster_are_those_of_the_labels():
     # Some of eight clusters have a handful of labelled rows: their mean posterior borrows from the others.
     X, y, groups, truth = draw(np.random.default_rng(16), n_groups=6, labeled=50, unlabeled=60)
-    model = fit_on((X, y, groups, truth), estimator=LogisticRegression(), partition=8, trust=1.0)
+    model = fit_on(
+        (X, y, groups, truth), estimator=LogisticRegression(), partition=8, trust=1.0, shrinkage="none"
+    )
     labeled = y >= 0
     rows = model._read_rows(X[labeled], groups[labeled], None, None, reset=False)[0]
     cluster = model.posterior_.partition.predict(rows)
