@@ -148,9 +148,7 @@ def test_distance_from_the_mixture_is_zero_for_the_mixture_itself_and_kolmogorov
     known = score_distributions(score, y, np.ones(1000), nobody, 1)
     # The labelled rows themselves, positives weighted to a share of 0.8 and all to one cell.
     points = collect_points(score, nobody, n_cells=1, weight=np.where(y == 1, 0.8, 0.2))
-    assert mixture_distance(points, np.array([0.8]), known["grid"], known["below"])[0] < 1e-9
+    assert mixture_distance(points, np.array([0.8]), known)[0] < 1e-9
     positives = collect_points(score[:500], nobody[:500], n_cells=1)
-    gap = np.abs(known["below"][0, 1] - known["below"][0, 0]).max()
-    assert mixture_distance(positives, np.array([0.0]), known["grid"], known["below"])[0] == pytest.approx(
-        gap
-    )
+    gap = np.abs(known.below[0, 1] - known.below[0, 0]).max()
+    assert mixture_distance(positives, np.array([0.0]), known)[0] == pytest.approx(gap)

@@ -128,8 +128,8 @@ def test_clusters_are_described_in_the_features_own_names_and_units():
     )
     encoder = FeatureEncoder().fit(frame)
     profiles = cluster_profiles(encoder.transform(frame), np.ones(1000), cluster, 2, encoder.is_category)
-    assert profiles["inside"][:, 0] == pytest.approx([30, 70], abs=1)
-    assert profiles["outside"][:, 0] == pytest.approx([70, 30], abs=1)
+    assert profiles.inside[:, 0] == pytest.approx([30, 70], abs=1)
+    assert profiles.outside[:, 0] == pytest.approx([70, 30], abs=1)
     table = describe_clusters(profiles, encoder, most=6)
     assert set(table["feature"]) == {"age", "city", "seen"}
     phrases = dict(

@@ -101,10 +101,8 @@ def seen(monkeypatch):
     """The fittings that evidence is recorded of."""
     from groupshift import classifier
 
-    seen, record = [], classifier.record_evidence
-    monkeypatch.setattr(
-        classifier, "record_evidence", lambda fitting: (seen.append(fitting), record(fitting))[1]
-    )
+    seen, observed = [], classifier._observed
+    monkeypatch.setattr(classifier, "_observed", lambda fitting: (seen.append(fitting), observed(fitting))[1])
     return seen
 
 
@@ -146,7 +144,7 @@ def test_shifts_by_mean_features_are_not_called_unused():
     found = model.diagnose()
     unused, used = found.gain[-2:]
     assert unused.endswith("none of these is used.")
-    assert used.startswith("What labels do confirm is that groups with alike features have alike shifts")
+    assert used.startswith("Labels confirm that groups with similar features have similar shifts")
     assert "0 % of every" not in model.summary()
     assert "shifts follow the groups' mean features alone" in " ".join(model.summary().split())
 
@@ -154,7 +152,7 @@ def test_shifts_by_mean_features_are_not_called_unused():
 def test_shifts_by_mean_features_are_named_beside_others():
     model = in_context(distance=0.7)
     assert model.trust_ > 0
-    assert model.diagnose().gain[-1].startswith("Labels confirm, too, that groups with alike features")
+    assert model.diagnose().gain[-1].startswith("Labels also confirm that groups with similar features")
     assert "is used, and shifts follow the groups' mean features" in " ".join(model.summary().split())
 
 

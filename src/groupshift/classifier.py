@@ -13,7 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from groupshift._explain.diagnostics import Diagnosis
-from groupshift._explain.evidence import Evidence, record_evidence
+from groupshift._explain.evidence import Observed, record_evidence
+from groupshift._explain.evidence_parts import Evidence
 from groupshift._fit.classifiers import Classifier
 from groupshift._fit.estimate import Estimate, check_known, estimate
 from groupshift._fit.learned import Learned
@@ -135,6 +136,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     encoder_: FeatureEncoder = _read("schema_", "encoder")
     has_groups_: bool = _read("schema_", "has_groups")
     frame_library_: str | None = _read("schema_", "library")
+    role_names_: dict[str, str | None] = _read("schema_", "role_names")
 
     posterior_ = _read("learned_", "posterior")
     n_clusters_: int = _read("learned_", "n_clusters")
@@ -413,7 +415,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             known_shares=check_known(known_shares, training.groups),
         )
         finished = run(problem)
-        evidence = record_evidence(problem, finished)
+        evidence = record_evidence(Observed.of(problem, finished))
         columns = _columns(self, training.head)
         for name in COLUMN_ATTRIBUTES:
             self.__dict__.pop(name, None)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from groupshift._explain.share_tables import group_level_shares
+from groupshift._explain.share_tables import group_level_shares, labeled_sample
 from groupshift._rows.codes import Codes
 from groupshift._rows.frames import some
 
@@ -65,7 +65,7 @@ class GroupSharesDisplay:
             share=table["share"][shown],
             low=table["low"][shown],
             high=table["high"][shown],
-            labeled_share=_labeled_share(model)[shown],
+            labeled_share=labeled_sample(model)[0][shown],
             coverage=coverage,
         )
         return display.plot(ax=ax, **plot_options)
@@ -201,22 +201,22 @@ class CalibrationByGroupDisplay:
     def from_estimator(cls, model: Any, *, groups=None, ax=None, **plot_options):
         """Draw the calibration of a fitted model on (some) labelled groups; see `plot` for options."""
         check_is_fitted(model)
-        evidence = getattr(model, "evidence_", None) or {}
-        hidden = evidence.get("hidden")
-        if hidden is None:
+        held_out = model.evidence_.held_out
+        if held_out is None:
             raise ValueError(
                 "No labels could be hidden from this model (too few labelled examples of a class), so its calibration "
                 "is not known. Fit it with more labelled examples of both classes."
             )
-        shown = _chosen(model.labeled_groups_[hidden["group"]], groups, "labelled")
-        curves = {name: evidence["calibration"][f"{name}_by_group"][shown] for name in ("global", "model")}
+        hidden, curves = held_out.by_group, held_out.calibration
+        known = model.labeled_groups_[hidden.group]
+        shown = _chosen(known, groups, "labelled")
         display = cls(
-            groups=model.labeled_groups_[hidden["group"]][shown],
-            rows=hidden["rows"][shown],
-            observed=hidden["share"][shown],
-            plain=hidden["mean_global"][shown],
-            model=hidden["mean_model"][shown],
-            curves=curves,
+            groups=known[shown],
+            rows=hidden.rows[shown],
+            observed=hidden.share[shown],
+            plain=hidden.mean_global[shown],
+            model=hidden.mean_model[shown],
+            curves={"global": curves.plain.by_group[shown], "model": curves.model.by_group[shown]},
         )
         return display.plot(ax=ax, **plot_options)
 
@@ -310,15 +310,6 @@ def _chosen(known: NDArray, wanted, kind: str) -> NDArray[np.int64]:
             f"such as {some(known.tolist(), 5)}."
         )
     return number
-
-
-def _labeled_share(model: Any) -> FloatArray:
-    """Share of positives among labelled rows of each population group; NaN where it has none."""
-    table = (getattr(model, "evidence_", None) or {}).get("groups")
-    if table is None:
-        return np.full(len(model.groups_), np.nan)
-    number = Codes.of(model.labeled_groups_).transform(model.groups_)
-    return np.where(number >= 0, table["share"][number], np.nan)
 
 
 def _axes(ax, *, height: float, width: float = 6.4):

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 # Ten bins are the custom; a bin of fewer rows than this shows noise, not calibration.
 _BINS, _ROWS_PER_BIN = 10, 25
@@ -118,27 +118,39 @@ def evaluate(
     return Evaluation(overall, {"group": labels, **counts, **values}, macro)
 
 
+def grouped_auc(
+    y: IntArray, score: FloatArray, weight: FloatArray, code: IntArray, n_groups: int
+) -> FloatArray:
+    """Weighted AUC of a score of any scale in each of the groups ``0 … n_groups - 1``; NaN where a class has no weight.
+
+    >>> y, score, code = np.array([0, 1, 0, 1, 0]), np.array([0.1, 0.1, 0.6, 0.9, 0.5]), np.array([0, 0, 0, 0, 2])
+    >>> grouped_auc(y, score, np.ones(5), code, 3)
+    array([0.625,   nan,   nan])
+    """
+    return _auc(_tally(code, n_groups, y.astype(bool), score, weight, 0.0))
+
+
 class _Points(NamedTuple):
     """Distinct (group, probability) pairs, sorted by both, with the weight of each class.
 
     ``total`` and ``rows`` are the weight and the effective number of rows of each group.
     """
 
-    group: Integers
-    probability: Floats
-    positive: Floats
-    negative: Floats
-    total: Floats
-    rows: Floats
+    group: IntArray
+    probability: FloatArray
+    positive: FloatArray
+    negative: FloatArray
+    total: FloatArray
+    rows: FloatArray
     eps: float
 
-    def sums(self, values: Floats) -> Floats:
+    def sums(self, values: FloatArray) -> FloatArray:
         return _sums(self.group, values, self.total.size)
 
-    def means(self, values: Floats) -> Floats:
+    def means(self, values: FloatArray) -> FloatArray:
         return _divide(self.sums(values), self.total)
 
-    def before(self, mass: Floats) -> Floats:
+    def before(self, mass: FloatArray) -> FloatArray:
         """Mass of the points of the same group that come before each point, plus half its own.
 
         A running sum over all groups, less its value at the start of the group: ``mass`` must be a share of
@@ -151,7 +163,7 @@ class _Points(NamedTuple):
 
 
 def _tally(
-    code: Integers, n_groups: int, y: NDArray[np.bool_], p: Floats, weight: Floats, eps: float
+    code: IntArray, n_groups: int, y: NDArray[np.bool_], p: FloatArray, weight: FloatArray, eps: float
 ) -> _Points:
     order = np.lexsort((p, code))
     code, p, y, weight = code[order], p[order], y[order], weight[order]
@@ -170,7 +182,7 @@ def _tally(
     )
 
 
-def _auc(points: _Points) -> Floats:
+def _auc(points: _Points) -> FloatArray:
     positives, negatives = points.sums(points.positive), points.sums(points.negative)
     one_class = (positives == 0) | (negatives == 0)
     # A group with one class has no pairs. Any divisor will do for it: its value is replaced.
@@ -180,17 +192,17 @@ def _auc(points: _Points) -> Floats:
     return np.where(one_class, np.nan, np.clip(won, 0, 1))
 
 
-def _log_loss(points: _Points) -> Floats:
+def _log_loss(points: _Points) -> FloatArray:
     p = np.clip(points.probability, points.eps, 1 - points.eps)
     return points.means(-points.positive * np.log(p) - points.negative * np.log1p(-p))
 
 
-def _brier(points: _Points) -> Floats:
+def _brier(points: _Points) -> FloatArray:
     p = points.probability
     return points.means(points.positive * np.square(1 - p) + points.negative * np.square(p))
 
 
-def _ece(points: _Points) -> Floats:
+def _ece(points: _Points) -> FloatArray:
     weight = points.positive + points.negative
     share = _divide(weight, points.total[points.group])
     with np.errstate(invalid="ignore"):
@@ -203,7 +215,7 @@ def _ece(points: _Points) -> Floats:
     return _divide(np.abs(gap).reshape(-1, _BINS).sum(axis=1), points.total)
 
 
-METRICS: dict[str, Callable[[_Points], Floats]] = {
+METRICS: dict[str, Callable[[_Points], FloatArray]] = {
     "auc": _auc,
     "log_loss": _log_loss,
     "brier": _brier,
@@ -211,17 +223,17 @@ METRICS: dict[str, Callable[[_Points], Floats]] = {
 }
 
 
-def _sums(index: Integers, values: Floats, size: int) -> Floats:
+def _sums(index: IntArray, values: FloatArray, size: int) -> FloatArray:
     return np.bincount(index, values, size).astype(np.float64, copy=False)
 
 
-def _divide(numerator: Floats, denominator: Floats) -> Floats:
+def _divide(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     """NaN where there is nothing to divide by: a group whose rows all have weight 0 has no metrics."""
     out = np.full(numerator.shape, np.nan)
     return np.divide(numerator, denominator, out=out, where=denominator > 0)
 
 
-def _macro(values: Floats) -> MacroAverage:
+def _macro(values: FloatArray) -> MacroAverage:
     known = values[~np.isnan(values)]
     return MacroAverage(
         value=float(known.mean()) if known.size else float("nan"),
@@ -230,7 +242,7 @@ def _macro(values: Floats) -> MacroAverage:
     )
 
 
-def _encode(groups: ArrayLike, n: int) -> tuple[NDArray[Any], Integers]:
+def _encode(groups: ArrayLike, n: int) -> tuple[NDArray[Any], IntArray]:
     """Distinct groups, and the number of each row's group among them."""
     array = np.asarray(groups)
     if array.shape != (n,):
@@ -254,7 +266,7 @@ def _encode(groups: ArrayLike, n: int) -> tuple[NDArray[Any], Integers]:
     return labels, code
 
 
-def _sorted_labels(labels: NDArray[Any], code: Integers) -> tuple[NDArray[Any], Integers]:
+def _sorted_labels(labels: NDArray[Any], code: IntArray) -> tuple[NDArray[Any], IntArray]:
     try:
         order = np.argsort(labels)
     except TypeError:  # mixed kinds have no order: that of appearance stays
@@ -274,7 +286,7 @@ def _checked_names(metrics: Iterable[str]) -> list[str]:
 
 def _checked_rows(
     y_true: ArrayLike, probability: ArrayLike, sample_weight: ArrayLike | None
-) -> tuple[NDArray[np.bool_], Floats, Floats, float]:
+) -> tuple[NDArray[np.bool_], FloatArray, FloatArray, float]:
     y, p = np.asarray(y_true), np.asarray(probability)
     if y.ndim != 1 or y.size == 0 or p.shape != y.shape:
         raise ValueError(

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 from scipy.stats import rankdata
 
+from groupshift._explain.evidence_parts import FloatArray, IntArray, ScoreDistributions
 from groupshift._math.points import Points
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from groupshift.metrics import grouped_auc
 
 # Cohen's conventions for a share of variance explained.
 SMALL, MEDIUM, LARGE = 0.01, 0.06, 0.14
@@ -43,7 +42,16 @@ class Strata:
     cell_square: FloatArray
 
     @classmethod
-    def of(cls, stratum, group, weight, twin, *, n_strata: int, n_groups: int) -> "Strata":
+    def of(
+        cls,
+        stratum: IntArray,
+        group: IntArray,
+        weight: FloatArray,
+        twin: NDArray[np.integer],
+        *,
+        n_strata: int,
+        n_groups: int,
+    ) -> "Strata":
         cell = stratum * n_groups + group
         n_cells = n_strata * n_groups
         return cls(
@@ -159,8 +167,13 @@ def combined_p_value(p_values: FloatArray) -> FloatArray:
 
 
 def score_distributions(
-    log_odds, y, weight, cluster, n_clusters: int, n_points: int = 200
-) -> dict[str, NDArray]:
+    log_odds: FloatArray,
+    y: IntArray,
+    weight: FloatArray,
+    cluster: IntArray,
+    n_clusters: int,
+    n_points: int = 200,
+) -> ScoreDistributions:
     """Distribution functions of the scores of labelled rows, by cluster and class, on one grid."""
     grid = np.unique(np.quantile(log_odds, np.linspace(0, 1, n_points)))
     stratum = cluster * 2 + y
@@ -169,14 +182,15 @@ def score_distributions(
     mass = mass.reshape(n_clusters, 2, len(grid))
     total = mass.sum(-1, keepdims=True)
     below = np.divide(np.cumsum(mass, -1), total, out=np.full(mass.shape, np.nan), where=total > 0)
-    return {
-        "grid": grid,
-        "below": below,
-        "rows": np.bincount(stratum, minlength=2 * n_clusters).reshape(-1, 2),
-    }
+    return ScoreDistributions(
+        grid=grid,
+        below=below,
+        rows=np.bincount(stratum, minlength=2 * n_clusters).reshape(-1, 2),
+        auc=grouped_auc(y, log_odds, weight, cluster, n_clusters),
+    )
 
 
-def mixture_distance(points: Points, share: FloatArray, grid: FloatArray, below: FloatArray) -> FloatArray:
+def mixture_distance(points: Points, share: FloatArray, scores: ScoreDistributions) -> FloatArray:
     """Largest gap between a cell's observed distribution of scores and the mixture with the given share of
     positives.
 
@@ -185,12 +199,13 @@ def mixture_distance(points: Points, share: FloatArray, grid: FloatArray, below:
     points : Points of the cells, ordered by cell; cell number ``group * n_clusters + cluster``.
     share : array (n_cells,)
         Share of positives of each cell.
-    grid, below : from `score_distributions`.
+    scores : from `score_distributions`.
 
     Returns
     -------
     array (n_cells,) : Kolmogorov's distance; NaN for an empty cell, or where a class has no labelled rows.
     """
+    grid, below = scores.grid, scores.below
     n_clusters, n_points = len(below), len(grid)
     distance = np.full(points.n_cells, np.nan)
     for start in range(0, points.n_cells, CELLS_AT_ONCE):
@@ -236,7 +251,7 @@ def _sums_of_squares(column: FloatArray, strata: Strata) -> tuple[FloatArray, Fl
     return own - mean_part, square - mean_part
 
 
-def _square_sums(cell, weight, twin, n_cells):
+def _square_sums(cell: IntArray, weight: FloatArray, twin: NDArray[np.integer], n_cells: int) -> FloatArray:
     """Sums of squared weights by cell, copies of one example counted as one row of their joint weight."""
     if len(np.unique(twin)) == len(twin):
         return np.bincount(cell, weights=weight**2, minlength=n_cells)

@@ -1,19 +1,17 @@
 """Where not to trust the model: groups, cells and clusters that lean on little, and why."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from groupshift._explain.evidence_parts import BoolArray, FloatArray, Table
+from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.wording import percent
 from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.points import Points
 from groupshift._rows.codes import Codes
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # An interval from fewer rows says little more than the other groups do.
 FEW_GROUP_ROWS, FEW_CELL_ROWS, FEW_LABELED_ROWS = 50, 20, 20
@@ -25,103 +23,108 @@ POOR_FIT = 0.1
 # One cell in a thousand lies this many times farther from its mixture than chance puts it on average.
 SURE_MISFIT = 2.24
 
-# What is said of one, and of many.
-EXPLANATION = {
-    "few rows in group": (
+
+class Kind(NamedTuple):
+    """What a caution is about ("group", "cell" or "cluster"), and what is said of one of them, and of many."""
+
+    about: str
+    of_one: str
+    of_many: str
+
+
+KINDS = {
+    "few rows in group": Kind(
+        "group",
         "has fewer than 50 rows, so its share leans on other groups",
         "have fewer than 50 rows, so their shares lean on other groups",
     ),
-    "few rows in cell": (
+    "few rows in cell": Kind(
+        "cell",
         "has fewer than 20 rows, so its share leans on its group and on other groups",
         "have fewer than 20 rows, so their shares lean on their group and on other groups",
     ),
-    "classes look alike": (
+    "classes look alike": Kind(
+        "cluster",
         "hardly tells positives from negatives (AUC below 0.6), so shares are hardly identified there",
         "hardly tell positives from negatives (AUC below 0.6), so shares are hardly identified there",
     ),
-    "few labelled rows in cluster": (
+    "few labelled rows in cluster": Kind(
+        "cluster",
         "has fewer than 20 labelled rows, so scores are guesses there",
         "have fewer than 20 labelled rows, so scores are guesses there",
     ),
-    "few labels of one class": (
+    "few labels of one class": Kind(
+        "cluster",
         "has fewer than 20 labelled rows of one class, so its unlabelled rows say nothing of its shares",
         "have fewer than 20 labelled rows of one class, so their unlabelled rows say nothing of their shares",
     ),
-    "share at the edge": (
+    "share at the edge": Kind(
+        "cell",
         "has an estimated share below 2 % or above 98 %, where small errors of calibration weigh most",
         "have estimated shares below 2 % or above 98 %, where small errors of calibration weigh most",
     ),
-    "scores outside the labelled range": (
+    "scores outside the labelled range": Kind(
+        "group",
         "has a mean score outside the range that hidden labels could check, so nothing vouches for its shift",
         "have mean scores outside the range that hidden labels could check, so nothing vouches for their shifts",
     ),
-    "shift outside the labelled range": (
+    "shift outside the labelled range": Kind(
+        "group",
         "has a larger shift than any that hidden labels could check, so nothing vouches for its size",
         "have larger shifts than any that hidden labels could check, so nothing vouches for their size",
     ),
-    "mixture does not fit": (
+    "mixture does not fit": Kind(
+        "cell",
         "has scores that no mix of labelled positives and negatives explains",
         "have scores that no mix of labelled positives and negatives explains",
     ),
-    "no unlabelled rows": (
+    "no unlabelled rows": Kind(
+        "group",
         "has labels but no unlabelled rows, and gets the shift common to all groups until an update brings some",
         "have labels but no unlabelled rows, and get the shift common to all groups until an update brings some",
     ),
 }
-LEVEL = {
-    "few rows in cell": "cells",
-    "share at the edge": "cells",
-    "mixture does not fit": "cells",
-    "classes look alike": "clusters",
-    "few labelled rows in cluster": "clusters",
-    "few labels of one class": "clusters",
-}
 
 
-def find_cautions(model: Any, evidence: dict, mixture: dict[str, NDArray]) -> dict[str, NDArray]:
-    """Every reason for caution, one line each.
+class Caution(NamedTuple):
+    """A reason for caution: its kind, group (None: all), cluster (-1: all), population rows, and the number at fault."""
 
-    Returns
-    -------
-    dict of arrays : kind, group (text, None if all groups), cluster (-1 if all clusters), rows (of the
-        population that it concerns), value (the number that is too small or too large)
-    """
-    kinds, groups, clusters, rows, values = [], [], [], [], []
-    names = [str(name) for name in model.groups_.tolist()]
-    for kind, group, cluster, n_rows, value in _all(model, evidence, mixture):
-        kinds.append(kind)
-        groups.append(group if isinstance(group, str) else names[group] if group >= 0 else None)
-        clusters.append(cluster)
-        rows.append(n_rows)
-        values.append(value)
+    kind: str
+    group: str | None
+    cluster: int
+    rows: int
+    value: float
+
+
+def find_cautions(model: FittedModel, mixture: Table) -> Table:
+    """Every reason for caution, one line each: kind, group, cluster, rows, value."""
+    found = [*_clusters(model), *_unpopulated(model)]
+    # A model that makes no shift takes nothing from cells: how little they know does not matter.
+    if np.any(model.shift_):
+        found += [*_groups(model), *_cells(model, mixture)]
+    columns = zip(*found, strict=True) if found else ((),) * 5
+    dtypes = (object, object, np.int64, np.int64, np.float64)
     return {
-        "kind": np.array(kinds, dtype=object),
-        "group": np.array(groups, dtype=object),
-        "cluster": np.array(clusters, dtype=np.int64),
-        "rows": np.array(rows, dtype=np.int64),
-        "value": np.array(values, dtype=float),
+        name: np.array(values, dtype)
+        for name, values, dtype in zip(Caution._fields, columns, dtypes, strict=True)
     }
 
 
-def caution_sentences(table: dict[str, NDArray], n_rows: int, n_clusters: int) -> Iterator[str]:
+def caution_sentences(table: Table, n_rows: int, n_clusters: int) -> Iterator[str]:
     """One sentence for each kind of caution, the most rows first."""
-    kinds = sorted(
-        set(table["kind"].tolist()), key=lambda kind: -int(table["rows"][table["kind"] == kind].sum())
-    )
-    for kind in kinds:
-        own = table["kind"] == kind
-        level = LEVEL.get(kind, "groups")
-        named = _named(table, own, level, n_clusters)
-        part = table["rows"][own].sum() / n_rows if n_rows else 0.0
+    rows_of = {kind: int(table["rows"][table["kind"] == kind].sum()) for kind in table["kind"].tolist()}
+    for name in sorted(rows_of, key=lambda kind: -rows_of[kind]):
+        own, kind = table["kind"] == name, KINDS[name]
+        part = rows_of[name] / n_rows if n_rows else 0.0
         amount = percent(part, 0) if part >= 0.01 else "less than 1 %"
         among = f", {amount} of the population" if part > 0 else ""
         count = int(own.sum())
-        noun = level if count != 1 else level[:-1]
-        explanation = EXPLANATION[kind][count != 1]
-        yield f"{count:,} {noun} ({named}{among}) {explanation}."
+        named = _named(table, own, kind.about, n_clusters)
+        explanation = kind.of_one if count == 1 else kind.of_many
+        yield f"{count:,} {kind.about}{'' if count == 1 else 's'} ({named}{among}) {explanation}."
 
 
-def row_value(points: Points, model: Any) -> FloatArray:
+def row_value(points: Points, model: FittedModel) -> FloatArray:
     """What an unlabelled row tells of its cell's share, as a part of what its label would tell."""
     n_groups = len(points.rows) // model.n_clusters_
     base = np.tile(logit(np.clip(model.labeled_prior_, 1e-9, 1 - 1e-9)), n_groups)
@@ -131,56 +134,53 @@ def row_value(points: Points, model: Any) -> FloatArray:
     return np.divide(curvature, full, out=np.full(len(full), np.nan), where=full > 0)
 
 
-def _all(model, evidence, mixture) -> Iterator[tuple[str, int | str, int, int, float]]:
-    n_clusters = model.n_clusters_
-    by_cluster = model.rows_.sum(0) if len(model.rows_) else np.zeros(n_clusters, int)
-    yield from _clusters(model, evidence, by_cluster)
-    if model.has_groups_ and len(model.groups_):
-        missing = Codes.of(model.groups_).transform(model.labeled_groups_) < 0
-        labeled = evidence.get("groups", {}).get("rows", np.zeros(len(missing)))
-        for g in np.flatnonzero(missing):
-            yield "no unlabelled rows", str(model.labeled_groups_[g]), -1, 0, float(labeled[g])
-    # A model that makes no shift takes nothing from cells: how little they know does not matter.
-    if not np.any(model.shift_):
-        return
-    yield from _groups(model, evidence)
-    yield from _cells(model, mixture)
-
-
-def _clusters(model, evidence, by_cluster):
-    auc = evidence.get("scores", {}).get("auc", np.full(model.n_clusters_, np.nan))
-    rarer = np.broadcast_to(model.rarer_class_rows_, model.n_clusters_)
+def _clusters(model: FittedModel) -> Iterator[Caution]:
+    rows, held_out = model.rows_.sum(0), model.evidence_.held_out
     for k in range(model.n_clusters_):
-        if auc[k] < ALIKE_AUC:
-            yield "classes look alike", -1, k, int(by_cluster[k]), float(auc[k])
+        auc = np.nan if held_out is None else held_out.scores.auc[k]
+        if auc < ALIKE_AUC:
+            yield Caution("classes look alike", None, k, rows[k], auc)
         if model.labeled_rows_[k] < FEW_LABELED_ROWS:
-            yield "few labelled rows in cluster", -1, k, int(by_cluster[k]), float(model.labeled_rows_[k])
-        elif rarer[k] < FEW_LABELED_ROWS:
-            yield "few labels of one class", -1, k, int(by_cluster[k]), float(rarer[k])
+            yield Caution("few labelled rows in cluster", None, k, rows[k], model.labeled_rows_[k])
+        elif model.rarer_class_rows_[k] < FEW_LABELED_ROWS:
+            yield Caution("few labels of one class", None, k, rows[k], model.rarer_class_rows_[k])
 
 
-def _groups(model, evidence):
-    rows = model.rows_.sum(1)
-    for g in np.flatnonzero(rows < FEW_GROUP_ROWS):
-        yield "few rows in group", int(g), -1, int(rows[g]), float(rows[g])
-    hidden = evidence.get("hidden")
-    if hidden is None or len(hidden["group"]) < 2:
+def _unpopulated(model: FittedModel) -> Iterator[Caution]:
+    if not model.has_groups_ or not len(model.groups_):
+        return
+    for g in np.flatnonzero(Codes.of(model.groups_).transform(model.labeled_groups_) < 0):
+        labeled = model.evidence_.groups.rows[g]
+        yield Caution("no unlabelled rows", str(model.labeled_groups_[g]), -1, 0, labeled)
+
+
+def _groups(model: FittedModel) -> Iterator[Caution]:
+    rows, weight = model.rows_.sum(1), model.row_weight_
+
+    def flagged(kind: str, found: BoolArray, value: FloatArray) -> Iterator[Caution]:
+        for g in np.flatnonzero(found):
+            yield Caution(kind, str(model.groups_[g]), -1, rows[g], value[g])
+
+    def outside(values: FloatArray, reach: FloatArray, checked: FloatArray) -> BoolArray:
+        return (values - reach > checked.max()) | (values + reach < checked.min())
+
+    yield from flagged("few rows in group", rows < FEW_GROUP_ROWS, rows.astype(float))
+    held_out = model.evidence_.held_out
+    if held_out is None or held_out.total.groups < 2:
         return
     mean, error = _mean_scores(model)
-    low, high = hidden["mean_score"].min(), hidden["mean_score"].max()
-    for g in np.flatnonzero((mean - 2 * error > high) | (mean + 2 * error < low)):
-        yield "scores outside the labelled range", int(g), -1, int(rows[g]), float(mean[g])
-    weight = model.row_weight_
-    shift = (weight * model.shift_).sum(1) / np.maximum(weight.sum(1), 1e-300)
+    beyond = outside(mean, 2 * error, held_out.by_group.mean_score)
+    yield from flagged("scores outside the labelled range", beyond, mean)
+    total = np.maximum(weight.sum(1), 1e-300)
+    shift = (weight * model.shift_).sum(1) / total
     # Labelled groups have no common shift by construction, so deviations from the common shift are compared.
-    shift = shift - np.average(shift, weights=weight.sum(1) + 1e-300)
-    spread = 2 * np.sqrt((weight * model.shift_variance_).sum(1) / np.maximum(weight.sum(1), 1e-300))
-    low, high = hidden["estimated_shift"].min(), hidden["estimated_shift"].max()
-    for g in np.flatnonzero((shift - spread > high) | (shift + spread < low)):
-        yield "shift outside the labelled range", int(g), -1, int(rows[g]), float(shift[g])
+    shift = shift - np.average(shift, weights=total)
+    spread = np.sqrt((weight * model.shift_variance_).sum(1) / total)
+    beyond = outside(shift, 2 * spread, held_out.by_group.estimated_shift)
+    yield from flagged("shift outside the labelled range", beyond, shift)
 
 
-def _cells(model, mixture):
+def _cells(model: FittedModel, mixture: Table) -> Iterator[Caution]:
     rows, share = model.rows_, model.group_prior_
     few = (rows > 0) & (rows < FEW_CELL_ROWS) & (rows.sum(1, keepdims=True) >= FEW_GROUP_ROWS)
     edge = (rows > 0) & ((share < EDGE_SHARE) | (share > 1 - EDGE_SHARE))
@@ -195,10 +195,10 @@ def _cells(model, mixture):
         ("mixture does not fit", poor, excess),
     ):
         for g, k in zip(*np.nonzero(found), strict=True):
-            yield kind, int(g), int(k), int(rows[g, k]), float(value[g, k])
+            yield Caution(kind, str(model.groups_[g]), k, rows[g, k], value[g, k])
 
 
-def _mean_scores(model) -> tuple[FloatArray, FloatArray]:
+def _mean_scores(model: FittedModel) -> tuple[FloatArray, FloatArray]:
     """Mean score of each population group, and its standard error."""
     points = model.tally_
     n_groups = len(model.groups_)
@@ -214,11 +214,11 @@ def _mean_scores(model) -> tuple[FloatArray, FloatArray]:
     return mean, np.sqrt(square / np.maximum(model.rows_.sum(1), 1))
 
 
-def _named(table, own, level, n_clusters: int, most: int = 3) -> str:
+def _named(table: Table, own: BoolArray, about: str, n_clusters: int, most: int = 3) -> str:
     groups, clusters = table["group"][own], table["cluster"][own]
-    if level == "clusters":
+    if about == "cluster":
         names = [str(k) for k in clusters]
-    elif level == "cells" and n_clusters > 1:
+    elif about == "cell" and n_clusters > 1:
         names = [f"{g} in cluster {k}" for g, k in zip(groups, clusters, strict=True)]
     else:
         names = [str(g) for g in groups]

@@ -1,30 +1,18 @@
 """What sets each cluster apart, in the features' own names and units."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from groupshift._explain.evidence_parts import BoolArray, ClusterProfiles, FloatArray, IntArray, Table
+from groupshift._rows.encoder import FeatureEncoder
 
 # Differences below a fifth of a standard deviation are no description of a place (Cohen's "small").
 WORTH_TELLING = 0.2
 
 
 def cluster_profiles(
-    matrix: FloatArray, weight: FloatArray, cluster: IntArray, n_clusters: int, is_category: NDArray[np.bool_]
-) -> dict[str, NDArray]:
-    """Each feature inside each cluster against the other clusters.
-
-    Returns
-    -------
-    dict of arrays of shape (n_clusters, n_features)
-        inside, outside : mean of a number, or share of the category `level`; NaN where there are no rows.
-        difference : standardised mean difference; for a category Cohen's h of the most over-represented one.
-        level : code of that category, -1 for a number.
-    and weight : array (n_clusters,), share of all rows.
-    """
+    matrix: FloatArray, weight: FloatArray, cluster: IntArray, n_clusters: int, is_category: BoolArray
+) -> ClusterProfiles:
+    """Each feature inside each cluster against the other clusters."""
     shape = n_clusters, matrix.shape[1]
     inside, outside, difference = (np.full(shape, np.nan) for _ in range(3))
     level = np.full(shape, -1)
@@ -39,10 +27,10 @@ def cluster_profiles(
         else:
             inside[:, j], outside[:, j], difference[:, j] = _number(*own)
     share = np.bincount(cluster, weights=weight, minlength=n_clusters) / max(weight.sum(), 1e-300)
-    return {"inside": inside, "outside": outside, "difference": difference, "level": level, "weight": share}
+    return ClusterProfiles(inside, outside, difference, level, share)
 
 
-def describe_clusters(profiles: dict[str, NDArray], encoder: Any, most: int = 3) -> dict[str, NDArray]:
+def describe_clusters(profiles: ClusterProfiles, encoder: FeatureEncoder, most: int = 3) -> Table:
     """The strongest differences of each cluster as a table, with a phrase for each.
 
     Returns
@@ -50,12 +38,12 @@ def describe_clusters(profiles: dict[str, NDArray], encoder: Any, most: int = 3)
     dict of arrays : cluster, feature, category, inside, outside, difference, phrase
     """
     lines = []
-    for number, row in enumerate(np.nan_to_num(profiles["difference"])):
+    for number, row in enumerate(np.nan_to_num(profiles.difference)):
         strongest = np.argsort(-np.abs(row), kind="stable")[:most]
         lines += [(number, feature) for feature in strongest if abs(row[feature]) >= WORTH_TELLING]
     k, j = np.array(lines, int).reshape(-1, 2).T
-    inside, outside = profiles["inside"][k, j], profiles["outside"][k, j]
-    level = [_level_name(encoder, b, profiles["level"][a, b]) for a, b in zip(k, j, strict=True)]
+    inside, outside = profiles.inside[k, j], profiles.outside[k, j]
+    level = [_level_name(encoder, b, profiles.level[a, b]) for a, b in zip(k, j, strict=True)]
     phrases = [
         _phrase(encoder.names_[b], encoder.kinds_[b], c, low, high)
         for b, c, low, high in zip(j, level, inside, outside, strict=True)
@@ -66,12 +54,14 @@ def describe_clusters(profiles: dict[str, NDArray], encoder: Any, most: int = 3)
         "category": np.array(level, dtype=object),
         "inside": inside,
         "outside": outside,
-        "difference": profiles["difference"][k, j],
+        "difference": profiles.difference[k, j],
         "phrase": np.array(phrases, dtype=object),
     }
 
 
-def _number(column, weight, cluster, n_clusters):
+def _number(
+    column: FloatArray, weight: FloatArray, cluster: IntArray, n_clusters: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     total = np.bincount(cluster, weights=weight, minlength=n_clusters)
     value = np.bincount(cluster, weights=weight * column, minlength=n_clusters)
     mean = value.sum() / max(total.sum(), 1e-300)
@@ -82,7 +72,9 @@ def _number(column, weight, cluster, n_clusters):
     return inside, outside, np.zeros(n_clusters) if constant else (inside - outside) / spread
 
 
-def _category(column, weight, cluster, n_clusters):
+def _category(
+    column: FloatArray, weight: FloatArray, cluster: IntArray, n_clusters: int
+) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
     code = column.astype(np.int64)
     n_levels = int(code.max()) + 1
     table = np.bincount(cluster * n_levels + code, weights=weight, minlength=n_clusters * n_levels)
@@ -96,12 +88,11 @@ def _category(column, weight, cluster, n_clusters):
     return level, inside[at], outside[at], h[at]
 
 
-def _ratio(numerator, denominator):
-    numerator, denominator = np.broadcast_arrays(np.asarray(numerator, float), denominator)
+def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     return np.divide(numerator, denominator, out=np.full(numerator.shape, np.nan), where=denominator > 0)
 
 
-def _level_name(encoder, feature: int, level: int) -> str:
+def _level_name(encoder: FeatureEncoder, feature: int, level: int) -> str:
     if level < 0:
         return ""
     names = encoder.categories_[feature]

@@ -1,20 +1,18 @@
 """Answers before anyone trusts a prediction: is it worth it, does the assumption hold, what to beware of."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from groupshift._explain import verdict
 from groupshift._explain.assumption import chance_distance, mixture_distance
 from groupshift._explain.caution import caution_sentences, find_cautions, row_value
 from groupshift._explain.cluster_profile import describe_clusters
+from groupshift._explain.evidence_parts import HiddenLabels, Table
 from groupshift._explain.expected_gain import coarser, expected_population_gain
+from groupshift._explain.fitted_model import FittedModel
 from groupshift._math.label_shift import mlls
 from groupshift._rows.frames import frame_like
-
-Table = dict[str, NDArray]
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class Diagnosis:
         """The verdict, then the answers to the three questions."""
         return (self.verdict, *self.gain, *self.assumption, *self.caution)
 
-    def tables(self) -> dict[str, Any]:
+    def tables(self) -> dict[str, object]:
         """All tables by name: frames of the library that the model was fitted on, or dicts of arrays."""
         return {name: frame_like(getattr(self, name), self.frame_library) for name in TABLES}
 
@@ -100,7 +98,7 @@ class Diagnosis:
 TABLES = ("hidden_labels", "independence", "features", "mixture", "cautions", "clusters", "calibration")
 
 
-def diagnose(model: Any) -> Diagnosis:
+def diagnose(model: FittedModel) -> Diagnosis:
     """Is the fitted `model` worth it, does its assumption hold, and where should it not be trusted?
 
     Examples
@@ -115,21 +113,19 @@ def diagnose(model: Any) -> Diagnosis:
     >>> found.worth, found.holds
     ('yes', 'yes')
     """
-    evidence = getattr(model, "evidence_", None) or {}
-    mixture = _mixture(model, evidence)
+    mixture = _mixture(model)
     tables = {
-        "hidden_labels": _hidden_labels(model, evidence),
-        "independence": _independence(model, evidence),
-        "features": _features(model, evidence),
+        "hidden_labels": _hidden_labels(model),
+        "independence": _independence(model),
+        "features": _features(model),
         "mixture": mixture,
-        "cautions": find_cautions(model, evidence, mixture),
-        "clusters": _clusters(model, evidence),
-        "calibration": _calibration(model, evidence),
+        "cautions": find_cautions(model, mixture),
+        "clusters": describe_clusters(model.evidence_.clusters, model.encoder_),
+        "calibration": _calibration(model),
     }
-    overview = _overview(model, evidence, tables)
+    overview = _overview(model, tables)
     worth, first = verdict.is_worth_it(model, overview)
     holds, assumption = verdict.assumption_holds(model, overview, tables)
-    n_rows = int(model.rows_.sum())
     return Diagnosis(
         worth=worth,
         holds=holds,
@@ -138,7 +134,7 @@ def diagnose(model: Any) -> Diagnosis:
         assumption=tuple(assumption),
         caution=(
             *verdict.copies_among_labels(overview),
-            *caution_sentences(tables["cautions"], n_rows, model.n_clusters_),
+            *caution_sentences(tables["cautions"], int(model.rows_.sum()), model.n_clusters_),
             *verdict.always_true(model),
         ),
         overview=overview,
@@ -147,129 +143,107 @@ def diagnose(model: Any) -> Diagnosis:
     )
 
 
-def _hidden_labels(model, evidence) -> Table:
-    columns = (
-        "rows",
-        "share",
-        "loss_global",
-        "loss_model",
-        "auc_global",
-        "auc_model",
-        "mean_global",
-        "mean_model",
-        "estimated_shift",
-        "observed_shift",
-    )
-    hidden = evidence.get("hidden")
-    if hidden is None or not model.has_groups_:
+def _hidden_labels(model: FittedModel) -> Table:
+    held_out = model.evidence_.held_out
+    columns = [name for name in HiddenLabels.__dataclass_fields__ if name not in ("group", "mean_score")]
+    if held_out is None or not model.has_groups_:
         return {"group": model.labeled_groups_[:0], **{name: np.zeros(0) for name in columns}}
-    return {"group": model.labeled_groups_[hidden["group"]], **{name: hidden[name] for name in columns}}
-
-
-def _independence(model, evidence) -> Table:
-    found = evidence.get("independence")
-    if found is None:
-        return {}
-    effect = found["effect"]
-    shape = effect.shape[:2]
-    score = evidence.get(
-        "score_independence", {"effect": np.full(shape, np.nan), "std_error": np.full(shape, np.nan)}
-    )
-    strongest = np.nan_to_num(effect, nan=-np.inf).argmax(-1)
-    names = np.array(model.encoder_.names_, dtype=object)
+    hidden = held_out.by_group
     return {
-        "cluster": np.repeat(np.arange(shape[0]), shape[1]),
-        "label": np.tile(model.classes_, shape[0]),
-        "rows": found["rows"].ravel(),
-        "groups": found["groups"].ravel(),
-        "score_effect": score["effect"].ravel(),
-        "score_error": score["std_error"].ravel(),
-        "feature_effect": verdict.mean(effect, axis=-1).ravel(),
-        "strongest_feature": names[strongest.ravel()],
-        "strongest_effect": np.take_along_axis(effect, strongest[..., None], -1).ravel(),
-        "p_value": found["p_value"].ravel(),
+        "group": model.labeled_groups_[hidden.group],
+        **{name: getattr(hidden, name) for name in columns},
     }
 
 
-def _features(model, evidence) -> Table:
-    found = evidence.get("independence")
-    if found is None:
-        return {}
-    n_features = found["effect"].shape[-1]
-    rows = np.repeat(found["rows"].reshape(-1, 1), n_features, 1)
+def _independence(model: FittedModel) -> Table:
+    found, held_out = model.evidence_.independence, model.evidence_.held_out
+    score_effect = score_error = np.full(found.rows.shape, np.nan)
+    if held_out is not None:
+        score_effect, score_error = held_out.score_independence.effect, held_out.score_independence.std_error
+    strongest = np.nan_to_num(found.effect, nan=-np.inf).argmax(-1)
+    return {
+        "cluster": np.repeat(np.arange(model.n_clusters_), 2),
+        "label": np.tile(model.classes_, model.n_clusters_),
+        "rows": found.rows.ravel(),
+        "groups": found.groups.ravel(),
+        "score_effect": score_effect.ravel(),
+        "score_error": score_error.ravel(),
+        "feature_effect": verdict.mean_of_known(found.effect, axis=-1).ravel(),
+        "strongest_feature": np.array(model.encoder_.names_, dtype=object)[strongest.ravel()],
+        "strongest_effect": np.take_along_axis(found.effect, strongest[..., None], -1).ravel(),
+        "p_value": found.p_value.ravel(),
+    }
+
+
+def _features(model: FittedModel) -> Table:
+    found = model.evidence_.independence
+    n_features = found.effect.shape[-1]
+    rows = np.repeat(found.rows.reshape(-1, 1), n_features, 1)
     effect, error = verdict.pooled_effect(
-        found["effect"].reshape(-1, n_features), found["std_error"].reshape(-1, n_features), rows
+        found.effect.reshape(-1, n_features), found.std_error.reshape(-1, n_features), rows
     )
     order = np.argsort(-np.nan_to_num(effect, nan=-np.inf), kind="stable")
     names = np.array(model.encoder_.names_, dtype=object)
     return {"feature": names[order], "effect": effect[order], "std_error": error[order]}
 
 
-def _mixture(model, evidence) -> Table:
-    scores = evidence.get("scores")
-    if model.tally_ is None or scores is None or not model.shift_.size:
+def _mixture(model: FittedModel) -> Table:
+    held_out = model.evidence_.held_out
+    if model.tally_ is None or held_out is None or not model.shift_.size:
         return {}
     points = coarser(model.tally_)
     share = model.group_prior_.ravel()
     n_groups, n_clusters = model.shift_.shape
     own = mlls(points, labeled_prior=np.tile(model.labeled_prior_, n_groups), tol=1e-4).share
     own = np.where(np.isnan(own), share, own)
-    distance = mixture_distance(points, share, scores["grid"], scores["below"])
-    best = mixture_distance(points, own, scores["grid"], scores["below"])
-    by_chance = chance_distance(points.effective_rows, share, scores["rows"])
+    distance = mixture_distance(points, share, held_out.scores)
+    best = np.minimum(distance, mixture_distance(points, own, held_out.scores))
+    by_chance = chance_distance(points.effective_rows, share, held_out.scores.rows)
     return {
         "group": np.repeat(model.groups_, n_clusters),
         "cluster": np.tile(np.arange(n_clusters), n_groups),
         "rows": model.rows_.ravel(),
         "share": share,
         "distance": distance,
-        "best_distance": np.minimum(distance, best),
+        "best_distance": best,
         "by_chance": by_chance,
-        "excess": np.sqrt(np.maximum(np.minimum(distance, best) ** 2 - by_chance**2, 0)),
+        "excess": np.sqrt(np.maximum(best**2 - by_chance**2, 0)),
         "row_value": row_value(points, model),
     }
 
 
-def _clusters(model, evidence) -> Table:
-    return describe_clusters(evidence["clusters"], model.encoder_) if "clusters" in evidence else {}
-
-
-def _calibration(model, evidence) -> Table:
-    found = evidence.get("calibration")
-    if found is None:
+def _calibration(model: FittedModel) -> Table:
+    held_out = model.evidence_.held_out
+    if held_out is None:
         return {}
-    names = [str(g) for g in model.labeled_groups_[evidence["hidden"]["group"]].tolist()]
-    parts: list[tuple[str, list, NDArray]] = []
-    for method in ("global", "model"):
-        parts.append((method, [None], found[method][None]))
+    names = [str(g) for g in model.labeled_groups_[held_out.by_group.group].tolist()]
+    parts = []
+    for method, found in (("global", held_out.calibration.plain), ("model", held_out.calibration.model)):
+        parts += [(method, None, i, line) for i, line in enumerate(found.overall)]
         if model.has_groups_:
-            parts.append((method, names, found[f"{method}_by_group"]))
+            parts += [
+                (method, name, i, line)
+                for name, bins in zip(names, found.by_group, strict=True)
+                for i, line in enumerate(bins)
+            ]
+    methods, groups, bins, lines = zip(*parts, strict=True)
+    numbers = np.array(lines).T
     return {
-        "method": np.concatenate([np.full(t[..., 0].size, method, dtype=object) for method, _, t in parts]),
-        "group": np.concatenate([np.repeat(np.array(g, dtype=object), t.shape[1]) for _, g, t in parts]),
-        "bin": np.concatenate([np.tile(np.arange(t.shape[1]), len(t)) for _, _, t in parts]),
-        **{
-            name: np.concatenate([t[..., i].ravel() for _, _, t in parts])
-            for i, name in enumerate(("weight", "probability", "share"))
-        },
+        "method": np.array(methods, dtype=object),
+        "group": np.array(groups, dtype=object),
+        "bin": np.array(bins),
+        **dict(zip(("weight", "probability", "share"), numbers, strict=True)),
     }
 
 
-def _overview(model, evidence, tables) -> dict[str, float]:
-    overview = {name: float(value) for name, value in evidence.get("total", {}).items()}
-    expected = expected_population_gain(model)
-    if expected:
-        overview["expected_auc_without_group"] = expected["auc_without_group"]
-        overview["expected_auc_gain"] = expected["auc_gain"]
-        overview["expected_auc_gain_low"], overview["expected_auc_gain_high"] = (
-            expected["low"],
-            expected["high"],
-        )
-    overview.update(verdict.assumption_numbers(evidence, tables))
-    overview["trust"] = float(model.trust_)
-    if "trust" in evidence:
-        overview["trust_estimate"] = float(evidence["trust"]["estimate"])
-        overview["trust_error"] = float(evidence["trust"]["std_error"])
-    if "examples" in evidence:
-        overview.update({name: float(value) for name, value in evidence["examples"].items()})
-    return {name: value for name, value in overview.items() if np.isfinite(value)}
+def _overview(model: FittedModel, tables: dict[str, Table]) -> dict[str, float]:
+    evidence, held_out = model.evidence_, model.evidence_.held_out
+    overview = asdict(held_out.total) if held_out is not None else {}
+    overview |= expected_population_gain(model)
+    overview |= verdict.assumption_numbers(evidence, tables)
+    overview["trust"] = model.trust_
+    if held_out is not None and held_out.trust is not None:
+        overview["trust_estimate"] = held_out.trust.estimate
+        overview["trust_error"] = held_out.trust.std_error
+    overview |= asdict(evidence.examples)
+    return {name: float(value) for name, value in overview.items() if np.isfinite(value)}

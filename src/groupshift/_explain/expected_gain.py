@@ -1,16 +1,12 @@
 """What will it gain? On hidden labels, group by group, and by Theorem 1 for the population."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from groupshift._explain.evidence_parts import FloatArray, IntArray
+from groupshift._explain.fitted_model import FittedModel
 from groupshift._math.auc_gain import auc_gain, overall_prior
 from groupshift._math.points import Points
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # Finer points than these change an AUC by less than 1e-4: two rows of one bin differ by under a twentieth in
 # log-odds.
@@ -53,7 +49,7 @@ def observed_shift(
     return shift
 
 
-def expected_population_gain(model: Any, *, random_state: int = 0) -> dict[str, float]:
+def expected_population_gain(model: FittedModel, *, random_state: int = 0) -> dict[str, float]:
     """Theorem 1 on the population: what knowing the group adds to the AUC, if scores and shares are right.
 
     The interval takes the shares as uncertain as the model says they are: true shifts are drawn around the
@@ -61,7 +57,7 @@ def expected_population_gain(model: Any, *, random_state: int = 0) -> dict[str, 
 
     Returns
     -------
-    dict : auc_without_group, auc_gain, low, high, or nothing where there is no population
+    dict : keys of an overview, or nothing where there is no population
     """
     if model.tally_ is None or not model.shift_.size:
         return {}
@@ -80,10 +76,10 @@ def expected_population_gain(model: Any, *, random_state: int = 0) -> dict[str, 
     drawn = _gains_under_doubt(model, points, agnostic, estimated, random_state)
     low, high = np.quantile(drawn, [0.05, 0.95])
     return {
-        "auc_without_group": result.auc_agnostic,
-        "auc_gain": result.gain,
-        "low": float(min(low, result.gain)),
-        "high": float(max(high, result.gain)),
+        "expected_auc_without_group": result.auc_agnostic,
+        "expected_auc_gain": result.gain,
+        "expected_auc_gain_low": float(min(low, result.gain)),
+        "expected_auc_gain_high": float(max(high, result.gain)),
     }
 
 
@@ -103,7 +99,9 @@ def coarser(points: Points, width: float = COARSE_BIN) -> Points:
     )
 
 
-def _gains_under_doubt(model: Any, points: Points, agnostic, estimated, random_state: int) -> FloatArray:
+def _gains_under_doubt(
+    model: FittedModel, points: Points, agnostic: FloatArray, estimated: FloatArray, random_state: int
+) -> FloatArray:
     rng = np.random.default_rng(random_state)
     shared = model.shared_deviation_
     own = np.sqrt(np.maximum(model.shift_variance_ - shared**2, 0))
@@ -122,33 +120,27 @@ class _Ranking:
 
     def __init__(self, score: FloatArray):
         self.rank = np.unique(score, return_inverse=True)[1]
-        self.size = int(self.rank.max()) + 1
+
+    def below(self, mass: FloatArray) -> FloatArray:
+        """Mass of the points that rank below each point, plus half the mass at its own rank."""
+        by_rank = np.bincount(self.rank, weights=mass)
+        return (np.cumsum(by_rank) - by_rank / 2)[self.rank]
 
     def auc(self, positive: FloatArray, negative: FloatArray) -> float:
-        won = np.bincount(self.rank, weights=negative, minlength=self.size)
-        below = np.cumsum(won) - won / 2
         pairs = positive.sum() * negative.sum()
-        return float(positive @ below[self.rank] / pairs) if pairs > 0 else 0.5
+        return float(positive @ self.below(negative) / pairs) if pairs > 0 else 0.5
 
 
-def _auc_influence(score, y, weight):
+def _auc_influence(score: FloatArray, y: IntArray, weight: FloatArray) -> tuple[float, FloatArray]:
     """AUC, and how much each row moves it."""
-    rank = np.unique(score, return_inverse=True)[1]
+    ranking = _Ranking(score)
     positive, negative = weight * (y == 1), weight * (y == 0)
-    n_positive, n_negative = positive.sum(), negative.sum()
-    size = int(rank.max()) + 1
-
-    def below(mass):
-        by_rank = np.bincount(rank, weights=mass, minlength=size)
-        return (np.cumsum(by_rank) - by_rank / 2)[rank]
-
-    won = below(negative) / n_negative
-    lost = 1 - below(positive) / n_positive
-    auc = float(positive @ won / n_positive)
-    return auc, positive / n_positive * (won - auc) + negative / n_negative * (lost - auc)
+    positive, negative = positive / positive.sum(), negative / negative.sum()
+    won, lost = ranking.below(negative), 1 - ranking.below(positive)
+    auc = float(positive @ won)
+    return auc, positive * (won - auc) + negative * (lost - auc)
 
 
-def _two_classes(log_odds, weight):
-    return (
-        len(log_odds) > 1 and (weight * expit(log_odds)).sum() > 0 and (weight * expit(-log_odds)).sum() > 0
-    )
+def _two_classes(log_odds: FloatArray, weight: FloatArray) -> bool:
+    positive, negative = weight @ expit(log_odds), weight @ expit(-log_odds)
+    return len(log_odds) > 1 and bool(positive > 0) and bool(negative > 0)

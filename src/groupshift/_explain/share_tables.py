@@ -1,16 +1,15 @@
 """Shares of positives as tables, with intervals: by cell, and by group over its clusters."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
+from groupshift._explain.evidence_parts import FloatArray, IntArray, Table
+from groupshift._explain.fitted_model import FittedModel
 from groupshift._math.odds import in_doubt
 from groupshift._rows.codes import Codes
 
 
-def cell_shares(model: Any, coverage: float) -> dict[str, NDArray]:
+def cell_shares(model: FittedModel, coverage: float) -> Table:
     """One line for each (group, cluster) cell of a fitted model."""
     n_groups, n_clusters = model.group_prior_.shape
     low, high = _interval(model.group_prior_, model.share_error_, coverage)
@@ -24,7 +23,7 @@ def cell_shares(model: Any, coverage: float) -> dict[str, NDArray]:
     }
 
 
-def group_level_shares(model: Any, coverage: float) -> dict[str, NDArray]:
+def group_level_shares(model: FittedModel, coverage: float) -> Table:
     """One line for each group: shares of its clusters weighted by its rows (post-stratified)."""
     total = np.maximum(model.row_weight_.sum(1, keepdims=True), 1e-300)
     weight = model.row_weight_ / total
@@ -37,31 +36,23 @@ def group_level_shares(model: Any, coverage: float) -> dict[str, NDArray]:
     return {"group": model.groups_, "rows": model.rows_.sum(1), "share": share, "low": low, "high": high}
 
 
-def labeled_sample(model: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def labeled_sample(model: FittedModel) -> tuple[FloatArray, IntArray]:
     """Share of positives (NaN without any) and number of the labelled rows of each group of the population."""
-    share, rows = np.full(len(model.groups_), np.nan), np.zeros(len(model.groups_), np.int64)
-    evidence = getattr(model, "evidence_", None) or {}
-    if "groups" not in evidence:
-        return share, rows
+    labeled, n_groups = model.evidence_.groups, len(model.groups_)
     codes = Codes.of(model.labeled_groups_)
-    at = codes.transform(model.groups_) if model.has_groups_ else np.zeros(len(model.groups_), np.int64)
-    found = at >= 0
-    rows[found] = evidence["groups"]["rows"][at[found]]
-    share[found] = evidence["groups"]["share"][at[found]]
-    return np.where(rows > 0, share, np.nan), rows
+    at = codes.transform(model.groups_) if model.has_groups_ else np.zeros(n_groups, np.int64)
+    rows = np.where(at >= 0, labeled.rows[at], 0)
+    return np.where(rows > 0, labeled.share[at], np.nan), rows
 
 
-def overall_shares(model: Any) -> tuple[float, float]:
-    """Share of positives among all labelled rows, and among all population rows; NaN where it is not known."""
-    evidence, weight = getattr(model, "evidence_", None), model.row_weight_
-    before = np.nan
-    if evidence:
-        before = float(np.average(evidence["groups"]["share"], weights=evidence["groups"]["rows"]))
-    after = float((weight * model.group_prior_).sum() / weight.sum()) if weight.sum() > 0 else np.nan
-    return before, after
+def overall_shares(model: FittedModel) -> tuple[float, float]:
+    """Share of positives among all labelled rows, and among all population rows (NaN without any), by weight."""
+    weight = model.row_weight_
+    population = float((weight * model.group_prior_).sum() / weight.sum()) if weight.sum() > 0 else np.nan
+    return model.evidence_.groups.overall_share, population
 
 
-def _interval(share: NDArray, error: NDArray, coverage: float) -> tuple[NDArray, NDArray]:
+def _interval(share: FloatArray, error: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:
     """Interval of a share, made on the log-odds scale so that it stays inside (0, 1)."""
     spread = np.maximum(share * (1 - share), 1e-12)
     reach = ndtri(0.5 + coverage / 2) * error / spread

@@ -156,7 +156,7 @@ def cluster_lines(found: Any, model: Any, most: int = 2) -> list[str]:
     """A line for each cluster: its part of the rows and what sets it apart."""
     if model.n_clusters_ == 1:
         return []
-    weight = model.evidence_.get("clusters", {}).get("weight", np.full(model.n_clusters_, np.nan))
+    weight = model.evidence_.clusters.weight
     table = found.clusters
     lines = []
     for k in range(min(model.n_clusters_, MAX_CLUSTERS)):

@@ -1,18 +1,17 @@
 """From numbers to plain sentences: is it worth it, and does the assumption hold?"""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from groupshift._explain.assumption import LARGE, MEDIUM, SMALL
+from groupshift._explain.evidence_parts import Evidence, FloatArray, Table
+from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.wording import percent
 from groupshift._fit.trials import noise_margin
 from groupshift._math.trust import UNCHECKED_TRUST
 
-FloatArray = NDArray[np.float64]
 Overview = dict[str, float]
 
 # Below this part of the plain classifier's loss a gain is real but hardly felt; below the other it reads 0.0 %.
@@ -26,7 +25,7 @@ SMALL_GAP, MEDIUM_GAP = 0.04, 0.10
 GAP_MOMENT = (np.pi**2 / 12) / 0.87**2
 
 
-def is_worth_it(model: Any, overview: Overview) -> tuple[str, str]:
+def is_worth_it(model: FittedModel, overview: Overview) -> tuple[str, str]:
     """A word and a sentence for the whole model."""
     shifted = bool(np.any(model.shift_))
     if "loss_gain" not in overview or overview["groups"] < 2:
@@ -46,9 +45,9 @@ def is_worth_it(model: Any, overview: Overview) -> tuple[str, str]:
             f"Nothing is shifted yet, for lack of unlabelled rows. {_potential(relative, relative_error, margin)}",
         )
     if not shifted:
-        return "no", (
-            "Not worth it, and nothing lost: hidden labels confirm no shift between groups, so the "
-            "probabilities are those of a plain calibrated classifier."
+        return (
+            "no",
+            f"{_why_no_shift(model)}, so the probabilities are those of a plain calibrated classifier.",
         )
     if abs(relative) < NOTHING and (relative_error < NOTHING or abs(gain) > margin * error):
         return "perhaps", (
@@ -65,7 +64,7 @@ def is_worth_it(model: Any, overview: Overview) -> tuple[str, str]:
     return "perhaps", f"Perhaps worth it, not shown: {compared}, {amount} {way}, which is within noise."
 
 
-def gain_sentences(model: Any, overview: Overview) -> Iterator[str]:
+def gain_sentences(model: FittedModel, overview: Overview) -> Iterator[str]:
     """What it gains on hidden labels and, by Theorem 1, in the population."""
     shifted = bool(np.any(model.shift_))
     if "auc_gain" in overview and overview["groups"] >= 2 and (shifted or not len(model.groups_)):
@@ -83,43 +82,47 @@ def gain_sentences(model: Any, overview: Overview) -> Iterator[str]:
             f"right; {overview['expected_auc_gain_low']:.4f} to {overview['expected_auc_gain_high']:.4f} "
             "given how well shares are known)."
         )
-    if "trust_error" not in overview:
-        yield from _unmeasured_trust(model, overview, shifted)
-    elif overview["trust"] > 0:
-        yield (
-            f"Labels confirm {_confirmed(overview['trust_estimate'], overview['trust_error'])}; less a margin for "
-            f"noise, {percent(overview['trust'], 0)} of every shift is used."
-        )
-    else:
-        yield "Labels do not confirm the shifts that were estimated without them, so none of these is used."
+    yield from _trust_sentences(model, overview, shifted)
     if shifted and model.context_ is not None:
-        start = "Labels confirm, too," if overview["trust"] > 0 else "What labels do confirm is"
+        also = "also " if overview["trust"] > 0 else ""
         yield (
-            f"{start} that groups with alike features have alike shifts; shifts that follow the groups' mean "
-            "features are used."
+            f"Labels {also}confirm that groups with similar features have similar shifts: shifts that follow the "
+            "groups' mean features are used."
         )
 
 
-def _unmeasured_trust(model: Any, overview: Overview, shifted: bool) -> Iterator[str]:
-    """Trust that no regression gave: there was no shift to confirm, or no label to confirm it with."""
-    if "trust_estimate" in overview:
-        yield "Scores say nothing of how groups differ, so no shifts were estimated from them, and none of these is used."
-    elif shifted and model.trust == "learned" and model.trust_ == UNCHECKED_TRUST:
+def _trust_sentences(model: FittedModel, overview: Overview, shifted: bool) -> Iterator[str]:
+    """How much of every shift is used, and why."""
+    used = f"{percent(overview['trust'], 0)} of every shift is used"
+    confirmed = (
+        _confirmed(overview["trust_estimate"], overview["trust_error"]) if "trust_error" in overview else None
+    )
+    if model.shares is not None and model.trust == 0:
+        yield "You set the trust to 0: no shift that was estimated from scores is used."
+    elif shifted and model.trust != "learned":
+        start = f"Labels confirm {confirmed}. " if confirmed else ""
+        yield f"{start}You set the trust: {used}."
+    elif confirmed is not None and overview["trust"] > 0:
+        yield f"Labels confirm {confirmed}; less a margin for noise, {used}."
+    elif confirmed is not None:
+        yield "Labels do not confirm the shifts that were estimated without them, so none of these is used."
+    elif "trust_estimate" in overview:
+        yield "Scores say nothing of how groups differ: no shift was estimated from them, and none of these is used."
+    elif shifted and overview["trust"] == UNCHECKED_TRUST:
         yield "No label could be hidden to check the shifts, so half of every shift is used."
 
 
-def assumption_numbers(evidence: dict, tables: dict) -> Overview:
+def assumption_numbers(evidence: Evidence, tables: dict[str, Table]) -> Overview:
     """Effects of the group over all clusters and classes, and the gap of the mixtures."""
     numbers: Overview = {}
-    score = evidence.get("score_independence")
-    if score is not None:
-        flat = (score[name].reshape(-1, 1) for name in ("effect", "std_error", "rows"))
+    if evidence.held_out is not None:
+        score = evidence.held_out.score_independence
+        flat = (values.reshape(-1, 1) for values in (score.effect, score.std_error, score.rows))
         effect, error = pooled_effect(*flat)
         numbers["score_effect"], numbers["score_effect_error"] = float(effect[0]), float(error[0])
     features = tables["features"]
-    if features:
-        numbers["feature_effect"] = float(mean(features["effect"]))
-        numbers["feature_effect_error"] = float(mean(features["std_error"]))
+    numbers["feature_effect"] = float(mean_of_known(features["effect"]))
+    numbers["feature_effect_error"] = float(mean_of_known(features["std_error"]))
     mixture = tables["mixture"]
     if mixture:
         known = np.isfinite(mixture["best_distance"]) & (mixture["rows"] > 0)
@@ -132,7 +135,9 @@ def assumption_numbers(evidence: dict, tables: dict) -> Overview:
     return numbers
 
 
-def assumption_holds(model: Any, overview: Overview, tables: dict) -> tuple[str, list[str]]:
+def assumption_holds(
+    model: FittedModel, overview: Overview, tables: dict[str, Table]
+) -> tuple[str, list[str]]:
     """A word, and the sentences behind it."""
     tested = model.has_groups_ and len(model.labeled_groups_) > 1 and "score_effect" in overview
     level = _independence_level(overview) if tested else None
@@ -152,20 +157,18 @@ def assumption_holds(model: Any, overview: Overview, tables: dict) -> tuple[str,
     return ("yes", "roughly", "no")[max(level or 0, misfit)], sentences
 
 
-def always_true(model: Any) -> Iterator[str]:
+def always_true(model: FittedModel) -> Iterator[str]:
     """What no diagnosis can check."""
     if not len(model.groups_) or not np.any(model.shift_):
         return
     before, after = overall_shares(model)
-    start = f"from {percent(before)} (labelled sample) " if np.isfinite(before) else ""
-    known = len(getattr(model, "known_groups_", ()))
     remedy = "If you know the rate of some groups, pass it as a known share."
-    if known:
-        remedy = f"Known shares settle it for {known:,} of {len(model.groups_):,} groups."
+    if len(model.known_groups_):
+        remedy = f"Known shares settle it for {len(model.known_groups_):,} of {len(model.groups_):,} groups."
     yield (
-        f"The model moves the overall share {start}to {percent(after)} (population). "
-        "What all groups have in common in this cannot be checked on labelled groups, whose own common shift is "
-        f"zero by construction. {remedy}"
+        f"The model moves the overall share from {percent(before)} (labelled sample) to {percent(after)} "
+        "(population). Labelled groups cannot check the part of this that all groups have in common: their own "
+        f"common shift is zero by construction. {remedy}"
     )
 
 
@@ -175,8 +178,8 @@ def copies_among_labels(overview: Overview) -> Iterator[str]:
     if copies > MANY_COPIES:
         yield (
             f"{percent(copies, 0)} of labelled rows repeat another one exactly (features, label and group), too many "
-            "for chance. A label hidden in one row is open in its copy, so the model and all figures here are too sure of "
-            "themselves. Give the copies of an example one id (example_ids)."
+            "for chance. A label that is hidden in one row can be read in its copy, so the model and all figures here "
+            "are too sure of themselves. Give the copies of an example one id (example_ids)."
         )
 
 
@@ -190,8 +193,8 @@ def pooled_effect(effect: FloatArray, error: FloatArray, rows: FloatArray) -> tu
     return value, np.sqrt((weight**2 * np.where(known, error, 0.0) ** 2).sum(0)) / safe
 
 
-def mean(values: FloatArray, axis: int | None = None) -> FloatArray:
-    """Mean of the known values; NaN, without a warning, where there are none."""
+def mean_of_known(values: FloatArray, axis: int | None = None) -> FloatArray:
+    """Mean of the values that are not NaN; NaN, without a warning, where there are none."""
     known = np.isfinite(values)
     count = known.sum(axis)
     return np.where(count > 0, np.where(known, values, 0.0).sum(axis) / np.maximum(count, 1), np.nan)
@@ -223,7 +226,7 @@ def _independence_sentence(level: int | None, overview: Overview) -> str:
             "The assumption does not hold",
         )[level]
         larger = max(score, overview.get("feature_effect", 0.0))
-        # One number under two verdicts would puzzle: where noise decides between them, say so.
+        # Two models with the same number may get two verdicts, where only noise decides between them: say so.
         if level < 2 and larger > (SMALL, MEDIUM)[level]:
             chance = f"; that it is above {(1, 6)[level]} % may be chance"
     features = (
@@ -237,7 +240,7 @@ def _independence_sentence(level: int | None, overview: Overview) -> str:
     )
 
 
-def _worst(tables: dict) -> Iterator[str]:
+def _worst(tables: dict[str, Table]) -> Iterator[str]:
     features, strata = tables["features"], tables["independence"]
     sure = np.nan_to_num(features["effect"] - 3 * features["std_error"], nan=-1.0) > SMALL
     if sure.any():
@@ -266,7 +269,7 @@ def _mixture_sentence(level: int, gap: float, chance: float) -> str:
     )
 
 
-def _unknown(model: Any, overview: Overview, shifted: bool) -> str:
+def _unknown(model: FittedModel, overview: Overview, shifted: bool) -> str:
     if not len(model.groups_):
         return (
             "Nothing to judge: without unlabelled rows no shares can be learned, and this is a plain "
@@ -280,7 +283,7 @@ def _unknown(model: Any, overview: Overview, shifted: bool) -> str:
     )
 
 
-def _why_untested(model: Any, overview: Overview) -> str:
+def _why_untested(model: FittedModel, overview: Overview) -> str:
     if not model.has_groups_ or len(model.labeled_groups_) < 2:
         return "it takes labelled rows of two groups or more"
     rows = int(overview.get("fewest_examples_rows", 0))
@@ -294,6 +297,14 @@ def _why_untested(model: Any, overview: Overview) -> str:
     )
 
 
+def _why_no_shift(model: FittedModel) -> str:
+    if model.shares is None:
+        return "No shift is made: shares were not asked for (shares=None)"
+    if model.trust == 0:
+        return "No shift is made: trust was set to 0"
+    return "Not worth it, and nothing lost: hidden labels confirm no shift between groups"
+
+
 def _potential(relative: float, error: float, margin: float) -> str:
     if relative > margin * error and relative >= NOTHING:
         amount = f"{percent(relative)} ± {percent(error)}"
@@ -301,7 +312,7 @@ def _potential(relative: float, error: float, margin: float) -> str:
     return "On labelled groups with hidden labels, shifts did not lower the log loss."
 
 
-def _remedy(model: Any) -> str:
+def _remedy(model: FittedModel) -> str:
     if model.shrinkage == "none" or model.trust != "learned":
         return (
             "The default settings (shrinkage='hierarchical', trust='learned', partition='validated') guard "

@@ -12,6 +12,21 @@ from typing import Any
 
 import numpy as np
 
+EVIDENCE_PARTS = (
+    "Calibration",
+    "ClusterProfiles",
+    "Evidence",
+    "Examples",
+    "HeldOut",
+    "HiddenLabels",
+    "Independence",
+    "LabeledSample",
+    "Reliability",
+    "ScoreDistributions",
+    "ScoreIndependence",
+    "Totals",
+    "TrustEvidence",
+)
 OWN_TYPES = frozenset(
     f"groupshift.{name}"
     for name in (
@@ -21,6 +36,7 @@ OWN_TYPES = frozenset(
         "classifier.GroupShiftClassifier",
         "_io.columns.TableClassifier",
         "_math.context.Context",
+        *(f"_explain.evidence_parts.{part}" for part in EVIDENCE_PARTS),
         "_regions.gaussian_cells.GaussianPartition",
         "_regions.partitions.GivenPartition",
         "_regions.partitions.LinearPartition",

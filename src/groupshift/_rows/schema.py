@@ -40,6 +40,10 @@ class Schema:
     target_name: str | None = None
     group_name: str | None = None
 
+    @property
+    def role_names(self) -> dict[str, str | None]:
+        return {"target": self.target_name, "group": self.group_name}
+
     def rows(
         self,
         features: Features,

@@ -42,20 +42,20 @@ def shares_figure(groups: dict[str, Any], *, coverage: float, overall: float) ->
     return figure
 
 
-def shifts_figure(cells: dict[str, Any], prior: FloatArray, *, coverage: float) -> dict:
+def shifts_figure(cells: dict[str, Any], sample_share: FloatArray, *, coverage: float) -> dict:
     """The map of shifts: groups down, clusters across."""
     return {
         "kind": "map",
         "label": "Shift of each group in each cluster",
         "names": cells["name"],
-        "clusters": [f"cluster {k}" for k in range(len(prior))],
+        "clusters": [f"cluster {k}" for k in range(len(sample_share))],
         "shift": rounded(cells["shift"], 3),
         "share": rounded(cells["share"], 3),
         "low": rounded(cells["low"], 3),
         "high": rounded(cells["high"], 3),
         "rows": rounded(cells["rows"], 0),
         "borrowed": cells["borrowed"].astype(int).ravel().tolist(),
-        "prior": rounded(prior),
+        "sampleShare": rounded(sample_share),
         "scale": shift_scale(cells["shift"]),
         "deepest": DEEPEST,
         "intervalLabel": f"{percent(coverage, 0)} interval",

@@ -66,7 +66,6 @@ class Facts:
 
     model: Any
     diagnosis: Diagnosis
-    evidence: dict[str, dict[str, NDArray]]
     coverage: float
     groups: dict[str, Any]
     cells: dict[str, Any]
@@ -77,11 +76,9 @@ class Facts:
     def of(
         cls, model: Any, diagnosis: Diagnosis, *, coverage: float = 0.9, names: Names | None = None
     ) -> "Facts":
-        evidence = getattr(model, "evidence_", None) or {}
         return cls(
             model,
             diagnosis,
-            evidence,
             coverage,
             _groups(model, coverage),
             _cells(model, coverage),

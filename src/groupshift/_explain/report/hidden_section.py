@@ -54,11 +54,12 @@ def hidden_section(facts: Facts) -> Markup:
 
 
 def _by_probability(facts: Facts) -> Markup | None:
-    found = facts.evidence.get("calibration")
-    if not found:
+    held_out = facts.model.evidence_.held_out
+    if held_out is None:
         return None
-    n_bins = int(np.clip(facts.diagnosis.overview["rows"] / ROWS_PER_BIN, 4, len(found["model"])))
-    plain, shifted = (merged_bins(found[method], n_bins) for method in ("global", "model"))
+    found = held_out.calibration
+    n_bins = int(np.clip(held_out.total.rows / ROWS_PER_BIN, 4, len(found.model.overall)))
+    plain, shifted = (merged_bins(method.overall, n_bins) for method in (found.plain, found.model))
     told = f"Off by {points(_error(shifted))} on average with the shift, {points(_error(plain))} without."
     picture = square_svg(
         [("before", plain[:, 1], plain[:, 2]), ("after", shifted[:, 1], shifted[:, 2])],

@@ -164,7 +164,7 @@ def _figures(facts: Facts) -> dict[str, dict]:
         figures["shares"] = shares_figure(facts.groups, coverage=facts.coverage, overall=facts.overall)
         if facts.shifted:
             figures["shifts"] = shifts_figure(
-                facts.cells, facts.model.labeled_prior_, coverage=facts.coverage
+                facts.cells, facts.model.evidence_.labeled_clusters.share, coverage=facts.coverage
             )
     if any_gain(facts):
         figures["gain"] = gain_figure(facts.hidden)

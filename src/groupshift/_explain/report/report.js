@@ -427,7 +427,7 @@
         const lines = [["Cluster", String(k)], ["Shift (log-odds)", signed(value)], ["Odds", `× ${Math.exp(value).toPrecision(2)}`],
           ["Share of positives", percent(this.cell(f.share, i, k))],
           [f.intervalLabel, `${percent(this.cell(f.low, i, k))} to ${percent(this.cell(f.high, i, k))}`],
-          ["Labelled sample, this cluster", percent(f.prior[k])], ["Population rows", count(this.cell(f.rows, i, k))]];
+          ["Labelled sample, this cluster", percent(f.sampleShare[k])], ["Population rows", count(this.cell(f.rows, i, k))]];
         if (this.cell(f.borrowed, i, k)) lines.push(["Leans on", "other groups and clusters"]);
         return lines;
       }

@@ -3,6 +3,7 @@
 from typing import Any
 
 from groupshift._explain.cluster_profile import describe_clusters
+from groupshift._explain.evidence_parts import Table
 from groupshift._explain.report.charts import dots_legend, shift_legend, shift_scale
 from groupshift._explain.report.facts import Facts
 from groupshift._explain.report.markup import (
@@ -107,9 +108,8 @@ def clusters_section(facts: Facts) -> Markup:
             "p",
             "There is one cluster, all of feature space: a group has one shift for all of its rows.",
         )
-    profiles = facts.evidence.get("clusters")
     shown = min(facts.n_clusters, 24)
-    told = describe_clusters(profiles, facts.model.encoder_, most=MOST_DIFFERENCES) if profiles else None
+    told = describe_clusters(facts.model.evidence_.clusters, facts.model.encoder_, most=MOST_DIFFERENCES)
     cards = [_cluster_card(facts, k, told) for k in range(shown)]
     lead = (
         "A cluster is a region of feature space. Inside it, positives are taken to look alike in every "
@@ -123,13 +123,14 @@ def clusters_section(facts: Facts) -> Markup:
     return join([tag("p", lead, class_="lead"), tag("div", *cards, class_="clusters"), more])
 
 
-def _cluster_card(facts: Facts, k: int, told: dict | None) -> Markup:
+def _cluster_card(facts: Facts, k: int, told: Table) -> Markup:
     model = facts.model
     rows = float(model.row_weight_[:, k].sum())
     weight = rows / max(float(model.row_weight_.sum()), 1e-300)
     size = f"{percent(weight, 0)} of the population, " if facts.has_population else ""
-    labelled = plural(int(model.labeled_rows_[k]), "labelled row")
-    numbers = f"{size}{labelled}, {percent(model.labeled_prior_[k])} of them positive"
+    labeled = model.evidence_.labeled_clusters
+    rows_of_sample = plural(int(labeled.rows[k]), "labelled row")
+    numbers = f"{size}{rows_of_sample}, {percent(labeled.share[k])} of them positive"
     if facts.has_population and rows:
         share = float((model.row_weight_[:, k] * model.group_prior_[:, k]).sum() / rows)
         numbers += f"; population {percent(share)}"
@@ -142,9 +143,7 @@ def _cluster_card(facts: Facts, k: int, told: dict | None) -> Markup:
     )
 
 
-def _differences(k: int, told: dict | None) -> Markup | None:
-    if told is None:
-        return None
+def _differences(k: int, told: Table) -> Markup:
     phrases = [str(phrase) for phrase in told["phrase"][told["cluster"] == k]]
     return bullets(phrases) if phrases else tag("p", "No single feature sets it apart.")
 

@@ -1,0 +1,50 @@
+"""What explanations read of a fitted model; n_groups are those of the population."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from groupshift._explain.evidence_parts import Column, Evidence, FloatArray, IntArray, Table
+from groupshift._math.context import Context
+from groupshift._math.points import Points
+from groupshift._rows.encoder import FeatureEncoder
+
+
+class FittedModel(Protocol):
+    """A fitted GroupShiftClassifier, as far as its explanations look at it."""
+
+    # Settings
+    partition: object
+    shares: str | None
+    shrinkage: str
+    trust: str | float
+    # Names and numbers of what it was fitted on
+    classes_: Column
+    encoder_: FeatureEncoder
+    frame_library_: str | None
+    role_names_: Mapping[str, str | None]
+    has_groups_: bool
+    labeled_groups_: Column
+    groups_: Column
+    known_groups_: Column
+    # What it learned from labelled rows
+    n_clusters_: int
+    labeled_prior_: FloatArray  # (n_clusters,)
+    labeled_rows_: IntArray  # (n_clusters,)
+    rarer_class_rows_: FloatArray  # (n_clusters,)
+    trust_: float
+    context_: Context | None
+    candidates_: Table | None
+    notes_: Sequence[str]
+    evidence_: Evidence
+    # What it estimated from the population: arrays (n_groups, n_clusters)
+    tally_: Points | None
+    rows_: IntArray
+    row_weight_: FloatArray
+    group_prior_: FloatArray
+    share_error_: FloatArray
+    shift_: FloatArray
+    shift_variance_: FloatArray
+    shared_deviation_: FloatArray
+    pooling_: FloatArray
+
+    def get_params(self, deep: bool = True) -> dict[str, object]: ...

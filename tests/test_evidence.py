@@ -1,0 +1,114 @@
+"""What a fit keeps for its diagnosis says what it claims to: by the given trust, by weight, by the labels."""
+
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from groupshift import GroupShiftClassifier
+from groupshift._explain.report import render_report
+from groupshift._explain.report.markup import percent
+from groupshift._explain.share_tables import overall_shares
+from report_pages import Page
+from shifted_groups import draw, fit_on
+
+
+@pytest.fixture(scope="module")
+def given_trust():
+    """Diagnoses of models that differ in the trust that was asked for, and in nothing else."""
+    data = draw(np.random.default_rng(24), n_groups=8, labeled=100, unlabeled=100)
+    return {
+        trust: fit_on(data, partition="validated", trust=trust).diagnose() for trust in (1.0, 0.4, 0.1, 0.0)
+    }
+
+
+def test_hidden_labels_judge_the_trust_that_was_given(given_trust):
+    whole = given_trust[1.0].hidden_labels["estimated_shift"]
+    assert np.abs(whole).max() > 0.5
+    for trust, found in given_trust.items():
+        assert found.hidden_labels["estimated_shift"] == pytest.approx(trust * whole)
+    losses = [found.overview["loss_model"] for found in given_trust.values()]
+    # Shares differ much between these groups: the more of a shift is used, the better.
+    assert losses == sorted(losses)
+    assert len(set(losses)) == len(losses)
+    assert losses[-1] == pytest.approx(given_trust[0.0].overview["loss_global"])
+
+
+def test_a_given_trust_is_not_said_to_be_learned(given_trust):
+    assert any("You set the trust: 40 % of every shift is used" in said for said in given_trust[0.4].gain)
+    assert any("You set the trust to 0" in said for said in given_trust[0.0].gain)
+    assert "trust was set to 0" in given_trust[0.0].verdict
+    for found in given_trust.values():
+        assert not any("less a margin for noise" in said for said in found.gain)
+
+
+def test_without_shares_nothing_is_said_to_have_been_confirmed_or_not():
+    found = fit_on(draw(np.random.default_rng(25), n_groups=6, labeled=60, unlabeled=60), shares=None)
+    assert "shares were not asked for" in found.diagnose().verdict
+    assert "confirm" not in found.diagnose().verdict
+
+
+@pytest.fixture(scope="module")
+def weighted():
+    """`(y, weight, model)`: groups of many positives whose rows weigh little, and of few whose rows weigh much."""
+    rng = np.random.default_rng(26)
+    parts = [
+        draw(rng, n_groups=6, labeled=80, unlabeled=100, share=share) for share in ((0.8, 0.9), (0.1, 0.2))
+    ]
+    X, y = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    groups = np.concatenate([np.char.add(prefix, part[2]) for prefix, part in zip("ab", parts, strict=True)])
+    weight = np.where(np.char.startswith(groups, "a"), 1.0, 40.0)
+    model = GroupShiftClassifier(partition=2, trust=1.0, refine=0, random_state=0)
+    return y, weight, model.fit(X, y, groups=groups, sample_weight=weight)
+
+
+def test_the_overall_share_of_the_labelled_sample_counts_weights(weighted):
+    y, weight, model = weighted
+    labeled = y >= 0
+    truth = np.average(y[labeled], weights=weight[labeled])
+    assert abs(truth - y[labeled].mean()) > 0.2
+    assert overall_shares(model)[0] == pytest.approx(truth)
+    said = f"{100 * truth:.1f} %"
+    assert f"from {said} (labelled sample)" in " ".join(model.diagnose().caution)
+    assert (
+        next(line for line in model.summary().split("\n") if line.strip().startswith("all")).count(said) == 1
+    )
+    page = Page(render_report(model)).text.replace("\u202f", " ")
+    assert f"against {said} of the labelled sample" in page
+
+
+def test_shares_among_the_labelled_rows_of_a_cluster_are_those_of_the_labels():
+    # Some of eight clusters have a handful of labelled rows: their mean posterior borrows from the others.
+    X, y, groups, truth = draw(np.random.default_rng(16), n_groups=6, labeled=50, unlabeled=60)
+    model = fit_on(
+        (X, y, groups, truth), estimator=LogisticRegression(), partition=8, trust=1.0, shrinkage="none"
+    )
+    labeled = y >= 0
+    rows = model._read_rows(X[labeled], groups[labeled], None, None, reset=False)[0]
+    cluster = model.posterior_.partition.predict(rows)
+    count = np.bincount(cluster)
+    share = np.bincount(cluster, weights=y[labeled]) / count
+    assert np.abs(model.labeled_prior_ - share).max() > 0.005  # printed to a tenth of a percent
+    page = Page(render_report(model))
+    for k in range(8):
+        said = f"{count[k]} labelled rows, {percent(share[k])} of them positive"
+        assert " ".join(said.split()) in page.text
+    assert page.figures["shifts"]["sampleShare"] == pytest.approx(share, abs=1e-6)
+
+
+def numbers(part):
+    """Every number and array in the evidence."""
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if is_dataclass(value):
+            yield from numbers(value)
+        elif value is not None:
+            yield value
+
+
+def test_evidence_is_small_and_made_of_plain_numbers(shifted):
+    found = [np.asarray(value) for value in numbers(shifted[1].evidence_)]
+    assert all(array.dtype.kind in "fi" for array in found)
+    assert sum(array.nbytes for array in found) < 100_000
+    assert max(array.size for array in found) < len(shifted[0][1]) / 5
