@@ -218,7 +218,7 @@ def test_an_unseen_group_is_pooled_with_a_warning_that_names_it():
     new = np.array(["y", "z", "a"])
     with pytest.warns(UserWarning, match="Groups 'y', 'z' had no unlabelled rows at fit"):
         probability = model.predict_proba(X[:3], new)[:, 1]
-    log_odds, cluster = model.posterior_.score(model._read_rows(X[:3], None, None, None, reset=False)[0])
+    log_odds, cluster = model.posterior_.score(model._read_rows(X[:3], None)[0])
     expected = 1 / (1 + np.exp(-(log_odds + model.unseen_shift_[cluster])))
     np.testing.assert_allclose(probability[:2], expected[:2])
 

@@ -98,7 +98,7 @@ def test_a_trusted_shift_is_the_odds_ratio_of_group_and_labelled_share(rows, qui
 
 def test_theorem_2_is_what_predict_does(rows, fitted):
     X, _, groups = rows
-    read, _ = fitted._read_rows(X, groups, None, None, reset=False)
+    read, _ = fitted._read_rows(X, groups)
     log_odds, cluster = fitted.posterior_.score(read)
     group = np.searchsorted(fitted.groups_, groups)
     np.testing.assert_allclose(

@@ -85,7 +85,7 @@ def test_shares_among_the_labelled_rows_of_a_cluster_are_those_of_the_labels():
         (X, y, groups, truth), estimator=LogisticRegression(), partition=8, trust=1.0, shrinkage="none"
     )
     labeled = y >= 0
-    rows = model._read_rows(X[labeled], groups[labeled], None, None, reset=False)[0]
+    rows = model._read_rows(X[labeled], groups[labeled])[0]
     cluster = model.posterior_.partition.predict(rows)
     count = np.bincount(cluster)
     share = np.bincount(cluster, weights=y[labeled]) / count

@@ -206,13 +206,12 @@ def test_sample_is_the_same_for_any_batch_size(table, tmp_path):
     labeled, unlabeled = halves(table)
     unlabeled.to_parquet(tmp_path / "rows.parquet")
     model = fit_in_memory(quick(1), table, COLUMNS)
-    roles = streaming.fitted_roles(model, "site", None)
+    roles = streaming.fitted_roles(model.schema_, model.group, "site", None)
     keys = []
     for size in (100, 1000, 10_000):
         source = streaming.as_source(tmp_path / "rows.parquet", batch_rows=size)
-        population = streaming.Streamed(
-            source, streaming.Reader.of(model, roles), len(unlabeled), len(labeled)
-        )
+        reader = streaming.Reader(model.schema_, roles, model.groups_)
+        population = streaming.Streamed(source, reader, len(unlabeled), len(labeled))
         keys.append(population.sample(200, 5).key.tolist())
     assert keys[0] == keys[1] == keys[2]
     assert 100 < len(keys[0]) < 320

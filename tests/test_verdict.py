@@ -48,7 +48,7 @@ def test_theorem_1_expects_the_gain_that_held_out_truth_shows(shifted):
     found = model.diagnose()
     rows = y < 0
     plain = expit(
-        model.posterior_.score(model._read_rows(X[rows], groups[rows], None, None, reset=False)[0])[0]
+        model.posterior_.score(model._read_rows(X[rows], groups[rows])[0])[0]
     )
     before = roc_auc_score(truth[rows], plain)
     after = roc_auc_score(truth[rows], model.predict_proba(X[rows], groups=groups[rows])[:, 1])

@@ -2,7 +2,7 @@
 
 import warnings
 from copy import copy
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,13 +18,16 @@ from groupshift._explain.evidence_parts import Evidence
 from groupshift._fit.classifiers import Classifier
 from groupshift._fit.estimate import Estimate, check_known, estimate
 from groupshift._fit.learned import Learned
+from groupshift._fit.posterior import LabeledPosterior
 from groupshift._fit.problem import KnownRates, Problem, Settings, sentences
 from groupshift._fit.scorer import Details, Scored, Scorer, concatenated_scores
 from groupshift._fit.seeds import Seeds
 from groupshift._fit.stages import run
 from groupshift._fit.trials import CandidateTable
 from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.context import Context
 from groupshift._math.odds import in_doubt
+from groupshift._math.points import Points
 from groupshift._rows.checks import (
     DegradedWarning,
     accepts_missing,
@@ -43,15 +46,13 @@ from groupshift._rows.rows import InMemory, Population, Rows
 from groupshift._rows.schema import Schema
 from groupshift._rows.unseen import NOT_GIVEN, group_numbers, report_unseen
 
-Value = TypeVar("Value")
-
 # What scikit-learn keeps of the columns of X.
 COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 
-def _read(part: str, name: str, kind: type[Value] | None = None) -> Value:
+def _read(part: str, name: str) -> Any:
     """A fitted attribute that is read from one of the values that a fit ends in."""
-    return property(lambda model: getattr(getattr(model, part), name))  # type: ignore[return-value]
+    return property(lambda model: getattr(getattr(model, part), name))
 
 
 class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
@@ -138,7 +139,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     frame_library_: str | None = _read("schema_", "library")
     role_names_: dict[str, str | None] = _read("schema_", "role_names")
 
-    posterior_ = _read("learned_", "posterior")
+    posterior_: LabeledPosterior = _read("learned_", "posterior")
     n_clusters_: int = _read("learned_", "n_clusters")
     labeled_groups_: NDArray[Any] = _read("learned_", "labeled_groups")
     labeled_prior_: FloatArray = _read("learned_", "labeled_prior")
@@ -147,7 +148,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     trust_: float = _read("learned_", "trust")
     trust_variance_: float = _read("learned_", "trust_variance")
     residual_variance_: float = _read("learned_", "residual_variance")
-    context_ = _read("learned_", "context")
+    context_: Context | None = _read("learned_", "context")
     design_effect_: float = _read("learned_", "design_effect")
 
     groups_: NDArray[Any] = _read("estimate_", "groups")
@@ -161,7 +162,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     share_error_: FloatArray = _read("estimate_", "share_error")
     unseen_shift_: FloatArray = _read("estimate_", "unseen_shift")
     unseen_variance_: FloatArray = _read("estimate_", "unseen_variance")
-    tally_ = _read("estimate_", "points")
+    tally_: Points | None = _read("estimate_", "points")
     known_groups_: NDArray[Any] = _read("estimate_", "known_groups")
 
     def __init__(
@@ -284,7 +285,8 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Features, groups: ArrayLike | None = None) -> NDArray[Any]:
         """The likelier class of each row."""
         positive = self.predict_proba(X, groups)[:, 1] > 0.5
-        return self.classes_[positive.astype(int)]
+        labels: NDArray[Any] = self.classes_[positive.astype(int)]
+        return labels
 
     def predict_details(
         self, X: Features, groups: ArrayLike | None = None, *, coverage: float = 0.9

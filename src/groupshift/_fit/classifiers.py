@@ -70,7 +70,8 @@ def fit_classifier(estimator: Classifier, features: Features, y: IntArray, weigh
     A frozen estimator, trained elsewhere, is used as it is.
     """
     if isinstance(estimator, FrozenEstimator):
-        return estimator
+        trained_elsewhere: Classifier = estimator
+        return trained_elsewhere
     model: Classifier = clone(estimator)
     if np.all(weight == weight[0]):
         return model.fit(features, y)
@@ -169,13 +170,11 @@ class PerClusterClassifier(BaseEstimator):
         parts = [np.flatnonzero(cluster == k) for k in range(self.partition.n_clusters)]
         has_both_classes = [len(np.unique(y[part])) == 2 for part in parts]
         self.classes_ = np.array([0, 1])
-        self.fallback_ = (
-            None if all(has_both_classes) else fit_classifier(self.estimator, features, y, weight)
-        )
+        everyone = None if all(has_both_classes) else fit_classifier(self.estimator, features, y, weight)
         self.classifiers_ = [
-            fit_classifier(self.estimator, take_rows(features, part), y[part], weight[part])
-            if trainable
-            else self.fallback_
+            everyone
+            if everyone is not None and not trainable
+            else fit_classifier(self.estimator, take_rows(features, part), y[part], weight[part])
             for part, trainable in zip(parts, has_both_classes, strict=True)
         ]
         return self

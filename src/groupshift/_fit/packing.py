@@ -1,12 +1,13 @@
 """Sums on their way between machines: points in half the bytes, cells without rows in none."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from groupshift._fit.estimate import Tally
+from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.points import BIN_WIDTH, Points
 
 
@@ -16,64 +17,60 @@ class Packed:
 
     value: Any
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         if isinstance(self.value, Tally):
-            return _unpacked, (pack_points(self.value.points), self.value.covariates)
+            return _unpacked, (PackedPoints.of(self.value.points), self.value.covariates)
         return Packed, (self.value,)
 
 
-def _unpacked(points: tuple, covariates: NDArray) -> Packed:
-    return Packed(Tally(unpack_points(points), covariates))
+def _unpacked(points: "PackedPoints", covariates: FloatArray) -> Packed:
+    return Packed(Tally(points.unpacked(), covariates))
 
 
-def pack_points(points: Points) -> tuple:
-    """Points on the grid of bins as small arrays: bin numbers of 32 bits, cells by the number of their
-    points.
+@dataclass(frozen=True)
+class PackedPoints:
+    """Points on the grid of bins as small arrays: bin numbers of 32 bits, cells by the number of their points.
+
+    `weight_sums` are the sums of weights and of squared weights; None where every row has weight 1.
 
     >>> from groupshift._math.points import collect_points
     >>> points = collect_points([0.0, 1.0], [3, 3], n_cells=10, bin_width=BIN_WIDTH)
-    >>> unpack_points(pack_points(points)).score.tolist()
+    >>> PackedPoints.of(points).unpacked().score.tolist()
     [0.0, 1.0]
     """
-    cells = np.flatnonzero(points.rows)
-    per_cell = np.bincount(points.cell, minlength=points.n_cells)[cells]
-    bins = np.rint(points.score / BIN_WIDTH).astype(np.int32)
-    whole = np.array_equal(points.rows, points.weight_sum) and np.array_equal(
-        points.rows, points.weight_square_sum
-    )
-    weights = None if whole else (points.weight_sum[cells], points.weight_square_sum[cells])
-    return (
-        points.n_cells,
-        _small(cells),
-        _small(per_cell),
-        bins,
-        points.weight,
-        _small(points.rows[cells]),
-        weights,
-    )
+
+    n_cells: int
+    cells: NDArray[np.integer]
+    points_of_cell: NDArray[np.integer]
+    bins: NDArray[np.int32]
+    weight: FloatArray
+    rows: NDArray[np.integer]
+    weight_sums: tuple[FloatArray, FloatArray] | None
+
+    @classmethod
+    def of(cls, points: Points) -> "PackedPoints":
+        cells = np.flatnonzero(points.rows)
+        sums = points.weight_sum, points.weight_square_sum
+        has_unit_weights = all(np.array_equal(points.rows, total) for total in sums)
+        return cls(
+            points.n_cells,
+            _small(cells),
+            _small(np.bincount(points.cell, minlength=points.n_cells)[cells]),
+            np.rint(points.score / BIN_WIDTH).astype(np.int32),
+            points.weight,
+            _small(points.rows[cells]),
+            None if has_unit_weights else (sums[0][cells], sums[1][cells]),
+        )
+
+    def unpacked(self) -> Points:
+        """Points as they were."""
+        rows = np.zeros(self.n_cells, np.int64)
+        rows[self.cells] = self.rows
+        total, square = np.zeros(self.n_cells), np.zeros(self.n_cells)
+        total[self.cells], square[self.cells] = self.weight_sums or (self.rows, self.rows)
+        cell = np.repeat(self.cells.astype(np.int64), self.points_of_cell)
+        return Points(cell, self.bins.astype(float) * BIN_WIDTH, self.weight, rows, total, square)
 
 
-def unpack_points(packed: tuple) -> Points:
-    """Points as they were before `pack_points`."""
-    n_cells, cells, per_cell, bins, weight, rows, weights = packed
-    empty = Points(
-        cell=np.repeat(cells.astype(np.int64), per_cell),
-        score=bins * BIN_WIDTH,
-        weight=weight,
-        rows=_spread(rows, cells, n_cells, np.int64),
-        weight_sum=np.zeros(0),
-        weight_square_sum=np.zeros(0),
-    )
-    sums = (rows, rows) if weights is None else weights
-    total, square = (_spread(values, cells, n_cells, float) for values in sums)
-    return replace(empty, weight_sum=total, weight_square_sum=square)
-
-
-def _spread(values: NDArray, cells: NDArray, n_cells: int, kind: type) -> NDArray:
-    spread: NDArray = np.zeros(n_cells, kind)
-    spread[cells] = values
-    return spread
-
-
-def _small(numbers: NDArray) -> NDArray:
+def _small(numbers: IntArray) -> NDArray[np.integer]:
     return numbers.astype(np.int32) if len(numbers) == 0 or numbers.max() < 2**31 else numbers

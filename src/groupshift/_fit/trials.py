@@ -107,7 +107,8 @@ def rarer_class_rows(y: IntArray, cluster: IntArray, n_clusters: int, design_eff
     [1.0, 0.0]
     """
     positive = np.bincount(cluster, weights=y, minlength=n_clusters)
-    return np.minimum(positive, np.bincount(cluster, minlength=n_clusters) - positive) / design_effect
+    rarer: FloatArray = np.minimum(positive, np.bincount(cluster, minlength=n_clusters) - positive)
+    return rarer / design_effect
 
 
 def _cluster_mean(
@@ -116,9 +117,10 @@ def _cluster_mean(
     """Mean in each cluster; a cluster without rows has that of all."""
     total = np.bincount(cluster, weights=weight, minlength=n_clusters)
     sums = np.bincount(cluster, weights=weight * values, minlength=n_clusters)
-    return np.divide(
+    mean: FloatArray = np.divide(
         sums, total, out=np.full(n_clusters, np.average(values, weights=weight)), where=total > 0
     )
+    return mean
 
 
 def try_partition(rows: LabeledRows, cluster: IntArray, n_clusters: int) -> Trial:

@@ -29,7 +29,8 @@ def n_threads() -> int:
     True
     """
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
-    return max(1, min(cpu_count(), int(asked) if asked.strip().isdigit() else cpu_count()))
+    cores = int(cpu_count())
+    return max(1, min(cores, int(asked) if asked.strip().isdigit() else cores))
 
 
 def map_chunks(function: Callable[[Chunk], Result], chunks: Iterable[Chunk]) -> Iterator[Result]:

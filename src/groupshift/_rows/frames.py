@@ -94,7 +94,9 @@ def _loses_kind(values: Sequence[object]) -> bool:
 
 def frame_like(columns: Mapping[str, NDArray[Any]], like: str | None) -> Features:
     """Columns as a frame of the library `like` ("pandas", "polars", "pyarrow"); as they are if it is None."""
-    return dict(columns) if like is None else nw.from_dict(columns, backend=like).to_native()
+    if like is None:
+        return dict(columns)
+    return nw.from_dict(columns, backend=like).to_native()  # type: ignore[arg-type]  # a literal, kept as text
 
 
 def in_library(X: Features, library: str) -> Features:
