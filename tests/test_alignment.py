@@ -6,10 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import inv, sqrtm
 
-from groupshift._math.alignment import coral, recolor, whiten
+from groupshift._math.alignment import recolor, whiten
 
 # Square roots by two different algorithms on well-conditioned matrices of a few rows.
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
+
+
+def coral(source, target, *, source_weight=None, target_weight=None, regularization=1.0):
+    """Rows of `source` with their covariance replaced by that of `target`: both halves, one after the other."""
+    white = whiten(source, weight=source_weight, regularization=regularization)
+    return recolor(white, target, weight=target_weight, regularization=regularization)
 
 
 def features(seed, n, d, *, scale=1.0):
@@ -83,15 +89,6 @@ def test_order_of_rows_and_of_features_does_not_matter():
     np.testing.assert_allclose(aligned, coral(source, target)[rows][:, columns], **CLOSE)
 
 
-def test_whitening_can_be_shared_by_many_targets():
-    source = features(9, 40, 4)
-    white = whiten(source, regularization=2.0)
-    for seed in range(3):
-        target = features(10 + seed, 6, 4)
-        expected = coral(source, target, regularization=2.0)
-        np.testing.assert_array_equal(recolor(white, target, regularization=2.0), expected)
-
-
 def test_whitened_features_are_uncorrelated_with_unit_variance():
     white = whiten(features(11, 200, 4), regularization=0)
     np.testing.assert_allclose(covariance(white), np.eye(4), **CLOSE)
@@ -134,7 +131,7 @@ def test_degenerate_samples_give_finite_features(case, regularization):
         (([[1.0, 2.0]], [[1.0]]), {}, "source has 2 features and target has 1"),
         (([[1.0]], [[1.0]]), {"regularization": -1}, "regularization is -1"),
         (([[1.0]], [[1.0]]), {"source_weight": [1, 1]}, r"weight has shape \(2,\); \(1,\)"),
-        (([[1.0]], [[1.0]]), {"target_weight": [0]}, "all zero"),
+        (([[1.0]], [[1.0]]), {"target_weight": [0]}, "only zero"),
     ],
 )
 def test_bad_input_is_explained(arguments, options, message):

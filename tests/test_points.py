@@ -84,17 +84,6 @@ def test_points_count_rows_and_effective_rows():
     np.testing.assert_allclose(np.bincount(points.cell, points.information_weight), points.effective_rows)
 
 
-def test_cells_merge_into_coarser_ones():
-    score, _ = mixture(0.4, 60)
-    cell = np.arange(60) % 6
-    merged = collect_points(score, cell, n_cells=6).merge_cells(np.arange(6) // 2, 3)
-    direct = collect_points(score, cell // 2, n_cells=3)
-    np.testing.assert_array_equal(merged.rows, direct.rows)
-    np.testing.assert_allclose(
-        mlls(merged, labeled_prior=0.5).share, mlls(direct, labeled_prior=0.5).share, atol=1e-8
-    )
-
-
 def test_only_some_cells_leaves_the_others_without_rows():
     points = collect_points([0.0, 1.0, 2.0], [0, 1, 1], n_cells=2).only(np.array([False, True]))
     assert isinstance(points, Points)

@@ -136,8 +136,11 @@ def test_group_and_cluster_names_do_not_matter(random):
     truth = model_shifts(rng, 12, 3, 0.6, 0.4)
     points = draw_cells(truth, 30, rng)
     group, cluster = np.array(random.sample(range(12), 12)), np.array(random.sample(range(3), 3))
-    mapping = (group[:, None] * 3 + cluster).ravel()
-    plain, renamed = pool(points, 12), pool(points.merge_cells(mapping, 36), 12)
+    new_cell = (group[:, None] * 3 + cluster).ravel()
+    plain, renamed = (
+        pool(points, 12),
+        pool(collect_points(points.score, new_cell[points.cell], n_cells=36), 12),
+    )
     np.testing.assert_allclose(renamed.shift[np.ix_(group, cluster)], plain.shift, atol=1e-6)
     np.testing.assert_allclose(renamed.variance[np.ix_(group, cluster)], plain.variance, atol=1e-6)
 

@@ -15,11 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._math.row_weights import checked_weights
+from groupshift._math.segments import sum_by
 
 # exp(600) is 1e260: sums over 1e12 pairs of such ratios are still finite.
 _MAX_SPAN = 600.0
@@ -31,9 +32,20 @@ class AUCGain:
 
     Attributes
     ----------
-    certain : first expectation: pairs settled by a pure cell (ω⁰¹ = 0).
-    reordered : second expectation: pairs that shares strictly between 0 and 1 put the other way round.
-    auc_agnostic : AUC of the group-agnostic score over the same pairs, to read the gain against.
+    certain : float
+        First expectation: pairs settled by a pure cell (ω⁰¹ = 0).
+    reordered : float
+        Second expectation: pairs that shares strictly between 0 and 1 put the other way round.
+    auc_agnostic : float
+        AUC of the group-agnostic score over the same pairs, to read the gain against.
+    gain : float
+        Sum of both expectations: AUC of the group-aware score minus that of the group-agnostic one, never negative.
+
+    Examples
+    --------
+    >>> from groupshift.theory import AUCGain
+    >>> float(AUCGain(certain=0.125, reordered=0.25, auc_agnostic=0.5))
+    0.375
     """
 
     certain: float
@@ -42,7 +54,6 @@ class AUCGain:
 
     @property
     def gain(self) -> float:
-        """AUC of the group-aware score minus AUC of the group-agnostic one, never negative."""
         return self.certain + self.reordered
 
     def __float__(self) -> float:
@@ -73,8 +84,7 @@ def auc_gain(
     group_prior : array (G, K)
         α_k^g, share of positives of each cell. Cells without rows are not looked at and may be NaN.
     prior : array of K, optional
-        α_k, overall share of positives of each cluster. None averages ``group_prior`` over the rows, as
-        :func:`overall_prior` does.
+        α_k, overall share of positives of each cluster. None averages ``group_prior`` over the rows.
     y : array of n in {0, 1}, optional
         Labels. None is for an unlabelled population: each row counts as a positive with weight ρ̄(x, g) and
         as a negative with 1 − ρ̄(x, g), which gives the gain to expect if scores and shares are right. It
@@ -98,6 +108,7 @@ def auc_gain(
     --------
     Useless features (all odds 1) and pure cells: the group settles every pair; luck had settled half.
 
+    >>> from groupshift.theory import auc_gain
     >>> result = auc_gain([0.0, 0.0], group=[0, 1], cluster=[0, 0], group_prior=[[0.0], [1.0]])
     >>> result.auc_agnostic, result.gain
     (0.5, 0.5)
@@ -141,7 +152,7 @@ def auc_gain(
 
 def overall_prior(
     *, group: ArrayLike, cluster: ArrayLike, group_prior: ArrayLike, sample_weight: ArrayLike | None = None
-) -> Floats:
+) -> FloatArray:
     """Share of positives of each cluster over all groups, α_k: cell shares averaged over the rows.
 
     A cluster without rows has no share: NaN.
@@ -151,20 +162,22 @@ def overall_prior(
     """
     n = np.size(group)
     _, _, cluster_, share, weight = _rows(np.zeros(n), group, cluster, group_prior, sample_weight)
-    return expit(_overall_logit(cluster_, share, weight, np.shape(group_prior)[1]))
+    prior: FloatArray = expit(_overall_logit(cluster_, share, weight, np.shape(group_prior)[1]))
+    return prior
 
 
-def _overall_logit(cluster: Integers, share: Floats, weight: Floats, n_clusters: int) -> Floats:
-    positive = np.bincount(cluster, weight * share, n_clusters)
-    negative = np.bincount(cluster, weight * (1 - share), n_clusters)
+def _overall_logit(cluster: IntArray, share: FloatArray, weight: FloatArray, n_clusters: int) -> FloatArray:
+    positive = sum_by(cluster, weight * share, n_clusters)
+    negative = sum_by(cluster, weight * (1 - share), n_clusters)
     with np.errstate(divide="ignore", invalid="ignore"):
         # Infinite only when every cell of the cluster is pure, where the logit of a rounded mean is not.
         return np.log(positive) - np.log(negative)
 
 
-def _shift(share: Floats, prior_logit: Floats, group: Integers, cluster: Integers) -> Floats:
+def _shift(share: FloatArray, prior_logit: FloatArray, group: IntArray, cluster: IntArray) -> FloatArray:
     """log OR(α_k^g, α_k) of each row, 0 where both shares are 0 or both are 1."""
-    share_logit, prior_logit = logit(share), prior_logit[cluster]
+    share_logit: FloatArray = logit(share)
+    prior_logit = prior_logit[cluster]
     impossible = np.isinf(prior_logit) & (share_logit != prior_logit)
     if impossible.any():
         i = int(np.flatnonzero(impossible)[0])
@@ -174,12 +187,12 @@ def _shift(share: Floats, prior_logit: Floats, group: Integers, cluster: Integer
             f"{share[i]:.3g}: an overall share of 0 or 1 needs the same share in every group. Pass "
             "prior=None to average group_prior over the rows."
         )
-    return np.subtract(
-        share_logit, prior_logit, where=share_logit != prior_logit, out=np.zeros_like(share_logit)
-    )
+    shift = np.zeros_like(share_logit)
+    np.subtract(share_logit, prior_logit, where=share_logit != prior_logit, out=shift)
+    return shift
 
 
-def _check_possible(label: NDArray[np.bool_], s: Floats) -> None:
+def _check_possible(label: BoolArray, s: FloatArray) -> None:
     impossible = np.where(label, s == -np.inf, s == np.inf)
     if impossible.any():
         raise ValueError(
@@ -195,8 +208,8 @@ def _check_possible(label: NDArray[np.bool_], s: Floats) -> None:
         )
 
 
-def _normalised(weight: Floats, name: str) -> Floats:
-    total = weight.sum()
+def _normalised(weight: FloatArray, name: str) -> FloatArray:
+    total = float(weight.sum())
     if not total > 0:
         raise ValueError(
             f"No row can be {name}, so there are no (positive, negative) pairs and no AUC. Rows of both "
@@ -205,13 +218,15 @@ def _normalised(weight: Floats, name: str) -> Floats:
     return weight / total
 
 
-def _wins(tie: Integers, first: Floats, second: Floats) -> float:
+def _wins(tie: IntArray, first: FloatArray, second: FloatArray) -> float:
     """Weight of the pairs whose first member ranks above the second, ties half, given ranks with ties."""
     a, b = np.bincount(tie, first), np.bincount(tie, second)
     return float(a @ (np.cumsum(b) - b / 2))
 
 
-def _reordered(tie: Integers, s: Floats, positive: Floats, negative: Floats, *, soft: bool) -> float:
+def _reordered(
+    tie: IntArray, s: FloatArray, positive: FloatArray, negative: FloatArray, *, soft: bool
+) -> float:
     """Sum of p_i q_j (s_j/s_i − 1) over pairs with r_j < r_i (ties half) and s_j > s_i."""
     n = s.size
     if n == 0:
@@ -239,7 +254,9 @@ def _reordered(tie: Integers, s: Floats, positive: Floats, negative: Floats, *, 
     return total
 
 
-def _inversions(rank: Integers, low: Floats, high: Floats, positive: Floats, negative: Floats) -> float:
+def _inversions(
+    rank: IntArray, low: FloatArray, high: FloatArray, positive: FloatArray, negative: FloatArray
+) -> float:
     """Sum of low_i high_j − positive_i negative_j over pairs where j stands before i but ranks above it.
 
     ``rank`` is a permutation of a power of two, and the other arrays are indexed by rank. Each level cuts
@@ -266,7 +283,7 @@ def _inversions(rank: Integers, low: Floats, high: Floats, positive: Floats, neg
     return total
 
 
-def _sums_before(values: Floats) -> Floats:
+def _sums_before(values: FloatArray) -> FloatArray:
     sums = np.zeros((values.shape[0], values.shape[1] + 1))
     np.cumsum(values, axis=1, out=sums[:, 1:])
     return sums
@@ -278,7 +295,7 @@ def _rows(
     cluster: ArrayLike,
     group_prior: ArrayLike,
     sample_weight: ArrayLike | None,
-) -> tuple[Floats, Integers, Integers, Floats, Floats]:
+) -> tuple[FloatArray, IntArray, IntArray, FloatArray, FloatArray]:
     """Checked columns of one length: score, group, cluster, share of the cell, weight."""
     r = np.asarray(log_odds, dtype=np.float64)
     shares = np.asarray(group_prior, dtype=np.float64)
@@ -305,10 +322,10 @@ def _rows(
             "[0, 1] from their cell. Only cells without rows may be NaN: fill the others, for instance "
             "with the cluster's share."
         )
-    return r, group_, cluster_, share, _checked_weight(sample_weight, r.size)
+    return r, group_, cluster_, share, checked_weights(sample_weight, r.size, "sample_weight")
 
 
-def _codes(values: ArrayLike, name: str, n: int, bound: int) -> Integers:
+def _codes(values: ArrayLike, name: str, n: int, bound: int) -> IntArray:
     codes = np.asarray(values)
     if codes.shape != (n,):
         raise ValueError(f"{name} has shape {codes.shape}; ({n},) was expected, one for each row.")
@@ -325,7 +342,7 @@ def _codes(values: ArrayLike, name: str, n: int, bound: int) -> Integers:
     return codes.astype(np.int64, copy=False)
 
 
-def _checked_prior(prior: ArrayLike, cluster: Integers, n_clusters: int) -> Floats:
+def _checked_prior(prior: ArrayLike, cluster: IntArray, n_clusters: int) -> FloatArray:
     checked = np.asarray(prior, dtype=np.float64)
     if checked.shape != (n_clusters,):
         raise ValueError(
@@ -341,7 +358,7 @@ def _checked_prior(prior: ArrayLike, cluster: Integers, n_clusters: int) -> Floa
     return checked
 
 
-def _checked_labels(y: ArrayLike, n: int) -> NDArray[np.bool_]:
+def _checked_labels(y: ArrayLike, n: int) -> BoolArray:
     label = np.asarray(y)
     if label.shape != (n,):
         raise ValueError(f"y has shape {label.shape}; ({n},) was expected, one label for each row.")
@@ -351,17 +368,3 @@ def _checked_labels(y: ArrayLike, n: int) -> NDArray[np.bool_]:
             f"y holds {found}; only 0 and 1 were expected. Drop unlabelled rows, or pass y=None."
         )
     return label.astype(bool)
-
-
-def _checked_weight(sample_weight: ArrayLike | None, n: int) -> Floats:
-    if sample_weight is None:
-        return np.ones(n)
-    weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weight.shape}; ({n},) was expected, one for each row.")
-    if not np.isfinite(weight).all() or (weight < 0).any() or not (weight > 0).any():
-        raise ValueError(
-            "sample_weight has negative, infinite, NaN or only zero values; weights >= 0, not all 0, were "
-            "expected."
-        )
-    return weight

@@ -1,22 +1,23 @@
 """Calibration of a classifier's scores: folds that keep examples together, and Platt scaling per cluster."""
 
+from typing import Self
+
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from groupshift._math.arrays import FloatArray, IntArray, KeyArray
 from groupshift._math.fitted_part import FittedPart
 from groupshift._math.odds import log_loss_rows
+from groupshift._math.segments import sum_by
 
-FloatArray = NDArray[np.float64]
-
-# A cluster's own line is pulled towards the line of all clusters as if by data that know the slope to ±0.3 and the intercept to
-# ±1: a few dozen rows of its own outweigh that, a handful do not.
+# Prior standard deviations of a cluster's line around the line of all rows, the slope's relative to that line's slope. A few
+# dozen rows of a cluster outweigh them, a handful do not.
 SLOPE_SPREAD, INTERCEPT_SPREAD = 0.3, 1.0
 
 
 def assign_folds(
-    y: NDArray[np.int64], example: NDArray, n_folds: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
+    y: IntArray, example: IntArray | KeyArray, n_folds: int, rng: np.random.Generator
+) -> IntArray:
     """Folds of labelled rows, stratified by class, all copies of one example in one fold.
 
     >>> folds = assign_folds(np.array([0, 0, 1, 1, 1]), np.array([7, 7, 8, 9, 9]), 2, np.random.default_rng(0))
@@ -39,9 +40,8 @@ class PlattScaling(FittedPart):
     """
 
     def fit(
-        self, score: FloatArray, y: NDArray, weight: FloatArray, cluster: NDArray[np.int64], n_clusters: int
-    ) -> "PlattScaling":
-        everyone = np.zeros(len(score), np.int64)
+        self, score: FloatArray, y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int
+    ) -> Self:
         # Standardised scores make one prior fit classifiers that speak in log-odds and those that speak in votes.
         total = weight.sum()
         self.center_ = float((weight * score).sum() / total)
@@ -49,30 +49,28 @@ class PlattScaling(FittedPart):
         self.scale_ = float(spread) if spread > 1e-12 else 1.0
         t = (score - self.center_) / self.scale_
         # The line of all rows has next to no prior: one that would matter to a dozen rows only.
-        line = _fit_lines(t, y, weight, everyone, np.array([[1.0, 0.0]]), np.array([1e-2, 1e-2]))
+        whole = np.zeros(len(score), np.int64)
+        line = _fit_lines(t, y, weight, whole, np.array([[1.0, 0.0]]), np.array([1e-2, 1e-2]))
         if n_clusters > 1:
-            start = np.repeat(line, n_clusters, axis=0)
-            slope_spread = SLOPE_SPREAD * max(abs(line[0, 0]), 1e-3)
-            line = _fit_lines(
-                t, y, weight, cluster, start, np.array([slope_spread, INTERCEPT_SPREAD]) ** -2.0
-            )
+            center = np.repeat(line, n_clusters, axis=0)
+            spread = np.array([SLOPE_SPREAD * max(abs(line[0, 0]), 1e-3), INTERCEPT_SPREAD])
+            line = _fit_lines(t, y, weight, cluster, center, spread**-2.0)
         self.slope_ = line[:, 0] / self.scale_
         self.intercept_ = line[:, 1] - self.slope_ * self.center_
         return self
 
-    def transform(self, score: FloatArray, cluster: NDArray[np.int64]) -> FloatArray:
-        if len(self.slope_) == 1:
-            return self.slope_[0] * score + self.intercept_[0]
-        return self.slope_[cluster] * score + self.intercept_[cluster]
+    def transform(self, score: FloatArray, cluster: IntArray) -> FloatArray:
+        line: IntArray | int = 0 if len(self.slope_) == 1 else cluster
+        return self.slope_[line] * score + self.intercept_[line]
 
 
 def crossfit_platt(
     score: FloatArray,
-    y: NDArray,
+    y: IntArray,
     weight: FloatArray,
-    cluster: NDArray[np.int64],
+    cluster: IntArray,
     n_clusters: int,
-    fold: NDArray[np.int64],
+    fold: IntArray,
 ) -> FloatArray:
     """Calibrated log-odds of labelled rows, each fold calibrated on the others."""
     calibrated = np.empty(len(score))
@@ -83,9 +81,18 @@ def crossfit_platt(
     return calibrated
 
 
-def _fit_lines(t, y, weight, cluster, center, precision, n_iter: int = 100):
+def _fit_lines(
+    t: FloatArray,
+    y: IntArray,
+    weight: FloatArray,
+    cluster: IntArray,
+    center: FloatArray,
+    precision: FloatArray,
+    n_iter: int = 100,
+) -> FloatArray:
     """Penalised logistic regression of y on t in each cluster, all clusters at once by Newton steps.
 
+    Slopes and intercepts have shape (n_clusters, 2), as has `center`, the mean of their prior; `precision` has shape (2,).
     A step is halved in the clusters whose loss it would raise. The loss is convex, so this finds its minimum from
     anywhere; whole steps do not where one class is rare.
     """
@@ -93,10 +100,10 @@ def _fit_lines(t, y, weight, cluster, center, precision, n_iter: int = 100):
     # Weights count as rows: their scale must not decide how strong the prior is.
     weight = weight * (len(weight) / weight.sum())
 
-    def total(values):
-        return np.bincount(cluster, weights=values, minlength=n)
+    def total(values: FloatArray) -> FloatArray:
+        return sum_by(cluster, values, n)
 
-    def evaluate(line):
+    def evaluate(line: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Loss of each cluster, and the probability of each row."""
         log_odds = line[cluster, 0] * t + line[cluster, 1]
         loss = total(weight * log_loss_rows(log_odds, y))
@@ -111,10 +118,8 @@ def _fit_lines(t, y, weight, cluster, center, precision, n_iter: int = 100):
         b = total(curvature * t)
         c = total(curvature) + precision[1]
         det = a * c - b * b
-        step = (
-            np.stack([c * gradient[:, 0] - b * gradient[:, 1], a * gradient[:, 1] - b * gradient[:, 0]], 1)
-            / det[:, None]
-        )
+        slope, intercept = gradient.T
+        step = np.stack([c * slope - b * intercept, a * intercept - b * slope], 1) / det[:, None]
         rounding = 1e-12 * (1 + np.abs(loss))
         after, p = evaluate(line + step)
         while (higher := (after > loss + rounding) & (np.abs(step).max(1) > 1e-10)).any():

@@ -1,24 +1,24 @@
 """What a group's make-up says about its shift, learned where labels are known (an area-level model).
 
-Beside its estimated shift, a group shows the mean of its features. Where labelled groups with alike means have alike true
+Beside its estimated shift, a group shows the mean of its features. Where labelled groups with similar means have similar true
 shifts, unlabelled groups can borrow from them. In small-area estimation this is the model of Fay and Herriot (1979).
 """
 
+from typing import Self
+
 import numpy as np
-from numpy.typing import NDArray
 
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.fitted_part import FittedPart
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from groupshift._math.segments import sum_by
 
 # One covariate for every five labelled groups: the usual rule against a regression that explains noise.
 GROUPS_PER_COVARIATE = 5
 
 
 def group_sums(values: FloatArray, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
-    """Weighted sums of the columns of `values` by group."""
-    columns = [np.bincount(group, weights=weight * column, minlength=n_groups) for column in values.T]
+    """Weighted sums of the columns of `values`, of shape (n_rows, d), by group: (n_groups, d)."""
+    columns = [sum_by(group, weight * column, n_groups) for column in values.T]
     return np.stack(columns, 1) if columns else np.zeros((n_groups, 0))
 
 
@@ -30,7 +30,11 @@ class Context(FittedPart):
     lie outside the range of the labelled ones, and with their own uncertainty.
     """
 
-    labeled_groups_: NDArray
+    labeled_groups_: ValueArray
+    basis_: FloatArray
+    covariance_: FloatArray
+    coefficient_variance_: float
+    usual_spread_: float
 
     def fit(
         self,
@@ -40,10 +44,10 @@ class Context(FittedPart):
         n_groups: int,
         *,
         design_effect: float = 1.0,
-    ) -> "Context":
+    ) -> Self:
         """Learn the covariates: the directions in which labelled groups differ most."""
         rows = np.bincount(group, minlength=n_groups).astype(float)
-        total = np.maximum(np.bincount(group, weights=weight, minlength=n_groups), 1e-300)
+        total = np.maximum(sum_by(group, weight, n_groups), 1e-300)
         mean = group_sums(embedded, group, weight, n_groups) / total[:, None]
         # Where examples have copies a mean is less certain than its rows would make it.
         within = design_effect * ((embedded - mean[group]) ** 2).mean(0)
@@ -60,8 +64,14 @@ class Context(FittedPart):
         self.covariate_ = _reliable_means(projected_mean, rows, self.within_)[0]
         return self
 
-    def learn(self, error: FloatArray, variance: FloatArray) -> "Context":
-        """Regress what is left of the labelled groups' shifts (`error`, with sampling `variance`) on the covariates."""
+    def learn(self, error: FloatArray, variance: FloatArray) -> Self:
+        """Regress what the labelled groups' shifts leave unexplained on the covariates.
+
+        Parameters
+        ----------
+        error, variance : arrays of shape (n_groups,)
+            What is left to explain, and its sampling variance.
+        """
         a = self.covariate_
         size = max(float(np.average(error**2, weights=1 / (variance + np.median(variance)))), 1e-8)
         candidates = [
@@ -78,7 +88,7 @@ class Context(FittedPart):
         weight = 1 / (variance + self.residual_variance_)
         self.covariance_ = np.linalg.inv((a.T * weight) @ a + np.eye(a.shape[1]) / self.coefficient_variance_)
         self.coefficient_ = self.covariance_ @ (a.T @ (weight * error))
-        spread = np.einsum("gp,pq,gq->g", a, self.covariance_, a)
+        spread = self._spread(a)
         influence = np.minimum(weight * spread, 1 - 1e-9)
         residual = weight * (error - a @ self.coefficient_) / (1 - influence)
         # Coefficients without each group, by the rank-one update of a regression that leaves a row out.
@@ -104,18 +114,27 @@ class Context(FittedPart):
         # Centred among the groups to predict: labelled groups cannot tell what all groups have in common.
         a = _reliable_means(mean, rows, self.within_)[0]
         coefficient = np.where((labeled_group >= 0)[:, None], self.without_[labeled_group], self.coefficient_)
-        spread = np.einsum("gp,pq,gq->g", a, self.covariance_, a)
-        return self._faded((a * coefficient).sum(1), a, spread)
+        return self._faded((a * coefficient).sum(1), a, self._spread(a))
 
-    def _faded(self, effect, a, spread):
-        inside = np.minimum(1, self.usual_spread_ / np.maximum(spread, 1e-300))
+    def _spread(self, a: FloatArray) -> FloatArray:
+        """Variance of the effect of each row of covariates."""
+        spread: FloatArray = np.einsum("gp,pq,gq->g", a, self.covariance_, a)
+        return spread
+
+    def _faded(self, effect: FloatArray, a: FloatArray, spread: FloatArray) -> FloatArray:
+        """Effects of groups with covariates `a`, less where their variance `spread` is unusual or near that of the prior."""
+        usual = np.minimum(1, self.usual_spread_ / np.maximum(spread, 1e-300))
         prior = self.coefficient_variance_ * (a**2).sum(1)
         certain = np.clip(1 - spread / np.maximum(prior, 1e-300), 0, 1)
-        return inside * certain * effect
+        faded: FloatArray = usual * certain * effect
+        return faded
 
 
-def _reliable_means(mean, rows, within):
-    """Deviations of group means from their average, each drawn in by its sampling error, and their true variance."""
+def _reliable_means(mean: FloatArray, rows: FloatArray, within: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Deviations of group means from their average, each shrunk by its sampling error, and their true variance.
+
+    Shapes are (n_groups, d) for `mean`, (n_groups,) for `rows` and (d,) for `within`, the variance of rows in a group.
+    """
     weight = np.maximum(rows, 1e-12)
     deviation = mean - np.average(mean, axis=0, weights=weight)
     noise = within * len(rows) / weight.sum()
@@ -124,7 +143,14 @@ def _reliable_means(mean, rows, within):
     return deviation * reliability, between
 
 
-def _marginal_likelihood(error, variance, a, coefficient_variance, residual_variance):
+def _marginal_likelihood(
+    error: FloatArray,
+    variance: FloatArray,
+    a: FloatArray,
+    coefficient_variance: float,
+    residual_variance: float,
+) -> float:
+    """Twice the log-likelihood of the errors, coefficients integrated out, up to a constant."""
     weight = 1 / (variance + residual_variance)
     value = np.log(weight).sum() - (weight * error**2).sum()
     if coefficient_variance > 0:

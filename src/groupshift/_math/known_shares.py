@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.points import Points
+from groupshift._math.segments import sum_by
 
-FloatArray = NDArray[np.float64]
-# Shifts of a group's cells to the shares of positives in them, and the slopes of these shares.
+# Takes the shifts of a group's clusters; gives the shares of positives in them, and their derivatives. Shapes (n_clusters,).
 CellShares = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 # Shifts are differences of two logits of shares; shares of 1 in 10,000 on both ends are 18 apart.
@@ -19,12 +19,17 @@ MAX_SHIFT = 18.0
 
 @dataclass(frozen=True)
 class KnownShares:
-    """Rates that the user knows for some groups, with their standard errors.
+    """Rates of positives that the user knows for some groups.
 
-    `weight` gives each cluster's share of the group's rows, so that a rate of the group is a weighted sum over its cells.
+    Attributes
+    ----------
+    group, share, std_error : arrays of shape (n_known,)
+        Number of each group, its rate, and the standard error of that.
+    weight : array of shape (n_known, n_clusters)
+        Each cluster's share of the group's rows: the rate is the sum of the clusters' shares times this.
     """
 
-    group: NDArray[np.int64]
+    group: IntArray
     share: FloatArray
     std_error: FloatArray
     weight: FloatArray
@@ -48,8 +53,8 @@ def by_rows(points: Points, group: int, n_clusters: int) -> CellShares:
     total = points.weight_sum[group * n_clusters : (group + 1) * n_clusters]
     weight = points.weight[start:stop] / np.maximum(total, 1e-300)[cell]
 
-    def mean(values):
-        return np.bincount(cell, weights=weight * values, minlength=n_clusters)
+    def mean(values: FloatArray) -> FloatArray:
+        return sum_by(cell, weight * values, n_clusters)
 
     def shares(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         q = expit(score + shift[cell])
@@ -80,9 +85,10 @@ def condition_group(
     error = max(std_error, 1e-6)
     precision = np.linalg.inv(covariance)
 
-    def cost(candidate):
-        far = candidate - shift
-        return far @ precision @ far + ((share - weight @ cell_shares(candidate)[0]) / error) ** 2
+    def cost(candidate: FloatArray) -> float:
+        move = candidate - shift
+        misfit = (share - weight @ cell_shares(candidate)[0]) / error
+        return float(move @ precision @ move + misfit**2)
 
     current = shift.copy()
     for _ in range(n_iter):
@@ -91,7 +97,7 @@ def condition_group(
         gain = covariance @ jacobian / (jacobian @ covariance @ jacobian + error**2)
         wanted = shift + gain * (share - weight @ alpha - jacobian @ (shift - current))
         step = np.clip(wanted - current, -1.0, 1.0)
-        # The rate is curved, flat near 0 and 1: a full step may overshoot, and a shorter one then does better.
+        # The rate is flat near 0 and 1, where a full step may overshoot: a shorter one then does better.
         before = cost(current)
         while np.abs(step).max() > 1e-9 and cost(current + step) > before:
             step = step / 2

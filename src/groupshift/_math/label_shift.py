@@ -7,21 +7,27 @@ the share of positives is the mixing weight. Rows come as `Points`: their scores
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
-from groupshift._math.odds import MAX_LOG_ODDS
+from groupshift._math.arrays import BoolArray, FloatArray
+from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.points import BIN_WIDTH, Points, bin_scores
 from groupshift._math.segments import Segments
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Shares of positives of all cells, with standard errors from the observed information.
+    """Shares of positives of all cells, as the three estimators return them.
 
     A cell without rows has share NaN and standard error infinity: nothing is known of it.
+
+    Attributes
+    ----------
+    share, std_error : arrays of shape (n_cells,)
+        Shares in [0, 1], and their standard errors from the rows of each cell.
+    n_iter : int
+        Passes over the points.
     """
 
     share: FloatArray
@@ -43,13 +49,23 @@ def mlls(points: Points, *, labeled_prior: ArrayLike, tol: float = 1e-10, max_it
         α̃, the share of positives that the scores were learned under, for each cell.
     tol : float
         Error in the share that ends the search.
+    max_iter : int
+        Most passes over the points.
+
+    Returns
+    -------
+    Shares
 
     Examples
     --------
-    >>> from groupshift._math.points import collect_points
-    >>> rows = collect_points([-2.0, -2.0, -2.0, 2.0], [0, 0, 0, 0], n_cells=1)
-    >>> mlls(rows, labeled_prior=0.5).share.round(3)
-    array([0.172])
+    Odds of 3 say "positive" and odds of 1/3 "negative", each right three times in four. Where half of the rows are
+    positive these come equally often; five of the one kind and three of the other are what a share of 3/4 gives:
+    ``3/4 · 3/4 + 1/4 · 1/4 = 5/8``.
+
+    >>> from groupshift.theory import collect_points, mlls
+    >>> points = collect_points(np.log([3] * 5 + [1 / 3] * 3), [0] * 8, n_cells=1)
+    >>> mlls(points, labeled_prior=0.5).share.round(6).tolist()
+    [0.75]
     """
     prior = np.broadcast_to(np.asarray(labeled_prior, float), points.n_cells)
     parts = [_mlls(block, prior[cells], tol, max_iter) for cells, block in points.blocks()]
@@ -63,20 +79,18 @@ def mlls(points: Points, *, labeled_prior: ArrayLike, tol: float = 1e-10, max_it
 
 
 def _mlls(points: Points, labeled_prior: FloatArray, tol: float, max_iter: int) -> Shares:
-    ratio = _log_likelihood_ratio(points, labeled_prior)
-    excess = _excess(ratio)
-    cells = Segments(points.cell, points.n_cells)
-    weighted = points.weight * excess
-    gradient_at_zero = cells.sum(weighted)
-    gradient_at_one = cells.sum(weighted / (1 + excess))
+    likelihood = _likelihood(points, labeled_prior)
+    weighted = points.weight * likelihood.excess
+    gradient_at_zero = likelihood.cells.sum(weighted)
+    gradient_at_one = likelihood.cells.sum(weighted / (1 + likelihood.excess))
     # Scores that say nothing (every ratio 1) satisfy both: any share fits, and the labelled one is kept.
     at_zero = (gradient_at_zero <= 0) & (gradient_at_one < 0)
     at_one = (gradient_at_one >= 0) & (gradient_at_zero > 0)
-    silent = (gradient_at_zero == 0) & (gradient_at_one == 0)
+    is_flat = (gradient_at_zero == 0) & (gradient_at_one == 0)
     start = np.where(at_zero, 0.0, np.where(at_one, 1.0, labeled_prior))
-    share, n_iter = _newton(points, ratio, excess, cells, start, at_zero | at_one | silent, tol, max_iter)
+    share, n_iter = _newton(points, likelihood, start, at_zero | at_one | is_flat, tol, max_iter)
     share[points.weight_sum <= 0] = np.nan
-    return Shares(share, _std_error(points, excess, share, cells), n_iter)
+    return Shares(share, likelihood.std_error(share), n_iter)
 
 
 def em(
@@ -84,13 +98,37 @@ def em(
 ) -> tuple[Shares, FloatArray]:
     r"""The paper's EM for the shares, with a fixed number of iterations.
 
-    Starts at the mean of ρ̃ over the cell (or at `start`). Returns the shares and their trace, of shape
-    (n_iter + 1, n_cells).
+    Parameters
+    ----------
+    points : Points
+        Scores of the unlabelled rows.
+    labeled_prior : float or array-like of shape (n_cells,)
+        α̃, the share of positives that the scores were learned under, for each cell.
+    n_iter : int
+        Number of iterations.
+    start : array-like of shape (n_cells,), optional
+        First shares. Default: the mean of ρ̃ over each cell.
+
+    Returns
+    -------
+    shares : Shares
+    trace : array of shape (n_iter + 1, n_cells)
+        The shares before the first iteration and after each.
+
+    Examples
+    --------
+    One row of odds 3 to 1, learned at a share of a half: EM starts at 3/4. The row is then positive with odds
+    ``3 · 3``, so that the next share is 9/10.
+
+    >>> from groupshift.theory import collect_points, em
+    >>> shares, trace = em(collect_points(np.log([3]), [0], n_cells=1), labeled_prior=0.5, n_iter=1)
+    >>> trace.round(6).tolist()
+    [[0.75], [0.9]]
     """
-    ratio = _log_likelihood_ratio(points, labeled_prior)
-    cells = Segments(points.cell, points.n_cells)
+    likelihood = _likelihood(points, labeled_prior)
+    cells = likelihood.cells
     # One exponential serves all steps: q = α r / (α r + 1 − α) with r = r⁺/r⁻.
-    odds = np.exp(np.clip(ratio, -MAX_LOG_ODDS, MAX_LOG_ODDS))
+    odds = np.exp(likelihood.log_ratio)
     weighted = points.weight * odds
     total = np.where(points.weight_sum > 0, points.weight_sum, np.nan)
     trace = np.empty((n_iter + 1, points.n_cells))
@@ -101,7 +139,7 @@ def em(
         old = cells.spread(share)
         trace[step] = share * cells.sum(weighted / (old * odds + (1 - old))) / total
     trace = np.minimum(trace, 1.0)
-    return Shares(trace[-1], _std_error(points, _excess(ratio), trace[-1], cells), n_iter), trace
+    return Shares(trace[-1], likelihood.std_error(trace[-1]), n_iter), trace
 
 
 def bbse(
@@ -111,22 +149,38 @@ def bbse(
 
     Parameters
     ----------
+    points : Points
+        Scores of the unlabelled rows.
     true_positive_rate, false_positive_rate : float or array-like of shape (n_cells,)
         Mean prediction among labelled positives and negatives (`prediction_rates`), for each cell.
     soft : bool
         Average the posterior itself instead of the decision at 1/2.
+
+    Returns
+    -------
+    Shares
+        NaN also where both rates are equal: predictions that are the same in both classes tell no share.
+
+    Examples
+    --------
+    Half of the rows are predicted positive. With rates of 0.7 and 0.2 that takes a share of
+    ``(0.5 - 0.2) / (0.7 - 0.2) = 0.6``.
+
+    >>> from groupshift.theory import bbse, collect_points
+    >>> points = collect_points([-1.0, 1.0], [0, 0], n_cells=1)
+    >>> bbse(points, true_positive_rate=0.7, false_positive_rate=0.2).share.round(6).tolist()
+    [0.6]
     """
     total = np.where(points.weight_sum > 0, points.weight_sum, np.nan)
-    predicted = expit(points.score) if soft else (points.score > 0).astype(float)
+    predicted = _predictions(points.score, soft)
     tpr = np.broadcast_to(np.asarray(true_positive_rate, float), points.n_cells)
     fpr = np.broadcast_to(np.asarray(false_positive_rate, float), points.n_cells)
     spread = tpr - fpr
     cells = Segments(points.cell, points.n_cells)
     mean = cells.sum(points.weight * predicted) / total
     variance = np.maximum(cells.sum(points.weight * predicted**2) / total - mean**2, 0)
-    informative = np.abs(spread) > 1e-9
-    # Predictions that are alike in both classes cannot tell a share: NaN, like a cell without rows.
-    share = np.divide(mean - fpr, spread, out=np.full(points.n_cells, np.nan), where=informative)
+    is_informative = np.abs(spread) > 1e-9
+    share = np.divide(mean - fpr, spread, out=np.full(points.n_cells, np.nan), where=is_informative)
     with np.errstate(divide="ignore", invalid="ignore"):
         std_error = np.sqrt(variance / points.effective_rows) / np.abs(spread)
     return Shares(np.clip(share, 0, 1), np.where(np.isnan(share), np.inf, std_error), 0)
@@ -137,47 +191,70 @@ def prediction_rates(
 ) -> tuple[float, float]:
     """Mean prediction among labelled positives and among labelled negatives, for `bbse`.
 
-    >>> prediction_rates([1.0, -1.0, -1.0, 1.0], [1, 1, 0, 0])
-    (0.5, 0.5)
+    Parameters
+    ----------
+    score : array-like of shape (n_rows,)
+        Log-odds of the labelled-data posterior, out of sample.
+    y : array-like of shape (n_rows,)
+        Classes, 0 or 1.
+    weight : array-like of shape (n_rows,), optional
+        Row weights; default 1.
+    soft : bool
+        Average the posterior itself instead of the decision at 1/2.
+
+    Returns
+    -------
+    true_positive_rate, false_positive_rate : float
+
+    Examples
+    --------
+    Two of three positives and one of two negatives are predicted positive.
+
+    >>> from groupshift.theory import prediction_rates
+    >>> rates = prediction_rates([1.0, 1.0, -1.0, -1.0, 1.0], [1, 1, 1, 0, 0])
+    >>> [round(rate, 3) for rate in rates]
+    [0.667, 0.5]
     """
-    score, y = np.asarray(score, float), np.asarray(y)
-    predicted = expit(score) if soft else (score > 0).astype(float)
-    weight = np.ones(len(score)) if weight is None else np.asarray(weight, float)
-    return tuple(float(np.average(predicted[y == k], weights=weight[y == k])) for k in (1, 0))  # type: ignore[return-value]
+    predicted, y = _predictions(np.asarray(score, float), soft), np.asarray(y)
+    weight = np.ones(len(predicted)) if weight is None else np.asarray(weight, float)
+    of_positives, of_negatives = (np.average(predicted[y == k], weights=weight[y == k]) for k in (1, 0))
+    return float(of_positives), float(of_negatives)
 
 
-def _log_likelihood_ratio(points: Points, labeled_prior: ArrayLike) -> FloatArray:
+def _predictions(score: FloatArray, soft: bool) -> FloatArray:
+    return expit(score) if soft else (score > 0).astype(float)
+
+
+def _likelihood(points: Points, labeled_prior: ArrayLike) -> CellLikelihood:
     prior = np.broadcast_to(np.asarray(labeled_prior, float), points.n_cells)
     if ((prior <= 0) | (prior >= 1)).any():
         raise ValueError(
             "labeled_prior has shares of exactly 0 or 1, where scores say nothing about the other class. "
             "Pass shares strictly between 0 and 1, for instance (positives + 0.5) / (rows + 1)."
         )
-    return points.score - logit(prior)[points.cell]
+    return CellLikelihood(points, logit(prior))
 
 
-def _excess(ratio: FloatArray) -> FloatArray:
-    """``v = r⁺/r⁻ − 1``: the log-likelihood of a share is ``Σ w log(1 + α v)``, so one exponential serves all steps."""
-    return np.expm1(np.clip(ratio, -MAX_LOG_ODDS, MAX_LOG_ODDS))
+def _newton(
+    points: Points, likelihood: CellLikelihood, share: FloatArray, done: BoolArray, tol: float, max_iter: int
+) -> tuple[FloatArray, int]:
+    """Maxima over α of all cells, and the number of passes; `done` marks cells whose share stays as it is.
 
-
-def _newton(points, ratio, excess, cells, share, settled, tol, max_iter):
-    """Maxima over α of all cells: Newton inside a shrinking bracket, bisection where a step would leave it.
-
-    The second derivative is minus the sum of squared first ones, so a step is never uphill from a wrong curvature.
+    Newton inside a shrinking bracket, bisection where a step would leave it. The second derivative is minus the sum of
+    squared first ones, so a step is never uphill from a wrong curvature.
     """
+    cells, excess, weight = likelihood.cells, likelihood.excess, points.weight
     # Many rows a cell: the binned problem has the same answer to 1e-5, at a fraction of the cost of each pass.
     if len(excess) > 2000 * points.n_cells:
-        bounded = np.clip(ratio, -MAX_LOG_ODDS, MAX_LOG_ODDS)
-        cell, score, weight = bin_scores(
-            points.cell, bounded, points.weight, n_cells=points.n_cells, width=4 * BIN_WIDTH
+        cell, score, mass = bin_scores(
+            points.cell, likelihood.log_ratio, weight, n_cells=points.n_cells, width=4 * BIN_WIDTH
         )
         if len(score) < len(excess) / 4:
-            coarse = replace(points, cell=cell, score=score, weight=weight)
-            binned = Segments(cell, points.n_cells)
-            share, _ = _newton(coarse, score, _excess(score), binned, share, settled, tol, max_iter)
+            coarse = replace(points, cell=cell, score=score, weight=mass)
+            binned = CellLikelihood(coarse, np.zeros(points.n_cells))
+            share, _ = _newton(coarse, binned, share, done, tol, max_iter)
     low, high = np.zeros(points.n_cells), np.ones(points.n_cells)
-    done, weight, n_iter = settled.copy(), points.weight, 0
+    n_iter = 0
     while not done.all() and n_iter < max_iter:
         n_iter += 1
         if done[cells.occupied].mean() > 0.5:
@@ -192,13 +269,7 @@ def _newton(points, ratio, excess, cells, share, settled, tol, max_iter):
         inside = (step > low) & (step < high)
         new = np.where(done | (gradient == 0), share, np.where(inside, step, (low + high) / 2))
         # Newton's error after a step is of the order of the step squared: a small step is the last.
-        done |= (np.abs(new - share) <= tol) | (inside & ((new - share) ** 2 <= tol * new * (1 - new)))
+        is_close = (np.abs(new - share) <= tol) | (inside & ((new - share) ** 2 <= tol * new * (1 - new)))
+        done = done | is_close
         share = new
     return share, n_iter
-
-
-def _std_error(points, excess, share, cells):
-    """Standard error of a share from the observed information in α, which is defined at 0 and 1 too."""
-    slope = excess / (1 + cells.spread(np.where(np.isnan(share), 0.5, share)) * excess)
-    info = cells.sum(points.information_weight * slope**2)
-    return np.divide(1, np.sqrt(info), out=np.full(points.n_cells, np.inf), where=info > 0)

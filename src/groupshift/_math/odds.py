@@ -1,14 +1,16 @@
 """Probabilities moved between class priors, in log-odds (Theorem 2 of the paper)."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit
+
+from groupshift._math.arrays import FloatArray, IntArray
 
 # Log-odds beyond this are certainty to double precision: expit(36.7) rounds to 1.
 MAX_LOG_ODDS = 36.0
 
 
-def log_loss_rows(log_odds: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:
+def log_loss_rows(log_odds: FloatArray, y: IntArray) -> FloatArray:
     """Log loss of each row.
 
     >>> log_loss_rows(np.array([0.0, 2.0]), np.array([1, 0])).round(3).tolist()
@@ -17,7 +19,7 @@ def log_loss_rows(log_odds: NDArray[np.float64], y: NDArray[np.int64]) -> NDArra
     return np.logaddexp(0, np.where(y == 1, -log_odds, log_odds))
 
 
-def log_odds_ratio(p: ArrayLike, q: ArrayLike) -> NDArray[np.float64]:
+def log_odds_ratio(p: ArrayLike, q: ArrayLike) -> FloatArray:
     r"""Logarithm of the odds ratio OR(p, q), with OR(0, 0) = OR(1, 1) = 1 as in the paper.
 
     >>> float(log_odds_ratio(0.8, 0.5).round(3))
@@ -32,8 +34,22 @@ def log_odds_ratio(p: ArrayLike, q: ArrayLike) -> NDArray[np.float64]:
     return difference[()]
 
 
-def odds_ratio(p: ArrayLike, q: ArrayLike) -> NDArray[np.float64]:
-    r"""Odds ratio OR(p, q) = [p / (1 - p)] / [q / (1 - q)].
+def odds_ratio(p: ArrayLike, q: ArrayLike) -> FloatArray:
+    r"""Odds ratio OR(p, q) = [p / (1 - p)] / [q / (1 - q)], with OR(0, 0) = OR(1, 1) = 1 as in the paper.
+
+    Parameters
+    ----------
+    p, q : array-like, broadcast against each other
+        Probabilities in [0, 1].
+
+    Returns
+    -------
+    array of the broadcast shape
+        Ratios from 0 to infinity.
+
+    Examples
+    --------
+    Odds of 4 to 1 are four times as high as odds of 1 to 1.
 
     >>> float(odds_ratio(0.8, 0.5).round(3))
     4.0
@@ -42,7 +58,7 @@ def odds_ratio(p: ArrayLike, q: ArrayLike) -> NDArray[np.float64]:
         return np.exp(log_odds_ratio(p, q))
 
 
-def shift_posterior(posterior: ArrayLike, *, source_prior: ArrayLike, target_prior: ArrayLike):
+def shift_posterior(posterior: ArrayLike, *, source_prior: ArrayLike, target_prior: ArrayLike) -> FloatArray:
     r"""Restate a posterior learned under one class prior for another (Theorem 2).
 
     ``logit ρ̄ = logit ρ̃ + logit α − logit α̃``. A posterior of exactly 0 or 1 stays as it is: no prior can move
@@ -55,8 +71,15 @@ def shift_posterior(posterior: ArrayLike, *, source_prior: ArrayLike, target_pri
     source_prior, target_prior : array-like, broadcast against `posterior`
         α̃ and α, the shares of positives that `posterior` was learned under and is wanted for.
 
+    Returns
+    -------
+    array of the broadcast shape
+        ρ̄, the probability of the positive class where the share of positives is `target_prior`.
+
     Examples
     --------
+    Features that say nothing leave the prior: a half among balanced classes is 0.8 where 0.8 are positive.
+
     >>> float(shift_posterior(0.5, source_prior=0.5, target_prior=0.8).round(3))
     0.8
     >>> shift_posterior([0.0, 0.2, 1.0], source_prior=0.2, target_prior=0.2).round(3).tolist()
@@ -64,25 +87,17 @@ def shift_posterior(posterior: ArrayLike, *, source_prior: ArrayLike, target_pri
     """
     posterior = np.asarray(posterior, float)
     shift = log_odds_ratio(target_prior, source_prior)
-    settled = (posterior == 0) | (posterior == 1)
+    is_settled = (posterior == 0) | (posterior == 1)
     with np.errstate(invalid="ignore"):
-        moved = expit(logit(posterior) + shift)
-    return np.where(settled, posterior, moved)[()]
+        moved: FloatArray = expit(logit(posterior) + shift)
+    return np.where(is_settled, posterior, moved)[()]
 
 
-def in_doubt(log_odds: ArrayLike) -> NDArray[np.float64]:
+def in_doubt(log_odds: ArrayLike) -> FloatArray:
     """Probabilities that are never exactly 0 or 1, however large the log-odds: no sample makes anything certain.
 
     >>> bool(0 < in_doubt(-1e9) < in_doubt(1e9) < 1)
     True
     """
-    return expit(np.clip(log_odds, -MAX_LOG_ODDS, MAX_LOG_ODDS))
-
-
-def finite_logit(probability: ArrayLike) -> NDArray[np.float64]:
-    """Log-odds kept within ±`MAX_LOG_ODDS`: a forest that answers exactly 0 or 1 is not that sure.
-
-    >>> finite_logit([0.0, 0.5, 1.0]).tolist()
-    [-36.0, 0.0, 36.0]
-    """
-    return np.clip(logit(np.asarray(probability, float)), -MAX_LOG_ODDS, MAX_LOG_ODDS)
+    probability: FloatArray = expit(np.clip(log_odds, -MAX_LOG_ODDS, MAX_LOG_ODDS))
+    return probability

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.odds import MAX_LOG_ODDS
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from groupshift._math.segments import sum_by
 
 # Splitting a row's weight between two bins moves a posterior by at most width² / 8 · max|expit''| = 2e-7; classes only
 # 0.6 standard deviations apart magnify that some tenfold on the way to a share, which stays below 1e-5.
@@ -25,14 +24,22 @@ BLOCK_POINTS = 32_768
 
 @dataclass(frozen=True)
 class Points:
-    """Weighted scores of the rows of many cells.
+    """Weighted scores of the rows of many cells, as `collect_points` makes them. Points of two chunks are added with ``+``.
 
     Attributes
     ----------
-    cell, score, weight : arrays of one length
+    cell, score, weight : arrays of shape (n_points,)
         Cell number, log-odds of the labelled-data posterior and weight of each point, ordered by cell.
-    rows, weight_sum, weight_square_sum : arrays of length n_cells
+    rows, weight_sum, weight_square_sum : arrays of shape (n_cells,)
         Number of rows behind each cell, and the sums of their weights and squared weights.
+
+    Examples
+    --------
+    >>> from groupshift.theory import collect_points
+    >>> first, second = collect_points([0.5], [0], n_cells=2), collect_points([0.5, 2.0], [0, 1], n_cells=2)
+    >>> both = first + second
+    >>> both.score.tolist(), both.weight.tolist(), both.rows.tolist()
+    ([0.5, 2.0], [2.0, 1.0], [2, 1])
     """
 
     cell: IntArray
@@ -49,23 +56,12 @@ class Points:
     @property
     def effective_rows(self) -> FloatArray:
         """Kish's effective number of rows of each cell: rows of unequal weight say less."""
-        return np.divide(
-            self.weight_sum**2,
-            self.weight_square_sum,
-            out=np.zeros(self.n_cells),
-            where=self.weight_square_sum > 0,
-        )
+        return _or_zero(self.weight_sum**2, self.weight_square_sum)
 
     @property
     def information_weight(self) -> FloatArray:
         """Weights scaled so that each cell's total is its effective number of rows."""
-        scale = np.divide(
-            self.weight_sum,
-            self.weight_square_sum,
-            out=np.zeros(self.n_cells),
-            where=self.weight_square_sum > 0,
-        )
-        return self.weight * scale[self.cell]
+        return self.weight * _or_zero(self.weight_sum, self.weight_square_sum)[self.cell]
 
     def __add__(self, other: "Points") -> "Points":
         return merge_points([self, other])
@@ -74,7 +70,7 @@ class Points:
         """The same points, worth fewer rows: examples that have copies count once."""
         return replace(self, weight_square_sum=design_effect * self.weight_square_sum)
 
-    def only(self, cells: NDArray[np.bool_]) -> "Points":
+    def only(self, cells: BoolArray) -> "Points":
         """The points of the marked cells; the other cells are left without rows."""
         keep = cells[self.cell]
         return Points(
@@ -97,23 +93,6 @@ class Points:
             sums = self.rows[cells], self.weight_sum[cells], self.weight_square_sum[cells]
             yield cells, Points(place, self.score[own], self.weight[own], *sums)
 
-    def merge_cells(self, mapping: ArrayLike, n_cells: int) -> "Points":
-        """Points of the coarser cells `mapping[cell]`, such as groups instead of (group, cluster) pairs."""
-        mapping = np.asarray(mapping, int)
-
-        def total(values):
-            return _sum_by(mapping, values, n_cells)
-
-        order = np.argsort(mapping[self.cell], kind="stable")
-        return Points(
-            cell=mapping[self.cell][order],
-            score=self.score[order],
-            weight=self.weight[order],
-            rows=total(self.rows).astype(np.int64),
-            weight_sum=total(self.weight_sum),
-            weight_square_sum=total(self.weight_square_sum),
-        )
-
 
 def collect_points(
     score: ArrayLike,
@@ -129,16 +108,25 @@ def collect_points(
     ----------
     score : array-like of shape (n_rows,)
         Log-odds of the labelled-data posterior, logit ρ̃(x).
-    cell : array-like of int
-        Cell number of each row, in ``range(n_cells)``.
-    weight : array-like, optional
+    cell : array-like of int, of shape (n_rows,)
+        Cell number of each row, in ``range(n_cells)``; for instance ``group * n_clusters + cluster``.
+    n_cells : int
+        Number of cells, those without rows included.
+    weight : array-like of shape (n_rows,), optional
         Row weights; default 1.
     bin_width : float, optional
         Bin the log-odds at this width, each row's weight split between the two neighbouring bins so that its mean score
         is kept. Points on one grid add up without growing. None keeps each row.
 
+    Returns
+    -------
+    Points
+
     Examples
     --------
+    A score of 0.25 is three quarters of a row at 0 and one quarter at 1; 0.75 is the reverse.
+
+    >>> from groupshift.theory import collect_points
     >>> points = collect_points([0.25, 0.75], [0, 0], n_cells=1, bin_width=1.0)
     >>> points.score.tolist(), points.weight.tolist()
     ([0.0, 1.0], [1.0, 1.0])
@@ -150,8 +138,8 @@ def collect_points(
             "Scores contain NaN. Pass finite log-odds; drop or impute the rows that could not be scored."
         )
     rows = np.bincount(place, minlength=n_cells)
-    weight_sum = rows.astype(float) if weight is None else _sum_by(place, mass, n_cells)
-    square = weight_sum.copy() if weight is None else _sum_by(place, mass**2, n_cells)
+    weight_sum = rows.astype(float) if weight is None else sum_by(place, mass, n_cells)
+    square = weight_sum.copy() if weight is None else sum_by(place, mass**2, n_cells)
     if bin_width is not None:
         place, value, mass = bin_scores(place, value, mass, n_cells=n_cells, width=bin_width)
     elif (place[1:] < place[:-1]).any():
@@ -160,9 +148,9 @@ def collect_points(
     return Points(place, value, mass, rows, weight_sum, square)
 
 
-def _sum_by(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
-    # Without rows, NumPy counts in whole numbers even where weights are given.
-    return np.bincount(cell, weights=values, minlength=n_cells).astype(float, copy=False)
+def _or_zero(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+    """The ratio; 0 where the denominator is 0, as for a cell without rows."""
+    return np.divide(numerator, denominator, out=np.zeros(len(numerator)), where=denominator > 0)
 
 
 def merge_points(parts: Iterable[Points]) -> Points:
@@ -194,7 +182,7 @@ def merge_points(parts: Iterable[Points]) -> Points:
 
 def bin_scores(
     cell: IntArray, score: FloatArray, weight: FloatArray, *, n_cells: int, width: float
-) -> tuple[NDArray, NDArray, NDArray]:
+) -> tuple[IntArray, FloatArray, FloatArray]:
     """(cell, score, weight) of the bins that hold the rows, each row's weight split between the two beside it."""
     if len(score) == 0:
         return cell, score, weight
@@ -206,13 +194,13 @@ def bin_scores(
     n_bins = int(low.max()) - first + 2
     key = cell * n_bins + (low.astype(np.int64) - first)
     if n_cells * n_bins <= max(4 * len(score), 1 << 16):
-        table = _sum_by(key, weight * (1 - upper_share), n_cells * n_bins)
-        table[1:] += _sum_by(key, weight * upper_share, n_cells * n_bins)[:-1]
+        table = sum_by(key, weight * (1 - upper_share), n_cells * n_bins)
+        table[1:] += sum_by(key, weight * upper_share, n_cells * n_bins)[:-1]
         key = np.flatnonzero(table)
         mass = table[key]
     else:
         both = np.concatenate([key, key + 1])
         key, inverse = np.unique(both, return_inverse=True)
-        mass = _sum_by(inverse, np.concatenate([weight * (1 - upper_share), weight * upper_share]), len(key))
+        mass = sum_by(inverse, np.concatenate([weight * (1 - upper_share), weight * upper_share]), len(key))
         key, mass = key[mass != 0], mass[mass != 0]
-    return key // n_bins, (key % n_bins + first) * width, mass
+    return key // n_bins, (key % n_bins + first).astype(float) * width, mass

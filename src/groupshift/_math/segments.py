@@ -1,11 +1,27 @@
-"""Sums over the points of each cell, which lie next to each other (NumPy)."""
+"""Sums over the rows, or the points, of each cell (NumPy)."""
+
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+
+Value = TypeVar("Value", bound=np.generic)
+
+
+def sum_by(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
+    """Sum of the values of each cell, whatever their order.
+
+    >>> sum_by(np.array([2, 0, 2]), np.array([1.0, 2.0, 3.0]), 3).tolist()
+    [2.0, 0.0, 4.0]
+    """
+    # Without rows, NumPy counts in whole numbers even where weights are given.
+    return np.bincount(cell, weights=values, minlength=n_cells).astype(float, copy=False)
+
 
 class Segments:
-    """Runs of equal cell numbers: one sum each in a single pass, 4 to 25 times faster than `np.bincount`.
+    """Cells whose points lie next to each other: sums in a single pass, 4 to 25 times faster than `sum_by`.
 
     Examples
     --------
@@ -16,23 +32,23 @@ class Segments:
     [5.0, 5.0, 7.0]
     """
 
-    def __init__(self, cell: NDArray[np.int64], n_cells: int):
+    def __init__(self, cell: IntArray, n_cells: int):
         self.n_cells = n_cells
         self.start = np.flatnonzero(np.concatenate([[len(cell) > 0], cell[1:] != cell[:-1]]))
         self.occupied = cell[self.start]
         self.size = np.diff(np.append(self.start, len(cell)))
 
-    def sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def sum(self, values: FloatArray) -> FloatArray:
         """Sum of the values of each cell's points; 0 for a cell without points."""
         total = np.zeros(self.n_cells)
         if len(self.start):
             total[self.occupied] = np.add.reduceat(values, self.start)
         return total
 
-    def only(self, cells: NDArray[np.bool_]) -> "Segments":
+    def only(self, cells: BoolArray) -> Self:
         """The runs of the marked cells, for points of which the others are left out."""
-        return Segments(self.spread(np.arange(self.n_cells))[self.spread(cells)], self.n_cells)
+        return type(self)(self.spread(np.arange(self.n_cells))[self.spread(cells)], self.n_cells)
 
-    def spread(self, per_cell: NDArray) -> NDArray:
+    def spread(self, per_cell: NDArray[Value]) -> NDArray[Value]:
         """The value of its cell for each point."""
         return np.repeat(per_cell[self.occupied], self.size)

@@ -6,17 +6,17 @@ informative rows keep their own answer; the others lean on their group, and grou
 """
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
+from groupshift._math.arrays import BoolArray, FloatArray
 from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.known_shares import MAX_SHIFT, KnownShares, by_prior, condition_group
 from groupshift._math.label_shift import mlls
 from groupshift._math.points import Points
-
-FloatArray = NDArray[np.float64]
 
 # Below this information about η (a standard error above 1/4) a cell's likelihood is not the parabola that a Newton
 # step takes it for, and its moments are integrated instead.
@@ -55,7 +55,6 @@ class PooledShifts:
     group_variance: float
     cell_variance: float
     shared_deviation: FloatArray
-    n_iter: int = 0
 
     @property
     def pooling(self) -> FloatArray:
@@ -68,10 +67,8 @@ class PooledShifts:
         """Variance of the shift of a group without rows, which takes `cluster_shift`; shape (n_clusters,)."""
         return self.cluster_variance + self.group_variance + self.cell_variance
 
-    def scaled(
-        self, trust: float, residual_variance: float = 0.0, trust_variance: float = 0.0
-    ) -> "PooledShifts":
-        """Shifts times a trust that is itself not quite known; what trusted shifts get wrong besides is added to variances."""
+    def scaled(self, trust: float, residual_variance: float = 0.0, trust_variance: float = 0.0) -> Self:
+        """Shifts times a trust of variance `trust_variance`; trusted shifts are off by `residual_variance` besides."""
         doubt = residual_variance + trust_variance * self.shift**2
         return replace(
             self,
@@ -86,6 +83,14 @@ class PooledShifts:
             group_variance=trust**2 * self.group_variance,
             cell_variance=trust**2 * self.cell_variance,
         )
+
+
+@dataclass(frozen=True)
+class _Sites:
+    """The likelihood of each cell's shift as a Gaussian: its mean and its precision, of shape (n_groups, n_clusters) each."""
+
+    response: FloatArray
+    weight: FloatArray
 
 
 def pool_shifts(
@@ -127,53 +132,46 @@ def pool_shifts(
     base = np.tile(logit(prior), n_groups)
     likelihood = CellLikelihood(points, base)
     state = _initial_state(points, base, n_groups)
-    response = weight = np.zeros_like(state.shift)
-    for n_iter in range(1, max_iter + 1):
-        response, weight, full = _newton_sites(points, likelihood, base, state.shift)
-        # The pass over the points is the dear part: several cheap updates of the variances go with each.
-        new = _settle(response, weight, state, centered, 5)
-        step = _damping(weight, full, new) * (new.shift - state.shift)
-        state = replace(new, shift=state.shift + step, n_iter=n_iter)
+    sites = _Sites(np.zeros_like(state.shift), np.zeros_like(state.shift))
+    for _ in range(max_iter):
+        sites, full = _newton_sites(points, likelihood, base, state.shift)
+        # The pass over the points takes most of the time: several cheap updates of the variances go with each.
+        new = _settle(sites, state, centered, 5)
+        step = _damping(sites.weight, full, new) * (new.shift - state.shift)
+        state = replace(new, shift=state.shift + step)
         if np.abs(step).max(initial=0.0) < tol:
             break
-    vague = weight.ravel() < PARABOLIC
-    if not (vague & (points.weight_sum > 0)).any():
-        return _finished(response, weight, state, known, logit(prior))
-    few = CellLikelihood(points.only(vague), base)
-    occupied = points.weight_sum[vague] > 0
-    state = _widened(response, weight, state, centered)
-    for _ in range(max_sweeps):
-        response, weight = _integrated_sites(few, vague, occupied, base, response, weight, state)
-        new = _settle(response, weight, state, centered, 20)
-        change = np.abs(new.shift - state.shift).max(initial=0.0)
-        state = replace(new, n_iter=state.n_iter + 1)
-        if change < tol:
-            break
-    return _finished(response, weight, state, known, logit(prior))
-
-
-def _finished(
-    response, weight, state: PooledShifts, known: KnownShares | None, base: FloatArray
-) -> PooledShifts:
-    """A cell inherits the error of the common shift as far as it is pooled; known rates have the last word."""
+    is_vague = sites.weight.ravel() < PARABOLIC
+    if (is_vague & (points.weight_sum > 0)).any():
+        vague_likelihood = CellLikelihood(points.only(is_vague), base)
+        has_rows = points.weight_sum[is_vague] > 0
+        state = _widened(sites, state, centered)
+        for _ in range(max_sweeps):
+            sites = _integrated_sites(vague_likelihood, is_vague, has_rows, base, sites, state)
+            new = _settle(sites, state, centered, 20)
+            change = np.abs(new.shift - state.shift).max(initial=0.0)
+            state = new
+            if change < tol:
+                break
+    # A cell inherits the error of the common shift as far as it is pooled; known rates have the last word.
     pooled = replace(state, variance=state.variance + state.pooling**2 * state.cluster_variance)
-    return pooled if known is None else _conditioned(response, weight, pooled, known, base)
+    return pooled if known is None else _conditioned(sites, pooled, known, logit(prior))
 
 
-def _widened(response, weight, state: PooledShifts, centered: bool) -> PooledShifts:
-    """Variances opened again: parabolas at vague cells may have closed them, and from near zero they rise slowly."""
+def _widened(sites: _Sites, state: PooledShifts, centered: bool) -> PooledShifts:
+    """Variances set back to large ones: the parabolas of vague cells may have made them too small to rise again soon."""
     n_groups, n_clusters = state.shift.shape
     wide = replace(
         state,
         group_variance=max(state.group_variance, 0.5) if n_groups > 1 else 0.0,
         cell_variance=max(state.cell_variance, 0.5) if n_clusters > 1 else 0.0,
     )
-    return _effects(response, weight, wide, centered)[0]
+    return _effects(sites, wide, centered)[0]
 
 
-def _settle(response, weight, state, centered, n_iter):
+def _settle(sites: _Sites, state: PooledShifts, centered: bool, n_iter: int) -> PooledShifts:
     for _ in range(n_iter):
-        state = _update(response, weight, state, centered)
+        state = _update(sites, state, centered)
     return state
 
 
@@ -197,8 +195,10 @@ def _initial_state(points: Points, base: FloatArray, n_groups: int) -> PooledShi
     )
 
 
-def _newton_sites(points, likelihood, base, shift):
-    """Each cell's likelihood as a Gaussian response and its weight, from a Newton step at the current shifts.
+def _newton_sites(
+    points: Points, likelihood: CellLikelihood, base: FloatArray, shift: FloatArray
+) -> tuple[_Sites, FloatArray]:
+    """Sites from a Newton step at the current shifts, of shape (n_groups, n_clusters).
 
     Returned with the information that the rows would carry if their classes were seen: an upper bound on the weight.
     """
@@ -208,19 +208,29 @@ def _newton_sites(points, likelihood, base, shift):
     # Far from the optimum a full Newton step overshoots; two units of log-odds are a large step.
     response = shift.ravel() + np.clip(step, -2, 2)
     full = points.effective_rows * expit(eta) * expit(-eta)
-    return response.reshape(shift.shape), weight.reshape(shift.shape), full.reshape(shift.shape)
+    return _Sites(response.reshape(shift.shape), weight.reshape(shift.shape)), full.reshape(shift.shape)
 
 
-def _damping(weight, full, state: PooledShifts):
+def _damping(weight: FloatArray, full: FloatArray, state: PooledShifts) -> FloatArray:
     """Part of a Newton step to take: EM's curvature never overshoots, Newton's may; a quarter of EM's is steady and fast."""
     prior = 1 / max(state.group_variance + state.cell_variance, 1e-6)
     return (weight + prior) / (np.maximum(weight, full / 4) + prior)
 
 
-def _integrated_sites(likelihood, vague, occupied, base, response, weight, state):
-    """Gaussian stand-ins of the vague cells that give the right posterior mean and variance (expectation propagation)."""
-    at = np.flatnonzero(vague)
-    old_weight, old_response = weight.ravel()[at], response.ravel()[at]
+def _integrated_sites(
+    likelihood: CellLikelihood,
+    is_vague: BoolArray,
+    has_rows: BoolArray,
+    base: FloatArray,
+    sites: _Sites,
+    state: PooledShifts,
+) -> _Sites:
+    """Sites of the vague cells that give the right posterior mean and variance (expectation propagation).
+
+    `is_vague` and `base` have one entry for each cell, `has_rows` one for each vague cell.
+    """
+    at = np.flatnonzero(is_vague)
+    old_weight, old_response = sites.weight.ravel()[at], sites.response.ravel()[at]
     variance = np.maximum(state.variance.ravel()[at], 1e-8)
     mean = state.shift.ravel()[at]
     # The cavity: what everything but the cell's own rows says about its shift.
@@ -237,17 +247,17 @@ def _integrated_sites(likelihood, vague, occupied, base, response, weight, state
     tilted_mean = (mass * node).sum(1)
     tilted_variance = np.maximum((mass * (node - tilted_mean[:, None]) ** 2).sum(1), 1e-8)
     new_weight = np.maximum(1 / tilted_variance - cavity_precision, 1e-6)
-    new_weight = np.where(occupied, new_weight, 0.0)
+    new_weight = np.where(has_rows, new_weight, 0.0)
     linear = tilted_mean * (cavity_precision + new_weight) - cavity_mean * cavity_precision
-    response, weight = response.copy(), weight.copy()
+    response, weight = sites.response.copy(), sites.weight.copy()
     weight.ravel()[at] = new_weight
     response.ravel()[at] = np.divide(linear, new_weight, out=np.zeros_like(linear), where=new_weight > 0)
-    return response, weight
+    return _Sites(response, weight)
 
 
-def _update(response, weight, state: PooledShifts, centered: bool) -> PooledShifts:
+def _update(sites: _Sites, state: PooledShifts, centered: bool) -> PooledShifts:
     """One pass of the mixed model: effects given variances, then variances given effects."""
-    state, u, u_variance, v, v_variance = _effects(response, weight, state, centered)
+    state, u, u_variance, v, v_variance = _effects(sites, state, centered)
     return replace(
         state,
         group_variance=_variance(u, u_variance, state.group_variance),
@@ -255,12 +265,16 @@ def _update(response, weight, state: PooledShifts, centered: bool) -> PooledShif
     )
 
 
-def _effects(response, weight, state: PooledShifts, centered: bool):
+def _effects(
+    sites: _Sites, state: PooledShifts, centered: bool
+) -> tuple[PooledShifts, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """The state with new effects; then u_g and its variance, (n_groups,), v_gk and its variance, (n_groups, n_clusters)."""
     tau_u, tau_v = state.group_variance, state.cell_variance
+    weight = sites.weight
     # Precision of a cell's response around m_k + u_g, the cell effect integrated out.
     precision = weight / (1 + weight * tau_v)
-    cluster_shift, cluster_variance = _cluster_shift(response, precision, state, centered)
-    deviation = response - cluster_shift
+    cluster_shift, cluster_variance = _cluster_shift(sites.response, precision, state, centered)
+    deviation = sites.response - cluster_shift
     u_variance = tau_u / (1 + tau_u * _over_clusters(precision))
     u = u_variance * _over_clusters(precision * deviation)
     keep = weight * tau_v / (1 + weight * tau_v)
@@ -278,7 +292,9 @@ def _effects(response, weight, state: PooledShifts, centered: bool):
     return state, u, u_variance, v, v_variance
 
 
-def _cluster_shift(response, precision, state, centered):
+def _cluster_shift(
+    response: FloatArray, precision: FloatArray, state: PooledShifts, centered: bool
+) -> tuple[FloatArray, FloatArray]:
     """m_k and their variances, drawn towards each other and, weakly, towards no shift at all."""
     if centered:
         zero = np.zeros(response.shape[1])
@@ -288,7 +304,7 @@ def _cluster_shift(response, precision, state, centered):
     # Groups are the sampling units, so each counts with its own variance plus that between groups.
     spread = np.divide(1, precision, out=np.full(precision.shape, np.inf), where=precision > 0)
     known = _over_groups(1 / (spread + state.group_variance))
-    # Clusters differ in their common shift as cells do in theirs; scores that say little cannot run off on their own.
+    # Clusters differ in their common shift as cells do in theirs: one whose scores say little stays near the others.
     between = state.group_variance + state.cell_variance + 0.05
     weight = known / (1 + known * between)
     middle = (weight * mean).sum() / (weight.sum() + 1 / COMMON_VARIANCE)
@@ -305,7 +321,7 @@ def _over_groups(cells: FloatArray) -> FloatArray:
     return np.ones(cells.shape[0]) @ cells
 
 
-def _variance(effect, posterior_variance, current):
+def _variance(effect: FloatArray, posterior_variance: FloatArray, current: float) -> float:
     """Fixed-point update of a variance component: squared effects over their degrees of freedom (Fellner-Schall).
 
     One degree of freedom less keeps the estimate off zero, where every interval would be too short (the boundary-avoiding
@@ -318,19 +334,19 @@ def _variance(effect, posterior_variance, current):
     return float(np.clip(wanted, current / 10, min(current * 2, MAX_VARIANCE)))
 
 
-def _conditioned(response, weight, state: PooledShifts, known: KnownShares, base: FloatArray) -> PooledShifts:
+def _conditioned(sites: _Sites, state: PooledShifts, known: KnownShares, base: FloatArray) -> PooledShifts:
     """All shifts given the known rates too.
 
     A rate is news about its group, and about the common shift as far as that is uncertain; through the common shift it
     reaches the other groups. The variances stay as the rows have them.
     """
-    own, pull = _group_posteriors(weight, state)
-    heard = np.einsum("gkl,gl->gk", own, weight * response)
+    own, pull = _group_posteriors(sites.weight, state)
+    from_rows = np.einsum("gkl,gl->gk", own, sites.weight * sites.response)
     common, spread = state.cluster_shift.copy(), np.diag(state.cluster_variance)
     rate = by_prior(base)
     rates = list(zip(known.group, known.share, known.std_error, known.weight, strict=True))
     for g, share, error, mix in rates:
-        mean = pull[g] @ common + heard[g]
+        mean = pull[g] @ common + from_rows[g]
         total = own[g] + pull[g] @ spread @ pull[g].T
         moved, _ = condition_group(mean, total, share, error, mix, rate)
         alpha, slope = rate(moved)
@@ -343,7 +359,7 @@ def _conditioned(response, weight, state: PooledShifts, known: KnownShares, base
     shift = state.shift + np.einsum("gkl,l->gk", pull, common - state.cluster_shift)
     variance = state.variance.copy()
     for g, share, error, mix in rates:
-        mean, total = pull[g] @ common + heard[g], own[g] + pull[g] @ spread @ pull[g].T
+        mean, total = pull[g] @ common + from_rows[g], own[g] + pull[g] @ spread @ pull[g].T
         shift[g], covariance = condition_group(mean, total, share, error, mix, rate)
         variance[g] = np.diag(covariance)
     return replace(
@@ -355,10 +371,13 @@ def _conditioned(response, weight, state: PooledShifts, known: KnownShares, base
     )
 
 
-def _group_posteriors(weight, state: PooledShifts):
-    """Covariance of each group's shifts given the common shift, and how far they follow it: (G, K, K) each."""
+def _group_posteriors(weight: FloatArray, state: PooledShifts) -> tuple[FloatArray, FloatArray]:
+    """Covariance of each group's shifts given the common shift, and how far they follow it.
+
+    Both have shape (n_groups, n_clusters, n_clusters).
+    """
     one = np.eye(weight.shape[1])
     # A rate can move a group off the common shift even where the rows showed no variance between groups.
     prior = (state.cell_variance + 1e-3) * one + state.group_variance
-    own = np.linalg.inv(np.linalg.inv(prior) + weight[:, :, None] * one)
+    own = np.asarray(np.linalg.inv(np.linalg.inv(prior) + weight[:, :, None] * one), float)
     return own, one - own * weight[:, None, :]

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-FloatArray = NDArray[np.float64]
+from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.segments import sum_by
 
-# Where groups have no labels to hide, trust may be anything from 0 to 1. Half of every shift brings three quarters of the gain
-# if shifts are right, and a quarter of the harm if they are not; and a number anywhere between has this mean and variance.
+# Where groups have no labels to hide, trust may be anything from 0 to 1: a uniform number has this mean and variance. Half of
+# every shift brings three quarters of the gain if shifts are right, and a quarter of the harm if they are not.
 UNCHECKED_TRUST, UNCHECKED_VARIANCE = 1 / 2, 1 / 12
 
 
@@ -24,9 +24,9 @@ class Trust:
     estimate, std_error : float
         b before caution, and its standard error over groups.
     without : array of shape (n_groups,)
-        The value that each group would get from the other groups alone.
+        `value` for each group, learned from the other groups alone.
     row_error : float
-        Standard error that as many independent rows would have: two or three groups may agree by chance.
+        Standard error if rows were independent. Two or three groups may agree by chance, and `std_error` is then too small.
     """
 
     value: float
@@ -37,19 +37,19 @@ class Trust:
 
     @property
     def variance(self) -> float:
-        """Mean square of what the trust may be off by: its error, and the caution, within what a number from 0 to 1 can be."""
-        value = float(np.clip(self.estimate, 0, 1))
-        most = max(self.value, 1 - self.value)
+        """Mean square error of `value`: that of the estimate, and the caution; at most what a number in [0, 1] can be off by."""
+        estimate = float(np.clip(self.estimate, 0, 1))
+        largest_error = max(self.value, 1 - self.value)
         error = max(self.std_error, self.row_error)
-        return min(error**2 + (value - self.value) ** 2, most**2)
+        return min(error**2 + (estimate - self.value) ** 2, largest_error**2)
 
 
 def learn_trust(
     log_odds: FloatArray,
     shift: FloatArray,
-    y: NDArray,
+    y: IntArray,
     weight: FloatArray,
-    group: NDArray[np.int64],
+    group: IntArray,
     n_groups: int,
 ) -> Trust:
     """Logistic regression of `y` on ``log_odds + b · shift`` with `log_odds` as offset.
@@ -57,8 +57,8 @@ def learn_trust(
     Leave-one-group-out values cost one Newton step each: at the optimum the gradient of the others is minus the group's.
     """
 
-    def by_group(values):
-        return np.bincount(group, weights=values, minlength=n_groups)
+    def by_group(values: FloatArray) -> FloatArray:
+        return sum_by(group, values, n_groups)
 
     b = 0.5
     for _ in range(50):
@@ -66,7 +66,7 @@ def learn_trust(
         gradient = by_group(weight * shift * (y - p))
         curvature = by_group(weight * shift**2 * p * (1 - p))
         total = curvature.sum()
-        # Shifts of a hundredth are none: they move no probability by more than 0.0025, and labels cannot confirm them.
+        # Shifts of a hundredth move no probability by more than 0.0025, and labels cannot confirm them.
         if total <= 1e-4 * (weight * p * (1 - p)).sum():
             return Trust(0.0, 0.0, np.inf, np.zeros(n_groups))
         step = float(np.clip(gradient.sum() / total, -1, 1))
@@ -90,27 +90,28 @@ def learn_trust(
 
 def residual_variance(
     log_odds: FloatArray,
-    y: NDArray,
+    y: IntArray,
     weight: FloatArray,
-    cell: NDArray[np.int64],
+    cell: IntArray,
     shift_variance: FloatArray,
 ) -> float:
-    """Variance of the true shifts of labelled cells around the trusted ones that their own errors do not explain.
+    """Variance of true shifts around trusted ones, over labelled cells, beyond what their known errors explain.
 
     Parameters
     ----------
-    log_odds : array
+    log_odds : array of shape (n_rows,)
         Log-odds of labelled rows, trusted shifts included.
+    cell : array of shape (n_rows,)
     shift_variance : array of shape (n_cells,)
         Variance of the trusted shift of each cell.
     """
     n_cells = len(shift_variance)
     p = expit(log_odds)
-    curvature = np.bincount(cell, weights=weight * p * (1 - p), minlength=n_cells)
-    gradient = np.bincount(cell, weights=weight * (y - p), minlength=n_cells)
-    seen = curvature > 1e-9
-    error = gradient[seen] / curvature[seen]
-    noise = 1 / curvature[seen] + shift_variance[seen]
-    # Precise cells say most about what is left over.
+    curvature = sum_by(cell, weight * p * (1 - p), n_cells)
+    gradient = sum_by(cell, weight * (y - p), n_cells)
+    has_rows = curvature > 1e-9
+    error = gradient[has_rows] / curvature[has_rows]
+    noise = 1 / curvature[has_rows] + shift_variance[has_rows]
+    # Cells whose errors are well known say most about what they leave unexplained.
     importance = 1 / noise**2
     return float(max(0.0, (importance * (error**2 - noise)).sum() / importance.sum()))

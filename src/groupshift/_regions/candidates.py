@@ -211,7 +211,7 @@ def _renumber(cluster: IntArray, like: IntArray) -> IntArray:
     """Number for each cluster so that it agrees with `like` on most rows; two may get the same one."""
     shape = (int(cluster.max()) + 1, int(like.max()) + 1)
     both = np.bincount(cluster * shape[1] + like, minlength=shape[0] * shape[1]).reshape(shape)
-    number = both.argmax(1)
+    number: IntArray = both.argmax(1)
     own, matched = linear_sum_assignment(both, maximize=True)
     number[own] = matched
     return number

@@ -5,15 +5,16 @@ follows ``p(g | x, y) = Σ_k π_k(x) θ[g | y, k]``: a mixture whose components 
 on x. Gates with straight boundaries find the generating partition where k-means, which looks at x alone, does not.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.segments import sum_by
+from groupshift._regions.merging import cell_counts
 
 
 def composition_clusters(
@@ -23,18 +24,20 @@ def composition_clusters(
 
     Parameters
     ----------
-    cell, group, y : arrays of labelled rows
+    cell, group, y, weight : arrays of labelled rows
     start : array of shape (n_cells,)
         First cluster of each cell.
+
+    Returns
+    -------
+    array of shape (n_cells,)
+        Cluster of each cell; clusters that lost all their cells are left out of the numbering.
     """
-    n_cells, n_groups, n_clusters = len(start), int(group.max()) + 1, int(start.max()) + 1
-    index = (y * n_cells + cell) * n_groups + group
-    counts = np.bincount(index, weights=weight, minlength=2 * n_cells * n_groups).reshape(
-        2, n_cells, n_groups
-    )
+    counts = cell_counts(cell, group, y, weight, len(start))
+    one_hot = np.eye(int(start.max()) + 1)
     cluster = start
     for _ in range(max_iter):
-        member = np.eye(n_clusters)[cluster]
+        member = one_hot[cluster]
         theta = _compositions(np.einsum("mk,ymg->ykg", member, counts))
         new = np.einsum("ymg,ykg->mk", counts, np.log(theta)).argmax(1)
         if (new == cluster).all():
@@ -60,11 +63,12 @@ class Gates:
     log_likelihood: float
 
     def predict(self, embedded: FloatArray) -> IntArray:
-        return np.argmax(embedded @ self.slope + self.intercept, axis=1)
+        cluster: IntArray = np.argmax(embedded @ self.slope + self.intercept, axis=1)
+        return cluster
 
-    def take(self, clusters: IntArray) -> "Gates":
+    def take(self, clusters: IntArray) -> Self:
         """The gates of some clusters only."""
-        return Gates(self.slope[:, clusters], self.intercept[clusters], self.log_likelihood)
+        return replace(self, slope=self.slope[:, clusters], intercept=self.intercept[clusters])
 
 
 def learn_gates(
@@ -81,13 +85,15 @@ def learn_gates(
 
     Parameters
     ----------
-    start : array
-        First cluster of each row.
+    embedded : array of shape (n_rows, n_dimensions)
+        Standardised features of labelled rows.
+    group, y, weight, start : arrays of shape (n_rows,)
+        Group, class, weight and first cluster of each row.
 
     Notes
     -----
     Slopes have a normal prior that gives the log-odds of standardised rows unit variance, whatever the number of features:
-    boundaries that few rows would bend stay put.
+    a few rows alone do not bend a boundary.
     """
     n_groups = int(group.max()) + 1
     design = np.hstack([embedded, np.ones((len(embedded), 1))])
@@ -96,10 +102,9 @@ def learn_gates(
     penalty[-1] = 0.0
     index = y * n_groups + group
     member = np.eye(int(start.max()) + 1)[start]
-    # A first guess may be wrong, but not everywhere: each row may leave its cluster at a price.
-    gates, _ = _raise_gates(
-        design, member + 1e-3, weight, np.zeros((len(penalty), member.shape[1])), penalty, 25
-    )
+    # The first clusters may be wrong for some rows: a row may leave its own, with a likelihood of one in a thousand.
+    flat = np.zeros((len(penalty), member.shape[1]))
+    gates, _ = _raise_gates(design, member + 1e-3, weight, flat, penalty, 25)
     theta = _log_compositions(index, weight * len(y) * member.T, n_groups)
     before = -np.inf
     for _ in range(rounds):
@@ -116,26 +121,38 @@ def learn_gates(
 
 def _log_compositions(index: IntArray, weights: FloatArray, n_groups: int) -> FloatArray:
     """log θ of each (class, group) and cluster, from the weight of each row in each cluster."""
-    counts = np.stack([np.bincount(index, weights=w, minlength=2 * n_groups) for w in weights]).astype(float)
+    counts = np.stack([sum_by(index, w, 2 * n_groups) for w in weights])
     theta = _compositions(counts.reshape(-1, 2, n_groups).transpose(1, 0, 2))
     return np.log(theta).transpose(0, 2, 1).reshape(2 * n_groups, -1)
 
 
 def _compositions(counts: FloatArray) -> FloatArray:
     """θ[y, k, g] from counts, each cluster's mix of groups drawn a little towards the class's own mix."""
-    base = counts.sum(1) + 0.5
+    base: FloatArray = counts.sum(1) + 0.5
     base *= counts.shape[2] / base.sum(1, keepdims=True)
     theta = counts + base[:, None, :]
-    return theta / theta.sum(2, keepdims=True)
+    theta /= theta.sum(2, keepdims=True)
+    return theta
 
 
-def _raise_gates(design, theta, weight, start, penalty, max_iter: int):
-    """Gates that raise Σ w log Σ_k π_k(x) θ[g | y, k], with θ given for each row; and the value reached."""
+def _raise_gates(
+    design: FloatArray,
+    theta: FloatArray,
+    weight: FloatArray,
+    start: FloatArray,
+    penalty: FloatArray,
+    max_iter: int,
+) -> tuple[FloatArray, float]:
+    """Gates that raise Σ w log Σ_k π_k(x) θ[g | y, k], and the value reached.
+
+    Shapes are (n_rows, d) for `design`, (n_rows, n_clusters) for θ and (d, n_clusters) for gates, with d the number of
+    dimensions and one for the intercept.
+    """
     shape = start.shape
     # Clusters along the first axis: sums over them then run over long rows.
     design, theta = np.ascontiguousarray(design.T), np.ascontiguousarray(theta.T)
 
-    def objective(flat):
+    def objective(flat: FloatArray) -> tuple[float, FloatArray]:
         gates = flat.reshape(shape)
         gate = gates.T @ design
         gate -= gate.max(0)

@@ -1,20 +1,25 @@
 """Cells of feature space with curved boundaries: the components of a Gaussian mixture of all rows.
 
-A mixture looks at features alone, so it learns from the unlabelled rows too, of which there are many. Where clusters
-are stretched differently their boundaries bend, and no straight one follows; components do.
+A mixture looks at features alone, so it learns from the unlabelled rows too, of which there are many. Boundaries between
+clusters of different covariance are curved: components follow them, straight lines do not.
 """
 
 import warnings
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.fitted_part import FittedPart
 from groupshift._regions.space import Space
 from groupshift._rows.rows import Rows
 
-# A covariance matrix of more features than this has more numbers than rows can tell: leading directions stand for them.
+if TYPE_CHECKING:
+    from sklearn.mixture import GaussianMixture
+
+# Above this number of features rows are too few for a covariance matrix: leading directions take their place.
 MAX_FEATURES = 64
 N_DIRECTIONS = 32
 # Numbers of components to consider, fewest first; the density of held-out rows says when to stop.
@@ -33,16 +38,22 @@ class GaussianPartition(FittedPart):
     ----------
     space : Space
     whiten : array of shape (n_dimensions, n_components * n_directions)
-        Takes standardised rows to where each component is round, one component after the other.
+        For each component, the map of standardised rows to where its covariance is the identity.
     center : array of shape (n_components * n_directions,)
         The components' means there.
     log_weight : array of shape (n_components,)
-        What a component's log-density is at its mean, its share of rows included.
+        Log-density of each component at its mean, its share of rows included, up to a constant.
     cluster_of : array of shape (n_components,)
+        Cluster of each component.
     """
 
     def __init__(
-        self, space: Space, whiten: NDArray, center: NDArray, log_weight: NDArray, cluster_of: NDArray
+        self,
+        space: Space,
+        whiten: NDArray[np.float32],
+        center: NDArray[np.float32],
+        log_weight: FloatArray,
+        cluster_of: IntArray,
     ):
         self.space = space
         self.whiten = whiten
@@ -54,23 +65,23 @@ class GaussianPartition(FittedPart):
     def n_clusters(self) -> int:
         return int(self.cluster_of.max()) + 1
 
-    def joined(self, cluster_of: NDArray) -> "GaussianPartition":
+    def joined(self, cluster_of: IntArray) -> Self:
         """The same components, put together to other clusters."""
-        return GaussianPartition(self.space, self.whiten, self.center, self.log_weight, cluster_of)
+        return type(self)(self.space, self.whiten, self.center, self.log_weight, cluster_of)
 
-    def predict(self, rows: Rows) -> NDArray[np.int64]:
+    def predict(self, rows: Rows) -> IntArray:
         return self.cluster_of[self.cell(rows.matrix)]
 
-    def cell(self, matrix: NDArray) -> NDArray[np.int64]:
+    def cell(self, matrix: NDArray[np.floating]) -> IntArray:
         """The likeliest component of each row."""
         found = np.empty(len(matrix), np.int64)
         n_components = len(self.log_weight)
         for start in range(0, len(matrix), BLOCK):
             embedded = self.space.transform(matrix[start : start + BLOCK]).astype(np.float32)
-            off = embedded @ self.whiten - self.center
-            off = off.reshape(len(off), n_components, -1)
-            distance = np.einsum("ijk,ijk->ij", off, off)
-            found[start : start + len(off)] = np.argmax(self.log_weight - distance / 2, axis=1)
+            difference = embedded @ self.whiten - self.center
+            difference = difference.reshape(len(embedded), n_components, -1)
+            distance = np.einsum("ijk,ijk->ij", difference, difference)
+            found[start : start + len(embedded)] = np.argmax(self.log_weight - distance / 2, axis=1)
         return found
 
 
@@ -108,16 +119,18 @@ def gaussian_cells(space: Space, rows: Rows, random_state: int) -> GaussianParti
     return None if best is None else _partition(space, directions, best)
 
 
-def _directions(embedded: NDArray, random_state: int) -> NDArray:
+def _directions(embedded: FloatArray, random_state: int) -> FloatArray:
+    """Leading directions of the rows as columns, or all dimensions where these are few."""
     from sklearn.decomposition import PCA
 
     d = embedded.shape[1]
     if d <= MAX_FEATURES:
         return np.eye(d)
-    return PCA(N_DIRECTIONS, random_state=random_state % 2**32).fit(embedded).components_.T
+    components: FloatArray = PCA(N_DIRECTIONS, random_state=random_state % 2**32).fit(embedded).components_
+    return components.T
 
 
-def _partition(space: Space, directions: NDArray, mixture) -> GaussianPartition:
+def _partition(space: Space, directions: FloatArray, mixture: "GaussianMixture") -> GaussianPartition:
     whiten = mixture.precisions_cholesky_
     center = np.einsum("mi,mij->mj", mixture.means_, whiten)
     log_weight = np.log(mixture.weights_) + np.log(np.einsum("mii->mi", whiten)).sum(1)

@@ -44,7 +44,8 @@ def _centroids(embedded: FloatArray, weight: FloatArray, n_clusters: int, random
         # Fewer distinct rows than clusters: the centroids that no row is nearest to are left out below.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(embedded, sample_weight=weight)
-    return model.cluster_centers_[np.unique(model.labels_)].astype(float)
+    centroids: FloatArray = model.cluster_centers_[np.unique(model.labels_)].astype(float)
+    return centroids
 
 
 def _mini_batch_centroids(
@@ -83,7 +84,8 @@ def _mini_batch_centroids(
         lowest = min(lowest, smooth)
         if stalled == 10:
             break
-    return model.cluster_centers_.astype(float)
+    centroids: FloatArray = model.cluster_centers_.astype(float)
+    return centroids
 
 
 def _best_start(points: FloatArray, weight: FloatArray, n_clusters: int, random_state: int) -> FloatArray:

@@ -5,19 +5,28 @@ positives from the same mix of groups, and negatives too; parts of different clu
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
+
+from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.segments import sum_by
+
+
+def cell_counts(cell: IntArray, group: IntArray, y: IntArray, weight: FloatArray, n_cells: int) -> FloatArray:
+    """Weight of the labelled rows of each class, cell and group: shape (2, n_cells, n_groups)."""
+    n_groups = int(group.max()) + 1
+    index = (y * n_cells + cell) * n_groups + group
+    return sum_by(index, weight, 2 * n_cells * n_groups).reshape(2, n_cells, n_groups)
 
 
 def merge_levels(
-    cell: NDArray[np.int64],
-    group: NDArray[np.int64],
-    y: NDArray[np.int64],
-    weight: NDArray[np.float64],
+    cell: IntArray,
+    group: IntArray,
+    y: IntArray,
+    weight: FloatArray,
     *,
     levels: tuple[int, ...],
     n_cells: int | None = None,
-) -> dict[int, NDArray[np.int64]]:
+) -> dict[int, IntArray]:
     """Merge cells greedily, the most alike first, and return the cluster of each cell at the wanted levels.
 
     The merge score is a Bayes factor: one Dirichlet-multinomial composition over groups for both cells against one
@@ -32,24 +41,20 @@ def merge_levels(
     n_cells : int, optional
         Number of cells, some of which may hold no row.
     """
-    n_cells, n_groups = n_cells or int(cell.max()) + 1, int(group.max()) + 1
-    index = (y * n_cells + cell) * n_groups + group
-    counts = np.bincount(index, weights=weight, minlength=2 * n_cells * n_groups).reshape(
-        2, n_cells, n_groups
-    )
+    n_cells = n_cells or int(cell.max()) + 1
+    counts = cell_counts(cell, group, y, weight, n_cells)
     # The prior's mean is each class's own mix of groups, worth one row a group in all.
     base = counts.sum(1) + 0.5
-    base = n_groups * base / base.sum(1, keepdims=True)
+    base = counts.shape[2] * base / base.sum(1, keepdims=True)
     evidence = _evidence(counts[0], base[0]) + _evidence(counts[1], base[1])
     factor = np.full((n_cells, n_cells), -np.inf)
     for a in range(n_cells - 1):
         factor[a, a + 1 :] = _factors(counts, base, evidence, a, np.arange(a + 1, n_cells))
     cluster = np.arange(n_cells)
-    alive = n_cells
     found = {}
-    while alive > 1:
-        if alive in levels:
-            found[alive] = np.unique(cluster, return_inverse=True)[1]
+    for n_clusters in range(n_cells, 1, -1):
+        if n_clusters in levels:
+            found[n_clusters] = np.unique(cluster, return_inverse=True)[1]
         a, b = (int(i) for i in np.unravel_index(np.argmax(factor), factor.shape))
         counts[:, a] += counts[:, b]
         cluster[cluster == b] = a
@@ -59,16 +64,21 @@ def merge_levels(
         if len(others):
             value = _factors(counts, base, evidence, a, others)
             factor[np.minimum(a, others), np.maximum(a, others)] = value
-        alive -= 1
     return found
 
 
-def _evidence(counts: NDArray, base: NDArray) -> NDArray:
+def _evidence(counts: FloatArray, base: FloatArray) -> FloatArray:
     """Log-probability of each row of counts under a Dirichlet-multinomial, without the multinomial coefficient."""
     total = base.sum()
-    return gammaln(total) - gammaln(total + counts.sum(-1)) + (gammaln(base + counts) - gammaln(base)).sum(-1)
+    evidence: FloatArray = gammaln(total) - gammaln(total + counts.sum(-1))
+    evidence += (gammaln(base + counts) - gammaln(base)).sum(-1)
+    return evidence
 
 
-def _factors(counts, base, evidence, a, others):
-    merged = sum(_evidence(counts[c, a] + counts[c, others], base[c]) for c in (0, 1))
-    return merged - evidence[a] - evidence[others]
+def _factors(
+    counts: FloatArray, base: FloatArray, evidence: FloatArray, a: int, others: IntArray
+) -> FloatArray:
+    """Log Bayes factor for merging cell `a` with each of the others."""
+    merged = [_evidence(counts[c, a] + counts[c, others], base[c]) for c in (0, 1)]
+    factors: FloatArray = merged[0] + merged[1] - evidence[a] - evidence[others]
+    return factors

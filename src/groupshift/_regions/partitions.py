@@ -84,7 +84,7 @@ class LinearPartition(FittedPart):
 
     @property
     def n_clusters(self) -> int:
-        return self.slope.shape[1]
+        return len(self.intercept)
 
     def predict(self, rows: Rows) -> IntArray:
         return self.cell(rows.matrix)
@@ -92,10 +92,13 @@ class LinearPartition(FittedPart):
     def cell(self, matrix: NDArray[np.floating]) -> IntArray:
         """The cluster of each row of a matrix."""
         if self.space.is_category_.any():
-            return np.argmax(self.space.transform(matrix) @ self.slope + self.intercept, axis=1)
-        # Standardising folds into the slopes: one matrix product serves a row's scores of all clusters.
-        slope = self.slope / self.space.scale_[:, None]
-        score = matrix @ slope.astype(matrix.dtype, copy=False)
-        if not np.isfinite(score).all():
-            score = np.where(np.isfinite(matrix), matrix, self.space.mean_) @ slope
-        return np.argmax(score + (self.intercept - self.space.mean_ @ slope), axis=1)
+            score: NDArray[np.floating] = self.space.transform(matrix) @ self.slope + self.intercept
+        else:
+            # Standardising folds into the slopes: one matrix product serves a row's scores of all clusters.
+            slope = self.slope / self.space.scale_[:, None]
+            score = matrix @ slope.astype(matrix.dtype, copy=False)
+            if not np.isfinite(score).all():
+                score = np.where(np.isfinite(matrix), matrix, self.space.mean_) @ slope
+            score = score + (self.intercept - self.space.mean_ @ slope)
+        cluster: IntArray = np.argmax(score, axis=1)
+        return cluster

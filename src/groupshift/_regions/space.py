@@ -34,7 +34,7 @@ class Space(FittedPart):
 
     def transform(self, matrix: NDArray[np.floating]) -> FloatArray:
         """Standardised rows, of shape (n_rows, n_numbers + MAX_ONE_HOT * n_categories)."""
-        number = (matrix[:, ~self.is_category_] - self.mean_) / self.scale_
+        number: FloatArray = (matrix[:, ~self.is_category_] - self.mean_) / self.scale_
         np.nan_to_num(number, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
         if not self.is_category_.any():
             return number
