@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.markup import escape
 
 from groupshift import streaming
 from groupshift._explain.share_tables import overall_shares
@@ -20,7 +19,7 @@ from groupshift.cli.groups import twice_spelled
 from groupshift.cli.models import check_columns, load_model
 from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
 from groupshift.cli.recipe import Recipe
-from groupshift.cli.screen import Screen, in_commands, listed, percent, print_json, this_command
+from groupshift.cli.screen import Screen, bold, in_commands, listed, percent, print_json, this_command
 from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
 
@@ -96,7 +95,7 @@ def update(model_path: str, data: str, out: str, *, group, weight, known_shares,
         screen.note(f"Groups without rows in {data} count as unseen from now on: {listed(sorted(gone))}.")
     if new := now - before:
         screen.say(f"New groups: {listed(sorted(new))}.")
-    screen.say(f"Shares of {len(now):,} groups learned again from {rows.rows:,} rows. Saved [bold]{out}[/].")
+    screen.say(f"Shares of {len(now):,} groups learned again from {rows.rows:,} rows. Saved ", bold(out), ".")
 
 
 def new_rows(model: Any, recipe: Recipe, source: Source, weight: str | None, n_rows: int) -> Prepared:
@@ -211,15 +210,16 @@ def _summarize(screen: Screen, model: Any, training: Training, out: str) -> None
     # The last paragraph says where to go on in Python.
     *paragraphs, _ = model.summary().split("\n\n")
     for paragraph in paragraphs:
-        screen.say(escape(in_commands(paragraph)) + "\n")
+        screen.say(in_commands(paragraph) + "\n")
     # With shifts, the table of shares begins with all groups together.
     if not np.any(model.shift_):
         screen.say(f"Share of positives: {_overall(model)}.\n")
     size, command = Path(out).stat().st_size / 1024, this_command()
     screen.say(
-        f"Positive is {training.target.positive!r} in {training.recipe.target!r}. "
-        f"Saved [bold]{out}[/] ({size:,.0f} kB). Next:\n"
-        + "\n".join(f"  {command} {rest}" for rest in _next_commands(model, out))
+        f"Positive is {training.target.positive!r} in {training.recipe.target!r}. Saved ",
+        bold(out),
+        f" ({size:,.0f} kB). Next:\n"
+        + "\n".join(f"  {command} {rest}" for rest in _next_commands(model, out)),
     )
 
 
