@@ -25,8 +25,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift._explain.diagnostics import Diagnosis
+from groupshift._io.batch_sources import BATCH_ROWS, BatchSource, as_source
 from groupshift._io.files import write_batches
-from groupshift._io.parquet import BATCH_ROWS, BatchSource, as_source
 from groupshift._rows.batches import Reader, concatenated, in_library, picked
 from groupshift._rows.checks import check_settings
 from groupshift._rows.chunks import add_up, map_chunks
@@ -39,6 +39,7 @@ from groupshift._rows.roles import (
     check_columns,
     fitted_roles,
     framed,
+    group_column,
     is_unlabeled,
 )
 from groupshift._rows.rows import InMemory, Rows, sampled
@@ -230,7 +231,7 @@ def update(
     """Estimate the shares again from new unlabelled rows in files, everything else kept: `update`."""
     check_is_fitted(model)
     roles = fitted_roles(model, group, weight)
-    source = as_source(unlabeled, batch_rows=batch_rows, text_types=_fitted_text_types(model, roles))
+    source = _opened_for(model, unlabeled, roles, batch_rows)
     check_columns(source.columns, roles.columns, "The unlabelled data")
     survey = survey_of(source, Surveyor(roles, (), model.unlabeled_value))
     set_groups(model, survey, roles)
@@ -259,7 +260,7 @@ def predict(
     """
     check_is_fitted(model)
     roles = fitted_roles(model, group, None)
-    source = as_source(data, batch_rows=batch_rows, text_types=_fitted_text_types(model, roles))
+    source = _opened_for(model, data, roles, batch_rows)
     check_columns(source.columns, [*roles.columns, *keep], "The data to predict")
     columns = list(dict.fromkeys([*roles.columns, *keep]))
     predictor = Predictor(model, Reader.of(model, roles), coverage)
@@ -302,8 +303,9 @@ def survey_of(source: BatchSource, surveyor: Surveyor) -> Survey:
 
 
 def _opened(model: Any, labeled: Any, unlabeled: Any, names: ColumnNames, batch_rows: int) -> Training:
-    labeled = _in_memory(labeled, model)
-    source = as_source(unlabeled, batch_rows=batch_rows, text_types=_text_types(labeled, names))
+    group = group_column(model, names.group)
+    labeled = _in_memory(labeled, model, group)
+    source = as_source(unlabeled, batch_rows=batch_rows, kinds=_kinds(labeled, names, group), group=group)
     keys = None
     if labeled is None:
         labeled, keys = _labeled_part(source, names.target, model)
@@ -314,13 +316,13 @@ def _opened(model: Any, labeled: Any, unlabeled: Any, names: ColumnNames, batch_
     return Training(labeled, source, roles, names.target, keys)
 
 
-def _in_memory(labeled: Any, model: Any) -> Any:
+def _in_memory(labeled: Any, model: Any, group: str | None) -> Any:
     """Labelled rows as a frame; from a path as an Arrow table, or in pandas for the user's classifier."""
     if not isinstance(labeled, (str, PathLike)):
         return None if labeled is None else framed(labeled, "Labelled data").to_native()
     import pyarrow as pa
 
-    source = as_source(labeled, batch_rows=BATCH_ROWS)
+    source = as_source(labeled, group=group)
     return _for_classifier(pa.concat_tables(source.batches(source.columns)), model)
 
 
@@ -343,27 +345,26 @@ def _labeled_part(source: BatchSource, target: str, model: Any) -> tuple[Any, np
     return _for_classifier(pa.concat_tables(found), model), np.concatenate(numbers)
 
 
-def _text_types(labeled: Any, names: ColumnNames) -> dict[str, str]:
-    """How columns of CSV files are to be read so that they agree with labelled data."""
+def _kinds(labeled: Any, names: ColumnNames, group: str | None) -> dict[str, str]:
+    """What columns of CSV files must hold to agree with labelled data."""
     if labeled is None:
         return {}
-    frame = framed(labeled)
-    encoder = FeatureEncoder().fit(frame[:1000].to_native())
-    read_as = {"number": "number", "category": "text"}
-    kinds = {n: read_as[k] for n, k in zip(encoder.names_, encoder.kinds_, strict=True) if k in read_as}
-    # Whole numbers stay whole in ids and groups: what pyarrow finds by itself.
-    return {
-        n: kind for n, kind in kinds.items() if n not in (names.group, names.example_id) or kind == "text"
-    }
+    kinds = _numbers_and_texts(FeatureEncoder().fit(framed(labeled)[:1000].to_native()))
+    # Whole numbers stay whole in ids and groups.
+    return {n: kind for n, kind in kinds.items() if n not in (group, names.example_id) or kind == "category"}
 
 
-def _fitted_text_types(model: Any, roles: Roles) -> dict[str, str]:
-    read_as = {"number": "number", "category": "text"}
-    kinds = dict(zip(model.encoder_.names_, model.encoder_.kinds_, strict=True))
-    types = {name: read_as[kind] for name, kind in kinds.items() if kind in read_as}
+def _opened_for(model: Any, data: Any, roles: Roles, batch_rows: int) -> BatchSource:
+    """Data with the columns of a fitted model."""
+    kinds = _numbers_and_texts(model.encoder_)
     if roles.group is not None and len(model.groups_) and isinstance(model.groups_[0], str):
-        types[roles.group] = "text"
-    return types
+        kinds[roles.group] = "category"
+    return as_source(data, batch_rows=batch_rows, kinds=kinds, group=roles.group)
+
+
+def _numbers_and_texts(encoder: FeatureEncoder) -> dict[str, str]:
+    kinds = zip(encoder.names_, encoder.kinds_, strict=True)
+    return {name: kind for name, kind in kinds if kind in ("number", "category")}
 
 
 def _group_values(batch: Any, reader: Reader) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 from groupshift._io.columns import group_values
 from groupshift._io.files import write_table
 from groupshift._io.model_files import save
-from groupshift._io.text_tables import open_source
+from groupshift._io.table_files import open_source
 from groupshift.cli.errors import InputError
 from groupshift.cli.fit import make_model
 from groupshift.cli.predict import predict as predict_command

@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+from groupshift._io.csv_cells import SourceError
 from groupshift._io.files import OutputError
-from groupshift._io.text_tables import SourceError
 from groupshift.cli.screen import Screen
 
 OK, INTERNAL, BAD_INPUT, STOPPED = 0, 1, 2, 130

@@ -9,9 +9,9 @@ import numpy as np
 from groupshift import streaming
 from groupshift._explain.share_tables import overall_shares
 from groupshift._io.column_facts import plan_column
-from groupshift._io.columns import as_text, convert
+from groupshift._io.columns import convert, group_text
 from groupshift._io.files import STANDARD_OUTPUT, check_output
-from groupshift._io.text_tables import Source, no_column, open_source
+from groupshift._io.table_files import Source, no_column, open_source
 from groupshift.cli import prepared
 from groupshift.cli.columns_read import FileSurveyor, check_groups, check_weights, survey_file
 from groupshift.cli.errors import InputError
@@ -149,7 +149,7 @@ def read_known_shares(path: str, group: str | None) -> dict[str, Any]:
         (c for c in source.columns if c.lower() in ("std_error", "se", "standard_error", "stderr")), None
     )
     table = source.read([c for c in (name, share, error) if c is not None])
-    groups = as_text(table[name], missing=("",)).to_pylist()
+    groups = group_text(table[name]).to_pylist()
     values = [_numbers(table[c], c, path) for c in (share, error) if c is not None]
     if np.any(values[0] > 1) or np.any(values[0] < 0):
         raise InputError(

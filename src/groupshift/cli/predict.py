@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_batches
-from groupshift._io.text_tables import Source, open_source
+from groupshift._io.table_files import Source, open_source
 from groupshift._rows import progress
 from groupshift.cli.errors import InputError
 from groupshift.cli.models import check_columns, load_model, native, unseen_place_holder
