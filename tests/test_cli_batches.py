@@ -27,8 +27,8 @@ FITTED = ("group_prior_", "shift_", "shift_variance_", "labeled_prior_", "row_we
 @pytest.fixture
 def small_batches(monkeypatch):
     """Batches of a few rows, none of which is kept."""
-    monkeypatch.setattr("groupshift._io.text_tables.BATCH_ROWS", 53)
-    monkeypatch.setattr("groupshift._io.text_tables.BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr("groupshift._io.table_files.BATCH_ROWS", 53)
+    monkeypatch.setattr("groupshift._io.csv_cells.BLOCK_BYTES", 1 << 12)
     monkeypatch.setattr("groupshift.cli.prepared.KEPT_CELLS", 0)
 
 
@@ -188,7 +188,7 @@ def test_check_tries_a_sample_that_does_not_depend_on_the_batches(world, monkeyp
     command = ["check", f"{world}/labeled.csv", f"{world}/unlabeled.parquet", *ROLES, "--json"]
     answers = []
     for rows in (65_536, 53):
-        monkeypatch.setattr("groupshift._io.text_tables.BATCH_ROWS", rows)
+        monkeypatch.setattr("groupshift._io.table_files.BATCH_ROWS", rows)
         assert run(command) == 0
         answers.append(json.loads(capsys.readouterr().out))
     assert answers[0] == answers[1]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from cli_files import ROLES, column, survey_tables
 from groupshift import load
 from groupshift._io.files import write_table
-from groupshift._io.text_tables import open_source
+from groupshift._io.table_files import open_source
 from groupshift.cli.errors import run
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
@@ -303,3 +303,46 @@ def test_labelled_rows_alone_give_a_calibrated_classifier(tmp_path, capsys):
     assert run(["predict", f"{tmp_path}/m.gshift", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/p.csv"]) == 0
     assert run(["shares", f"{tmp_path}/m.gshift", "-o", f"{tmp_path}/s.csv"]) == 2
     assert "knows no shares" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["[/b]", "[bold]", ":heart:", "[link=x]y", "\x1b[31mred"])
+def test_names_from_data_are_shown_as_they_are_and_never_read_as_markup(tmp_path, monkeypatch, capsys, name):
+    """Groups, columns, values and files may be called what markup, emoji codes and terminals have a meaning for."""
+    monkeypatch.chdir(tmp_path)
+    file_name = name.replace("/", "!").replace("\x1b", "")
+    groups = np.tile([name, "b", "c", "d"], 100)
+    y = np.array([name, "no", None, None], object)[(np.arange(400) // 4) % 4]
+    table = small(g=groups, y=y).rename_columns([name, f"{name} group", f"{name} y"])
+    write_table(table, f"{file_name}.parquet")
+    roles = ["--target", f"{name} y", "--group", f"{name} group"]
+    model, june = f"{file_name}.gshift", f"{file_name} june.gshift"
+    shown = name.replace("\x1b", "\\x1b")
+
+    def said(*command):
+        assert run(list(command)) == 0
+        out, err = capsys.readouterr()
+        assert "\x1b" not in out + err
+        return out + err
+
+    assert shown in said("check", f"{file_name}.parquet", *roles, "--quick")
+    assert file_name in said("fit", f"{file_name}.parquet", *roles, "-o", model)
+    assert shown in said("shares", model)
+    assert file_name in said("shares", model, "-o", f"{file_name} s.csv")
+    renamed = np.where(groups == name, f"{name} new", groups)
+    write_table(table.set_column(1, f"{name} group", [renamed]), f"{file_name} june.parquet")
+    printed = said("update", model, f"{file_name} june.parquet", "-o", june)
+    assert f"New groups: {f'{name} new'!r}." in printed
+    assert f"Saved {june}." in printed
+    printed = said("predict", june, f"{file_name}.parquet", "-o", f"{file_name} p.csv")
+    assert f"({name!r})" in printed
+    assert file_name in said("report", model, "-o", f"{file_name}.html")
+
+
+def test_an_error_does_not_claim_that_nothing_was_written_after_something_was(tmp_path, monkeypatch, capsys):
+    """What fails after the model is saved is no reason to look for it in vain."""
+    monkeypatch.setattr("groupshift.cli.fit._summarize", lambda *_: 1 / 0)
+    assert fit_small(tmp_path, small()) == 1
+    assert (tmp_path / "m.gshift").exists()
+    err = capsys.readouterr().err
+    assert "No output was written" not in err
+    assert "ZeroDivisionError" in err

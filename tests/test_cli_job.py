@@ -16,7 +16,7 @@ from cli_files import ROLES, column, stacked, survey_tables
 from groupshift import GroupShiftClassifier, load, save
 from groupshift._io.files import write_table
 from groupshift._io.model_files import read_manifest
-from groupshift._io.text_tables import open_source
+from groupshift._io.table_files import open_source
 from groupshift.cli.errors import run
 
 
@@ -162,7 +162,7 @@ def test_predictions_do_not_depend_on_the_kind_of_file_or_the_batches(world, tmp
         np.testing.assert_array_equal(
             column(read(out), "probability"), column(read(tmp_path / "p.csv"), "probability")
         )
-    monkeypatch.setattr("groupshift._io.text_tables.BATCH_ROWS", 7)
+    monkeypatch.setattr("groupshift._io.table_files.BATCH_ROWS", 7)
     assert (
         run(["predict", f"{world}/m.gshift", f"{tmp_path}/new.parquet", "-o", f"{tmp_path}/q.parquet"]) == 0
     )

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from cli_files import ROLES, run_cli
 from groupshift._io.files import write_table
-from groupshift._io.text_tables import open_source
+from groupshift._io.table_files import open_source
 from groupshift.cli.errors import run
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
@@ -65,7 +65,7 @@ def test_a_killed_run_leaves_nothing(world, tmp_path, ending):
         "    sys.stderr.write('batch\\n'); sys.stderr.flush(); time.sleep(0.3)\n"
         "    return answer\n"
         "predict.score_table = slowly\n"
-        "import groupshift._io.text_tables as sources\n"
+        "import groupshift._io.csv_cells as sources\n"
         "sources.BLOCK_BYTES = 1 << 16\n"
         "main(sys.argv[1:])\n"
     )

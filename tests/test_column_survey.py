@@ -8,7 +8,7 @@ pa = pytest.importorskip("pyarrow", reason="reading files needs the extra files"
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from groupshift import column_survey  # noqa: E402
+from groupshift._io import column_facts  # noqa: E402
 from groupshift._io.column_facts import Distinct, Nearly, plan_column, plan_of, survey_column  # noqa: E402
 from groupshift._io.columns import convert  # noqa: E402
 from groupshift._rows.chunks import add_up  # noqa: E402
@@ -56,7 +56,7 @@ def test_batches_of_a_column_give_the_plan_of_the_whole_and_count_what_is_lost(v
 
 @pytest.mark.parametrize("texts", [False, True])
 def test_many_distinct_values_are_counted_nearly_and_memory_is_bounded(monkeypatch, texts):
-    monkeypatch.setattr(column_survey, "MOST_DISTINCT", 1000)
+    monkeypatch.setattr(column_facts, "MOST_DISTINCT", 1000)
     rng = np.random.default_rng(0)
     values = rng.integers(0, 20_000, 60_000)
     column = pa.chunked_array([pa.array(values.astype(str) if texts else values)])
@@ -74,7 +74,7 @@ def test_many_distinct_values_are_counted_nearly_and_memory_is_bounded(monkeypat
 
 
 def test_row_numbers_are_ids_however_many_they_are(monkeypatch):
-    monkeypatch.setattr(column_survey, "MOST_DISTINCT", 500)
+    monkeypatch.setattr(column_facts, "MOST_DISTINCT", 500)
     rng = np.random.default_rng(0)
     numbers = rng.permutation(20_000)
     for column in (pa.chunked_array([numbers]), pa.chunked_array([numbers.astype(str)])):

@@ -15,8 +15,9 @@ pa = pytest.importorskip("pyarrow", reason="reading files needs the extra files"
 
 from groupshift._io.column_facts import plan_column  # noqa: E402
 from groupshift._io.columns import ColumnPlan, as_text, convert, group_values  # noqa: E402
+from groupshift._io.csv_cells import SourceError  # noqa: E402
 from groupshift._io.files import OutputError, check_output, table_format, whole_file, write_table  # noqa: E402
-from groupshift._io.text_tables import SourceError, open_source  # noqa: E402
+from groupshift._io.table_files import open_source  # noqa: E402
 
 TABLE = {"name": ["Zoë", "Ödön", "naïve; café"], "x": ["1", "2", "3"]}
 

@@ -1,16 +1,23 @@
-"""A saved model predicts the same bits, and does so from the files of earlier versions."""
+"""A saved model predicts the same bits, and its file does not depend on where our classes are."""
 
+import importlib
+import io
 import json
 import subprocess
 import sys
+import types
 import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import logit
 from sklearn.cluster import KMeans
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -18,11 +25,14 @@ pytest.importorskip("skops", reason="saving models needs the extra save")
 
 import groupshift
 from groupshift import METHODS, GroupShiftClassifier, load, save
+from groupshift._io import allowed_parts, model_files
 from groupshift._io.columns import TableClassifier
-from groupshift._io.model_files import read_manifest
+from groupshift._io.model_files import ModelFileError, read_manifest
+from groupshift._math.points import Points
 from groupshift._rows.frames import take_rows
 from groupshift.datasets import make_survey
 from model_files import parts_of, seal, with_schema
+from shifted_groups import draw, fit_on
 
 DATA = Path(__file__).parent / "data"
 
@@ -57,6 +67,7 @@ FORESTS = RandomForestClassifier(n_estimators=10, max_depth=5)
         GroupShiftClassifier.published(FORESTS, random_state=0),
         GroupShiftClassifier(make_pipeline(StandardScaler(), LogisticRegression()), random_state=0),
         GroupShiftClassifier(partition=[KMeans(2, n_init=1, random_state=0)], random_state=0),
+        GroupShiftClassifier(FORESTS, KMeans(2, n_init=1, random_state=0), random_state=0),
         GroupShiftClassifier(LogisticRegression(), 2, shares="bbse-soft", shrinkage="none", random_state=0),
         *(
             METHODS[name](FORESTS, random_state=0)
@@ -68,11 +79,25 @@ FORESTS = RandomForestClassifier(n_estimators=10, max_depth=5)
 )
 def test_predictions_are_the_same_bits(tmp_path, rows, model):
     X, y, groups = rows
-    if isinstance(model.get_params().get("partition"), list):
-        model.partition[0].fit(X)
+    partition = model.get_params().get("partition")
+    for clusterer in partition if isinstance(partition, list) else [partition]:
+        if isinstance(clusterer, KMeans):
+            clusterer.fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", groupshift.DegradedWarning)
         model.fit(X, y, groups=groups)
+    assert_same_bits(model, tmp_path / "m.gshift", X, groups)
+
+
+def test_shifts_by_the_groups_mean_features_are_the_same_bits(tmp_path):
+    """Groups with a feature that tells their share of positives, and nothing about their rows."""
+    X, y, groups, truth = draw(np.random.default_rng(21), n_groups=30, distance=0.7)
+    for group in np.unique(groups):
+        own = groups == group
+        X[own, 1] += logit(truth[own & (y >= 0)].mean())
+    first = ColumnTransformer([("first", "passthrough", [0])])
+    model = fit_on((X, y, groups, truth), estimator=make_pipeline(first, GaussianNB()))
+    assert model.context_ is not None
     assert_same_bits(model, tmp_path / "m.gshift", X, groups)
 
 
@@ -134,22 +159,48 @@ def test_a_file_of_the_first_version_stays_readable():
     assert (DATA / "golden.gshift").stat().st_size < 200_000
 
 
-def test_types_that_have_moved_are_found_under_their_old_names(saved, fitted, tmp_path, monkeypatch):
-    """Points were in groupshift._math.label_shift, where models saved before look for them."""
+def test_a_file_names_our_types_by_name_and_not_by_module(saved):
+    _, parts = parts_of(saved)
+    with zipfile.ZipFile(io.BytesIO(parts)) as archive:
+        text = archive.read("schema.json").decode()
+    assert '"groupshift/"' in text
+    assert "groupshift." not in text
 
-    def as_before(schema):
-        text = json.dumps(schema)
-        assert "groupshift._math.points" in text
-        assert "groupshift._math.label_shift" not in text
-        schema.update(json.loads(text.replace("groupshift._math.points", "groupshift._math.label_shift")))
 
-    manifest, parts = parts_of(saved)
-    path = seal(tmp_path / "m.gshift", manifest, with_schema(parts, as_before))
-    # Found because the old name is known, not because the old module happens to import the type.
-    monkeypatch.delattr("groupshift._math.label_shift.Points")
-    again = load(path)
+def test_a_class_that_has_moved_is_found_by_its_name(saved, fitted, monkeypatch):
+    """Another module takes the place of the one that was there at saving."""
+    before = "groupshift._math.points:Points"
+    elsewhere = types.ModuleType("elsewhere")
+    elsewhere.Points = type("Points", (Points,), {"__module__": "elsewhere"})
+    monkeypatch.setitem(sys.modules, "elsewhere", elsewhere)
+    moved = tuple("elsewhere:Points" if name == before else name for name in allowed_parts.OWN_TYPES)
+    assert moved != allowed_parts.OWN_TYPES
+    monkeypatch.setattr(allowed_parts, "OWN_TYPES", moved)
+    monkeypatch.setattr(allowed_parts, "ALLOWED_TYPES", allowed_parts.ALLOWED_TYPES | {"elsewhere.Points"})
+    monkeypatch.setattr(model_files, "ALLOWED_TYPES", allowed_parts.ALLOWED_TYPES)
+    again = load(saved)
+    assert type(again.tally_) is elsewhere.Points
     np.testing.assert_array_equal(again.shift_, fitted.shift_)
     assert again.diagnose().sentences == fitted.diagnose().sentences
+
+
+def test_every_type_of_ours_is_where_the_list_says_and_has_a_name_of_its_own():
+    for place in allowed_parts.OWN_TYPES:
+        module, _, name = place.partition(":")
+        assert getattr(importlib.import_module(module), name).__module__ == module
+    names = [place.partition(":")[2] for place in allowed_parts.OWN_TYPES]
+    assert len(names) == len(set(names))
+
+
+def test_a_file_that_names_a_module_of_ours_is_refused(saved, tmp_path):
+    def by_place(schema):
+        text = json.dumps(schema).replace('"groupshift/"', '"groupshift.classifier"')
+        schema.update(json.loads(text))
+
+    manifest, parts = parts_of(saved)
+    path = seal(tmp_path / "m.gshift", manifest, with_schema(parts, by_place))
+    with pytest.raises(ModelFileError, match="refused"):
+        load(path)
 
 
 def test_saving_leaves_an_existing_file_alone_if_asked(saved, tmp_path):

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from groupshift._rows.encoder import MAX_CATEGORIES, FeatureEncoder
 from groupshift._rows.codes import Codes
-from groupshift._rows.frames import as_column, as_frame, concat_rows, frame_like, is_missing, library_of, split_column, take_rows
+from groupshift._rows.frames import (
+    as_column,
+    as_frame,
+    concat_rows,
+    frame_like,
+    is_missing,
+    library_of,
+    split_column,
+    take_rows,
+)
 
 COLUMNS = {
     "number": [1.5, None, 3.0, -2.0],

@@ -47,9 +47,7 @@ def test_theorem_1_expects_the_gain_that_held_out_truth_shows(shifted):
     (X, y, groups, truth), model = shifted
     found = model.diagnose()
     rows = y < 0
-    plain = expit(
-        model.posterior_.score(model._read_rows(X[rows], groups[rows])[0])[0]
-    )
+    plain = expit(model.posterior_.score(model._read_rows(X[rows], groups[rows])[0])[0])
     before = roc_auc_score(truth[rows], plain)
     after = roc_auc_score(truth[rows], model.predict_proba(X[rows], groups=groups[rows])[:, 1])
     # 40 groups of 300 rows: AUCs of 12,000 rows have standard errors of 0.003, shares of 300 rows cost less.

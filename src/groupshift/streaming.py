@@ -27,8 +27,8 @@ from sklearn.utils.validation import check_is_fitted
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._fit.problem import KnownRates
 from groupshift._fit.scorer import Details, Scorer
+from groupshift._io.batch_sources import BATCH_ROWS, BatchSource, as_source
 from groupshift._io.files import write_batches
-from groupshift._io.parquet import BATCH_ROWS, BatchSource, as_source
 from groupshift._math.arrays import IntArray
 from groupshift._rows import reading
 from groupshift._rows.batches import Reader, picked
@@ -45,6 +45,7 @@ from groupshift._rows.roles import (
     check_columns,
     fitted_roles,
     framed,
+    group_column,
     unlabeled_in,
 )
 from groupshift._rows.rows import InMemory, Rows, concatenated
@@ -257,7 +258,7 @@ def update(
     """Estimate the shares again from new unlabelled rows in files, everything else kept: `update`."""
     check_is_fitted(model)
     roles = fitted_roles(model.schema_, model.group, group, weight, example_id)
-    source = as_source(unlabeled, batch_rows=batch_rows, text_types=_fitted_text_types(model, roles))
+    source = _opened_for(model, unlabeled, roles, batch_rows)
     check_columns(source.columns, roles.columns, "The unlabelled data")
     found = first_pass(source, FirstLook(roles, (), model.unlabeled_value))
     groups = population_groups(found, roles, model.labeled_groups_)
@@ -287,7 +288,7 @@ def predict(
     """
     check_is_fitted(model)
     roles = fitted_roles(model.schema_, model.group, group, None)
-    source = as_source(data, batch_rows=batch_rows, text_types=_fitted_text_types(model, roles))
+    source = _opened_for(model, data, roles, batch_rows)
     check_columns(source.columns, [*roles.columns, *keep], "The data to predict")
     columns = list(dict.fromkeys([*roles.columns, *keep]))
     predictor = Predictor.of(model, roles, coverage)
@@ -348,8 +349,9 @@ def _opened(
     names: ColumnNames,
     batch_rows: int,
 ) -> Training:
-    labeled = _in_memory(labeled, model)
-    source = as_source(unlabeled, batch_rows=batch_rows, text_types=_text_types(labeled, names))
+    group = group_column(names.group, model.group)
+    labeled = _in_memory(labeled, model, group)
+    source = as_source(unlabeled, batch_rows=batch_rows, kinds=_kinds(labeled, names, group), group=group)
     keys = None
     if labeled is None:
         labeled, keys = _labeled_part(source, names.target, model)
@@ -360,13 +362,15 @@ def _opened(
     return Training(labeled, source, roles, names.target, keys)
 
 
-def _in_memory(labeled: Features | str | PathLike[str] | None, model: GroupShiftClassifier) -> Features:
+def _in_memory(
+    labeled: Features | str | PathLike[str] | None, model: GroupShiftClassifier, group: str | None
+) -> Features:
     """Labelled rows as a frame; from a path as an Arrow table, or in pandas for the user's classifier."""
     if not isinstance(labeled, (str, PathLike)):
         return None if labeled is None else framed(labeled, "Labelled data").to_native()
     import pyarrow as pa
 
-    source = as_source(labeled, batch_rows=BATCH_ROWS)
+    source = as_source(labeled, group=group)
     return _for_classifier(pa.concat_tables(source.batches(source.columns)), model)
 
 
@@ -389,25 +393,23 @@ def _labeled_part(source: BatchSource, target: str, model: GroupShiftClassifier)
     return _for_classifier(pa.concat_tables(found), model), np.concatenate(numbers)
 
 
-# How columns of CSV files are read; columns of other kinds as pyarrow finds them.
-READ_AS = {"number": "number", "category": "text"}
-
-
-def _text_types(labeled: Features, names: ColumnNames) -> dict[str, str]:
-    """How columns of CSV files are to be read so that they agree with labelled data."""
+def _kinds(labeled: Features, names: ColumnNames, group: str | None) -> dict[str, str]:
+    """What columns of CSV files must hold to agree with labelled data."""
     if labeled is None:
         return {}
-    kinds = {n: READ_AS[k] for n, k in column_kinds(framed(labeled)[:1000]).items() if k in READ_AS}
-    # Whole numbers stay whole in ids and groups: what pyarrow finds by itself.
+    # Whole numbers stay whole in ids and groups.
+    as_found = (group, names.example_id)
     return {
-        n: kind for n, kind in kinds.items() if n not in (names.group, names.example_id) or kind == "text"
+        name: kind
+        for name, kind in column_kinds(framed(labeled)[:1000]).items()
+        if kind == "category" or (kind == "number" and name not in as_found)
     }
 
 
-def _fitted_text_types(model: GroupShiftClassifier, roles: Roles) -> dict[str, str]:
-    encoder = model.encoder_
-    kinds = zip(encoder.names_, encoder.kinds_, strict=True)
-    types = {name: READ_AS[kind] for name, kind in kinds if kind in READ_AS}
+def _opened_for(model: GroupShiftClassifier, data: Features, roles: Roles, batch_rows: int) -> BatchSource:
+    """Data with the columns of a fitted model."""
+    pairs = zip(model.encoder_.names_, model.encoder_.kinds_, strict=True)
+    kinds = {name: kind for name, kind in pairs if kind in ("number", "category")}
     if roles.group is not None and len(model.groups_) and isinstance(model.groups_[0], str):
-        types[roles.group] = "text"
-    return types
+        kinds[roles.group] = "category"
+    return as_source(data, batch_rows=batch_rows, kinds=kinds, group=roles.group)

@@ -1,8 +1,8 @@
-"""Writes golden.gshift and golden.csv: a model, and what it predicts. Run it only to add a new format.
+"""Writes golden.gshift and golden.csv: a model, and what it predicts. Run it only to change the format.
 
     python tests/data/make_golden.py
 
-A file that an earlier version wrote must stay readable: a new format gets a golden file beside the old one.
+Once a version is released, its files must stay readable: a new format then gets a golden file beside the old one.
 """
 
 from pathlib import Path

@@ -4,53 +4,64 @@ skops checks types too. This check is ours, is stricter (no methods, no operator
 looks into decision trees, whose node numbers scikit-learn follows without looking.
 """
 
+from __future__ import annotations
+
 import io
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-EVIDENCE_PARTS = (
-    "Calibration",
-    "ClusterProfiles",
-    "Evidence",
-    "Examples",
-    "HeldOut",
-    "HiddenLabels",
-    "Independence",
-    "LabeledSample",
-    "Reliability",
-    "ScoreDistributions",
-    "ScoreIndependence",
-    "Totals",
-    "TrustEvidence",
+# Our types in model files, where each class is today. A file calls them "groupshift/PlattScaling", so that a class can
+# move: its line here changes, and files stay as they are. A new type that fitted models hold gets a line.
+OWN_TYPES = (
+    "groupshift.baselines:CoralClassifier",
+    "groupshift.baselines:GroupAwareClassifier",
+    "groupshift.classifier:GroupShiftClassifier",
+    "groupshift._fit.classifiers:PerClusterClassifier",
+    "groupshift._fit.estimate:Estimate",
+    "groupshift._fit.learned:Learned",
+    "groupshift._fit.posterior:FoldPosterior",
+    "groupshift._fit.posterior:LabeledPosterior",
+    "groupshift._io.columns:TableClassifier",
+    "groupshift._math.calibration:PlattScaling",
+    "groupshift._math.context:Context",
+    "groupshift._math.points:Points",
+    "groupshift._regions.gaussian_cells:GaussianPartition",
+    "groupshift._regions.partitions:GivenPartition",
+    "groupshift._regions.partitions:LinearPartition",
+    "groupshift._regions.partitions:WholeSpace",
+    "groupshift._regions.space:Space",
+    "groupshift._rows.codes:Codes",
+    "groupshift._rows.encoder:FeatureEncoder",
+    "groupshift._rows.schema:Schema",
+    *(
+        f"groupshift._explain.evidence_parts:{part}"
+        for part in (
+            "Calibration",
+            "ClusterProfiles",
+            "Evidence",
+            "Examples",
+            "HeldOut",
+            "HiddenLabels",
+            "Independence",
+            "LabeledSample",
+            "Reliability",
+            "ScoreDistributions",
+            "ScoreIndependence",
+            "Totals",
+            "TrustEvidence",
+        )
+    ),
 )
-OWN_TYPES = frozenset(
-    f"groupshift.{name}"
-    for name in (
-        "baselines.CoralClassifier",
-        "baselines.GroupAwareClassifier",
-        "_math.calibration.PlattScaling",
-        "classifier.GroupShiftClassifier",
-        "_io.columns.TableClassifier",
-        "_math.context.Context",
-        *(f"_explain.evidence_parts.{part}" for part in EVIDENCE_PARTS),
-        "_regions.gaussian_cells.GaussianPartition",
-        "_regions.partitions.GivenPartition",
-        "_regions.partitions.LinearPartition",
-        "_regions.space.Space",
-        "_regions.partitions.WholeSpace",
-        "_math.points.Points",
-        "_fit.posterior.LabeledPosterior",
-        "_fit.posterior.PerClusterClassifier",
-        "_rows.frames.Codes",
-        "_rows.frames.FeatureEncoder",
-    )
-)
-# Types that have moved since models were saved: (module, name) as such a file has it, and the module of today.
-MOVED_TYPES = {("groupshift._math.label_shift", "Points"): "groupshift._math.points"}
+# What stands for the module of a type of ours in a file.
+OURS = "groupshift/"
+# A described part, as skops writes it, and where a type is: module and class.
+Described = dict[str, object]
+Place = tuple[str, str]
 # Histogram gradient boosting with categories checks its input through a partial of this function.
 CHECK_ARRAY = "sklearn.utils.validation.check_array"
 TREES = frozenset(
@@ -59,63 +70,42 @@ TREES = frozenset(
 # Boosted trees carry their loss, which holds nothing. skops trusts it by the name that the installed scikit-learn
 # gives it; files of later versions have this one.
 LOSS = "sklearn._loss._loss.CyHalfBinomialLoss"
-ALLOWED_TYPES = OWN_TYPES | TREES | {"functools.partial", CHECK_ARRAY, LOSS}
+ALLOWED_TYPES = (
+    {place.replace(":", ".") for place in OWN_TYPES} | TREES | {"functools.partial", CHECK_ARRAY, LOSS}
+)
 
 # Kinds of parts that only hold values. Methods, operators and arbitrary functions are not among them.
-LOADERS = frozenset(
-    {
-        "BytesNode",
-        "CachedNode",
-        "DefaultDictNode",
-        "DictNode",
-        "FunctionNode",
-        "JsonNode",
-        "ListNode",
-        "LossNode",
-        "MaskedArrayNode",
-        "NdArrayNode",
-        "ObjectNode",
-        "PartialNode",
-        "RandomGeneratorNode",
-        "RandomStateNode",
-        "SetNode",
-        "SliceNode",
-        "SparseMatrixNode",
-        "TreeNode",
-        "TupleNode",
-        "TypeNode",
-    }
-)
+# fmt: off
+LOADERS = frozenset((
+    "BytesNode", "CachedNode", "DefaultDictNode", "DictNode", "FunctionNode", "JsonNode", "ListNode", "LossNode",
+    "MaskedArrayNode", "NdArrayNode", "ObjectNode", "PartialNode", "RandomGeneratorNode", "RandomStateNode", "SetNode",
+    "SliceNode", "SparseMatrixNode", "TreeNode", "TupleNode", "TypeNode",
+))
+# fmt: on
+
+
+def with_stable_names(parts: bytes) -> bytes:
+    """A skops dump that calls our types by their stable names, compressed."""
+    return _renamed(parts, {place: (OURS, place[1]) for place in _places(OWN_TYPES)})
 
 
 def with_present_names(parts: bytes) -> bytes:
-    """A skops dump that names types by where they are today; the same bytes where none of them has moved."""
-    with zipfile.ZipFile(io.BytesIO(parts)) as archive:
-        schema = json.loads(archive.read("schema.json"))
-        moved = [part for part in _parts(schema) if _place(part) in MOVED_TYPES]
-        if not moved:
-            return parts
-        for part in moved:
-            part["__module__"] = MOVED_TYPES[_place(part)]
-        content = {name: archive.read(name) for name in archive.namelist()}
-    renamed = io.BytesIO()
-    with zipfile.ZipFile(renamed, "w") as archive:
-        for name, data in (content | {"schema.json": json.dumps(schema).encode()}).items():
-            archive.writestr(name, data)
-    return renamed.getvalue()
+    """A skops dump that names our types by where they are today; one that names a module of ours itself is refused."""
+    for part in _described(_schema(parts)):
+        if _place(part)[0].partition(".")[0] == "groupshift":
+            raise ValueError(f"{_name(part)} is named by its place")
+    return _renamed(parts, {(OURS, place[1]): place for place in _places(OWN_TYPES)})
 
 
 def foreign_parts(parts: bytes) -> set[str]:
     """Names of what a skops dump holds beyond the parts of a model and what skops trusts anyway."""
     from skops.io import get_untrusted_types
 
-    with zipfile.ZipFile(io.BytesIO(parts)) as archive:
-        schema = json.loads(archive.read("schema.json"))
-    strange = {_name(part) for part in _parts(schema) if not _only_holds_values(part)}
+    strange = {_name(part) for part in _described(_schema(parts)) if not _only_holds_values(part)}
     return strange | (set(get_untrusted_types(data=parts)) - ALLOWED_TYPES)
 
 
-def check_trees(model: Any) -> str | None:
+def check_trees(model: object) -> str | None:
     """What is wrong with the decision trees in a model; None if every path through them ends.
 
     scikit-learn follows the numbers in a tree's nodes without checking them: one that points outside reads
@@ -140,12 +130,13 @@ def check_trees(model: Any) -> str | None:
     return None
 
 
-def _has_bitsets(tree: Any, nodes: np.ndarray) -> bool:
+def _has_bitsets(tree: Any, nodes: NDArray[np.void]) -> bool:
     asked = nodes["bitset_idx"][nodes["is_categorical"] != 0].astype(np.int64)
     return bool(np.all(asked < min(len(tree.raw_left_cat_bitsets), len(tree.binned_left_cat_bitsets))))
 
 
-def _trees(part: Any, n_features: int, seen: set[int]) -> Iterator[tuple[Any, int]]:
+# Trees are scikit-learn's, which has no types.
+def _trees(part: object, n_features: int, seen: set[int]) -> Iterator[tuple[Any, int]]:
     """Decision trees anywhere in a model, each with the number of features of its estimator."""
     if id(part) in seen or isinstance(part, (str, bytes, int, float, np.generic, type(None))):
         return
@@ -153,8 +144,9 @@ def _trees(part: Any, n_features: int, seen: set[int]) -> Iterator[tuple[Any, in
     if f"{type(part).__module__}.{type(part).__name__}" in TREES:
         yield part, n_features
         return
+    inner: Iterable[object]
     if isinstance(part, np.ndarray):
-        inner: Any = part.ravel().tolist() if part.dtype == object else ()
+        inner = part.ravel().tolist() if part.dtype == object else ()
     elif isinstance(part, (list, tuple)):
         inner = part
     elif isinstance(part, dict):
@@ -166,7 +158,35 @@ def _trees(part: Any, n_features: int, seen: set[int]) -> Iterator[tuple[Any, in
         yield from _trees(value, n_features, seen)
 
 
-def _parts(node: Any) -> Iterator[dict]:
+def _schema(parts: bytes) -> object:
+    with zipfile.ZipFile(io.BytesIO(parts)) as archive:
+        return json.loads(archive.read("schema.json"))
+
+
+def _renamed(parts: bytes, names: Mapping[Place, Place]) -> bytes:
+    """A skops dump whose types have other names; the rest stays as it is."""
+    schema = _schema(parts)
+    for part in _described(schema):
+        if _place(part) in names:
+            part["__module__"], part["__class__"] = names[_place(part)]
+    renamed = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(parts)) as old,
+        zipfile.ZipFile(renamed, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for entry in old.infolist():
+            content = json.dumps(schema) if entry.filename == "schema.json" else old.read(entry)
+            new.writestr(entry.filename, content)
+    return renamed.getvalue()
+
+
+def _places(types: Iterable[str]) -> Iterator[Place]:
+    for name in types:
+        module, _, class_name = name.partition(":")
+        yield module, class_name
+
+
+def _described(node: object) -> Iterator[Described]:
     """Every described part in a schema, from the outside in."""
     if isinstance(node, dict):
         if "__loader__" in node:
@@ -174,21 +194,23 @@ def _parts(node: Any) -> Iterator[dict]:
         node = list(node.values())
     if isinstance(node, list):
         for value in node:
-            yield from _parts(value)
+            yield from _described(value)
 
 
-def _place(part: dict) -> tuple[Any, Any]:
-    return part.get("__module__"), part.get("__class__")
+def _place(part: Described) -> Place:
+    return str(part.get("__module__")), str(part.get("__class__"))
 
 
-def _name(part: dict) -> str:
-    return "{}.{}".format(*_place(part))
+def _name(part: Described) -> str:
+    return ".".join(_place(part))
 
 
-def _only_holds_values(part: dict) -> bool:
+def _only_holds_values(part: Described) -> bool:
     loader = part["__loader__"]
     if loader == "FunctionNode":
         return _name(part) == CHECK_ARRAY
     if loader == "PartialNode":
-        return _name(part["content"]["func"]) == CHECK_ARRAY
+        content = part["content"]
+        function = content.get("func") if isinstance(content, dict) else None
+        return isinstance(function, dict) and _name(function) == CHECK_ARRAY
     return loader in LOADERS

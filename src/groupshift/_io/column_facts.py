@@ -1,8 +1,11 @@
 """What a column of a file holds, as sums over its batches, and the plan that follows from them (pyarrow)."""
 
+from __future__ import annotations
+
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +19,12 @@ from groupshift._io.columns import (
     decoded,
     numbers_in,
 )
+from groupshift._io.csv_cells import MISSING
 from groupshift._rows.checks import example_keys
 from groupshift._rows.keys import hash_keys
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Of the values that are there, so many must parse for a text column to count as numbers or dates.
 NEARLY_ALL = 0.99
@@ -51,11 +58,11 @@ class Distinct:
     level: int = 0
 
     @classmethod
-    def none(cls) -> "Distinct":
+    def none(cls) -> Distinct:
         return cls(np.zeros(0, np.uint64), np.zeros(0, np.int64))
 
     @classmethod
-    def of(cls, column: Any) -> "Distinct":
+    def of(cls, column: pa.ChunkedArray) -> Distinct:
         """The values of an Arrow column of numbers or text; missing ones are none.
 
         >>> import pyarrow as pa
@@ -75,11 +82,11 @@ class Distinct:
         """Distinct values by rows: 1 where no value repeats."""
         return len(self.keys) / max(int(self.rows.sum()), 1)
 
-    def __add__(self, other: "Distinct") -> "Distinct":
+    def __add__(self, other: Distinct) -> Distinct:
         few, many = sorted((self, other), key=lambda part: part.level)
         return many._with(*few._at(many.level))
 
-    def _with(self, keys: NDArray[np.uint64], rows: NDArray[np.int64]) -> "Distinct":
+    def _with(self, keys: NDArray[np.uint64], rows: NDArray[np.int64]) -> Distinct:
         together, at = np.unique(np.concatenate([self.keys, keys]), return_inverse=True)
         total = np.bincount(at, weights=np.concatenate([self.rows, rows]), minlength=len(together))
         found = Distinct(together, total.astype(np.int64), self.level)
@@ -92,7 +99,7 @@ class Distinct:
         return self.keys[low], self.rows[low]
 
 
-def value_counts(column: Any) -> tuple[Any, NDArray[np.int64]]:
+def value_counts(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
     """Distinct values of an Arrow column that are there, in order of first sight, and their rows."""
     import pyarrow.compute as pc
 
@@ -100,7 +107,7 @@ def value_counts(column: Any) -> tuple[Any, NDArray[np.int64]]:
     return counts.field("values"), counts.field("counts").to_numpy()
 
 
-def _hashed(values: Any) -> NDArray[np.uint64]:
+def _hashed(values: pa.Array) -> NDArray[np.uint64]:
     import pyarrow as pa
 
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
@@ -158,27 +165,29 @@ class ColumnSurvey:
     nearly_dates: int = 0
     misfits: dict[str, str] = field(default_factory=dict)
 
-    def __add__(self, other: "ColumnSurvey") -> "ColumnSurvey":
-        sums = (
-            "rows",
-            "values",
-            "distinct",
-            "codes",
-            "whole",
-            "plain",
-            "comma",
-            "truths",
-            "dated",
-            "nearly_dates",
-        )
+    def __add__(self, other: ColumnSurvey) -> ColumnSurvey:
         return ColumnSurvey(
             "nested" if "nested" in (self.kind, other.kind) else self.kind,
-            **{name: getattr(self, name) + getattr(other, name) for name in sums},
+            rows=self.rows + other.rows,
+            values=self.values + other.values,
+            distinct=self.distinct + other.distinct,
             low=min(self.low, other.low),
             high=max(self.high, other.high),
+            codes=self.codes + other.codes,
+            whole=self.whole + other.whole,
+            plain=self.plain + other.plain,
+            comma=self.comma + other.comma,
+            truths=self.truths + other.truths,
+            dated=self.dated + other.dated,
             dates=tuple(a + b for a, b in zip(self.dates, other.dates, strict=True)),
+            nearly_dates=self.nearly_dates + other.nearly_dates,
             misfits=other.misfits | self.misfits,
         )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every value is a whole number, and none a name made of digits, such as "007"."""
+        return self.kind == "integer" or (0 < self.values == self.whole and not self.codes)
 
     def lost(self, plan: ColumnPlan) -> int:
         """How many values do not fit the plan and become missing."""
@@ -203,14 +212,26 @@ class ColumnSurvey:
         return None
 
 
-def survey_column(column: Any, *, as_texts: bool = False) -> ColumnSurvey:
+@dataclass(frozen=True)
+class Surveys:
+    """Surveys of some columns, by name; those of batches add up."""
+
+    by_name: dict[str, ColumnSurvey]
+
+    def __add__(self, other: Surveys) -> Surveys:
+        return Surveys({name: survey + other.by_name[name] for name, survey in self.by_name.items()})
+
+
+def survey_column(
+    column: pa.ChunkedArray, *, as_texts: bool = False, missing: tuple[str, ...] = MISSING
+) -> ColumnSurvey:
     """The survey of a column or a batch of it; `as_texts` where other files have it in another type."""
     kind = kind_of_type(column.type)
     if kind == "nested":
         return ColumnSurvey(kind, len(column), len(column), Distinct.none())
     column = decoded(column)
     if kind == "text" or as_texts:
-        return _survey_text(as_text(column))
+        return _survey_text(as_text(column, missing=missing))
     survey = ColumnSurvey(kind, len(column), len(column) - column.null_count, Distinct.none())
     if kind != "integer" or not survey.values:
         return survey
@@ -220,7 +241,7 @@ def survey_column(column: Any, *, as_texts: bool = False) -> ColumnSurvey:
     return replace(survey, distinct=Distinct.of(column), low=ends["min"], high=ends["max"])
 
 
-def kind_of_type(kind: Any) -> str:
+def kind_of_type(kind: pa.DataType) -> str:
     """What values of an Arrow type can be."""
     import pyarrow as pa
 
@@ -240,50 +261,46 @@ def kind_of_type(kind: Any) -> str:
     return "text"
 
 
-def _survey_text(text: Any) -> ColumnSurvey:
+def _survey_text(text: pa.ChunkedArray) -> ColumnSurvey:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     values, rows = value_counts(text)
     survey = ColumnSurvey("text", len(text), int(rows.sum()), Distinct.none()._with(_hashed(values), rows))
 
     def like(pattern: str) -> int:
-        return _there(pc.match_substring_regex(values, pattern), rows)
+        return _rows_where(pc.match_substring_regex(values, pattern), rows)
 
-    survey = replace(survey, codes=like(r"^0\d+$"), whole=like(r"^\d+$"))
-    numbers = numbers_in(values, ".", pc)
-    plain = _filled(numbers, rows)
-    if all_numbers(values, pc):
+    survey = replace(survey, codes=like(r"^0\d+$"), whole=like(r"^-?\d+$"))
+    numbers = numbers_in(values, ".")
+    plain = _rows_where(numbers.is_valid(), rows)
+    if all_numbers(values):
         # Plain numbers are numbers with a decimal comma too, none of which they have.
         ends = pc.min_max(numbers).as_py()
         low, high = (ends["min"], ends["max"]) if ends["min"] is not None else (np.inf, -np.inf)
-        fits = dict.fromkeys(".,", numbers.is_valid()) | dict.fromkeys(DATE_FORMATS, _none_of(values))
+        no_date = pa.array(np.zeros(len(values), bool))
+        fits = dict.fromkeys(".,", numbers.is_valid()) | dict.fromkeys(DATE_FORMATS, no_date)
         return replace(survey, plain=plain, comma=plain, low=low, high=high, misfits=_misfits(values, fits))
-    truth = pc.is_in(pc.utf8_lower(values), value_set=_truths())
+    truth = pc.is_in(pc.utf8_lower(values), value_set=pa.array(["true", "false"]))
     looks_dated = pc.match_substring_regex(values, LOOKS_LIKE_DATE)
-    dated = _there(looks_dated, rows)
-    fits = {".": numbers.is_valid(), ",": numbers_in(values, ",", pc).is_valid()}
+    dated = _rows_where(looks_dated, rows)
+    fits = {".": numbers.is_valid(), ",": numbers_in(values, ",").is_valid()}
     parsed = {form: dates_in(values, form).is_valid() if dated else looks_dated for form in DATE_FORMATS}
     # A year of two digits is parsed too, as one of the first century: that is no fit.
     fits |= {form: pc.and_(there, looks_dated) for form, there in parsed.items()}
     return replace(
         survey,
         plain=plain,
-        comma=_there(fits[","], rows),
-        truths=_there(truth, rows),
+        comma=_rows_where(fits[","], rows),
+        truths=_rows_where(truth, rows),
         dated=dated,
-        dates=tuple(_there(parsed[form], rows) for form in DATE_FORMATS),
+        dates=tuple(_rows_where(parsed[form], rows) for form in DATE_FORMATS),
         nearly_dates=like(NEARLY_DATE),
         misfits=_misfits(values, fits),
     )
 
 
-def _none_of(values: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.array(np.zeros(len(values), bool))
-
-
-def _misfits(values: Any, fits: dict[str, Any]) -> dict[str, str]:
+def _misfits(values: pa.Array, fits: Mapping[str, pa.Array]) -> dict[str, str]:
     """The first text that is not read in each of some ways, where there is one."""
     import pyarrow.compute as pc
 
@@ -291,52 +308,47 @@ def _misfits(values: Any, fits: dict[str, Any]) -> dict[str, str]:
     return {way: values[at].as_py() for way, at in first.items() if at >= 0}
 
 
-def _truths() -> Any:
-    import pyarrow as pa
-
-    return pa.array(["true", "false"])
-
-
-def _there(mask: Any, rows: NDArray[np.int64]) -> int:
+def _rows_where(mask: pa.Array, rows: NDArray[np.int64]) -> int:
     return int(rows[mask.to_numpy(zero_copy_only=False).astype(bool)].sum())
 
 
-def _filled(values: Any, rows: NDArray[np.int64]) -> int:
-    return _there(values.is_valid(), rows)
-
-
-def plan_column(name: str, column: Any) -> ColumnPlan:
+def plan_column(name: str, column: pa.ChunkedArray) -> ColumnPlan:
     """The kind of a column, from all its values."""
     return plan_of(name, survey_column(column))
 
 
-def plan_of(name: str, survey: ColumnSurvey) -> ColumnPlan:
-    """How the surveyed column becomes a feature."""
+def plan_of(name: str, survey: ColumnSurvey, *, wanted: bool = False) -> ColumnPlan:
+    """How the surveyed column becomes a feature; one that is wanted, even if it looks like an id or is empty."""
     if survey.kind == "nested":
         return ColumnPlan(name, "nested")
     if survey.values == 0:
-        return ColumnPlan(name, "empty")
-    if survey.kind == "integer":
-        return ColumnPlan(name, "id" if is_counter(name, survey) else "number")
-    return ColumnPlan(name, survey.kind) if survey.kind != "text" else _plan_text(name, survey)
-
-
-def _plan_text(name: str, survey: ColumnSurvey) -> ColumnPlan:
-    enough = NEARLY_ALL * survey.values
-    # "007" and "01234" are names made of digits: postcodes, FIPS codes, ids.
-    if not survey.codes:
-        if survey.plain >= enough:
-            is_id = survey.whole == survey.values and is_counter(name, survey)
-            return ColumnPlan(name, "id" if is_id else "number")
-        if survey.comma >= enough:
-            return ColumnPlan(name, "number", decimal=",")
-        if survey.truths == survey.rows:
-            return ColumnPlan(name, "boolean")
-        for form, parsed in zip(DATE_FORMATS, survey.dates, strict=True):
-            if min(survey.dated, parsed) >= enough:
-                return ColumnPlan(name, "date", format=form)
+        return ColumnPlan(name, "category" if wanted else "empty")
+    if survey.is_whole:
+        return ColumnPlan(name, "id" if is_counter(name, survey) and not wanted else "number")
+    if survey.kind != "text":
+        return ColumnPlan(name, survey.kind)
+    if (plan := _plan_of_text(name, survey)) is not None:
+        return plan
     is_id = survey.values >= FEW_ROWS and survey.distinct.share > ID_SHARE
-    return ColumnPlan(name, "id" if is_id else "category")
+    return ColumnPlan(name, "id" if is_id and not wanted else "category")
+
+
+def _plan_of_text(name: str, survey: ColumnSurvey) -> ColumnPlan | None:
+    """Numbers, truth values and dates that are written as text; None for names."""
+    # "007" and "01234" are names made of digits: postcodes, FIPS codes, ids.
+    if survey.codes:
+        return None
+    enough = NEARLY_ALL * survey.values
+    if survey.plain >= enough:
+        return ColumnPlan(name, "number")
+    if survey.comma >= enough:
+        return ColumnPlan(name, "number", decimal=",")
+    if survey.truths == survey.rows:
+        return ColumnPlan(name, "boolean")
+    for form, parsed in zip(DATE_FORMATS, survey.dates, strict=True):
+        if min(survey.dated, parsed) >= enough:
+            return ColumnPlan(name, "date", format=form)
+    return None
 
 
 def is_counter(name: str, survey: ColumnSurvey) -> bool:

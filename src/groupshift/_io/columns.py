@@ -1,16 +1,22 @@
 """Columns of files as features: what kind each is, and the same treatment again at predict (pyarrow)."""
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
+from groupshift._io.csv_cells import MISSING, MISSING_GROUP
 from groupshift._rows.encoder import FeatureEncoder
 
-MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", ".", "?", "-")
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d*)?$"
 THOUSANDS_WITH_DOTS = r"^[+-]?\d{1,3}(\.\d{3})+(,\d*)?$"
 DATE_FORMATS = (
@@ -48,11 +54,12 @@ class ColumnPlan:
     def used(self) -> bool:
         return self.kind in ("number", "boolean", "date", "category")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, str]:
         return {key: value for key, value in asdict(self).items() if value not in (None, ".")}
 
 
-class TableClassifier(ClassifierMixin, BaseEstimator):
+# scikit-learn has no types.
+class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that takes nothing but numbers, on tables: categories as codes, missing values as NaN.
 
     Parameters
@@ -60,33 +67,33 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     estimator : classifier
     """
 
-    def __init__(self, estimator):
+    def __init__(self, estimator: BaseEstimator):
         self.estimator = estimator
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: object, y: ArrayLike, sample_weight: ArrayLike | None = None) -> TableClassifier:
         self.encoder_ = FeatureEncoder().fit(X)
         weight = {} if sample_weight is None else {"sample_weight": sample_weight}
         self.estimator_ = clone(self.estimator).fit(self.encoder_.transform(X), y, **weight)
         self.classes_ = self.estimator_.classes_
         return self
 
-    def predict_proba(self, X):
-        return self.estimator_.predict_proba(self.encoder_.transform(X))
+    def predict_proba(self, X: object) -> NDArray[np.float64]:
+        return np.asarray(self.estimator_.predict_proba(self.encoder_.transform(X)))
 
-    def predict(self, X):
-        return self.estimator_.predict(self.encoder_.transform(X))
+    def predict(self, X: object) -> NDArray[np.generic]:
+        return np.asarray(self.estimator_.predict(self.encoder_.transform(X)))
 
-    @available_if(lambda self: hasattr(self.estimator, "decision_function"))
-    def decision_function(self, X):
-        return self.estimator_.decision_function(self.encoder_.transform(X))
+    @available_if(lambda self: hasattr(self.estimator, "decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: object) -> NDArray[np.float64]:
+        return np.asarray(self.estimator_.decision_function(self.encoder_.transform(X)))
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> object:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
         return tags
 
 
-def as_text(column: Any, *, missing: tuple[str, ...] = MISSING) -> Any:
+def as_text(column: pa.ChunkedArray, *, missing: tuple[str, ...] = MISSING) -> pa.ChunkedArray:
     """Values of an Arrow column as text that does not depend on the file they came from; null where missing.
 
     >>> import pyarrow as pa
@@ -107,66 +114,75 @@ def as_text(column: Any, *, missing: tuple[str, ...] = MISSING) -> Any:
         text = pc.if_else(pc.fill_null(whole, False), as_integer, pc.cast(column, pa.string()))
         return pc.if_else(pc.is_null(column, nan_is_null=True), None, text)
     text = pc.cast(column, pa.string())
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if not is_text(kind):
         return text
     text = pc.utf8_trim_whitespace(text)
     return pc.if_else(pc.is_in(text, value_set=pa.array(missing)), None, text)
 
 
-def convert(column: Any, plan: ColumnPlan) -> tuple[Any, int]:
+def group_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Groups as text, the same in every kind of file; null where a row has none."""
+    return as_text(column, missing=MISSING_GROUP)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def convert(column: pa.ChunkedArray, plan: ColumnPlan) -> tuple[pa.ChunkedArray, int]:
     """A column as its plan has it, and how many values did not fit and became missing."""
+    column = decoded(column)
+    if plan.kind == "category":
+        return as_text(column), 0
+    if plan.kind != "boolean" and not is_text(column.type):
+        return (_as_seconds(column) if plan.kind == "date" else _plain_numbers(column)), 0
+    text = as_text(column)
+    if plan.kind == "date":
+        values = dates_in(text, plan.format or DATE_FORMATS[0])
+    else:
+        values = _truths_in(text) if plan.kind == "boolean" else numbers_in(text, plan.decimal)
+    return values, values.null_count - text.null_count
+
+
+def _truths_in(text: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = decoded(column)
-    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    if plan.kind == "category":
-        return as_text(column), 0
-    if plan.kind == "date":
-        return _dates_lossy(as_text(column), plan.format) if is_text else (_as_seconds(column, pa, pc), 0)
-    if plan.kind == "boolean":
-        text = pc.utf8_lower(as_text(column))
-        truth = pc.if_else(
-            pc.is_in(text, value_set=_array(["true", "1"])),
-            True,
-            pc.if_else(pc.is_in(text, value_set=_array(["false", "0"])), False, None),
-        )
-        return truth, _lost(text, truth)
-    if is_text:
-        text = as_text(column)
-        numbers = numbers_in(text, plan.decimal, pc)
-        return numbers, _lost(text, numbers)
-    return _finite(_plain_numbers(column, pa, pc), pc), 0
+    text = pc.utf8_lower(text)
+    is_true, is_false = (pc.is_in(text, value_set=pa.array(t)) for t in (["true", "1"], ["false", "0"]))
+    return pc.if_else(is_true, True, pc.if_else(is_false, False, None))
 
 
-def _plain_numbers(column: Any, pa: Any, pc: Any) -> Any:
+def _plain_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     kind = column.type
-    if pa.types.is_time(kind):
-        column = pc.cast(pc.cast(column, pa.time64("us")), pa.int64())
-        return pc.divide(pc.cast(column, pa.float64()), 1e6)
-    if pa.types.is_duration(kind):
-        return pc.divide(pc.cast(pc.cast(pc.cast(column, pa.duration("us")), pa.int64()), pa.float64()), 1e6)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         # A column of numbers at fit that now holds dates has nothing to say.
-        return _array([None] * len(column), pa.float64())
-    return pc.cast(column, pa.float64(), safe=False)
+        return pa.nulls(len(column), pa.float64())
+    if pa.types.is_time(kind) or pa.types.is_duration(kind):
+        unit = pa.time64("us") if pa.types.is_time(kind) else pa.duration("us")
+        return pc.divide(pc.cast(pc.cast(pc.cast(column, unit), pa.int64()), pa.float64()), 1e6)
+    return _finite(pc.cast(column, pa.float64(), safe=False))
 
 
-def _as_seconds(column: Any, pa: Any, pc: Any) -> Any:
+def _as_seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
-        return _array([None] * len(column), pa.timestamp("s"))
+        return pa.nulls(len(column), pa.timestamp("s"))
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         column = pc.cast(column, pa.timestamp(column.type.unit, tz="UTC"))
         column = pc.cast(column, pa.timestamp(column.type.unit))
     return pc.cast(column, pa.timestamp("s"), safe=False)
 
 
-def _dates_lossy(text: Any, form: str | None) -> tuple[Any, int]:
-    dates = dates_in(text, form or DATE_FORMATS[0])
-    return dates, _lost(text, dates)
-
-
-def dates_in(text: Any, form: str) -> Any:
+def dates_in(text: pa.ChunkedArray, form: str) -> pa.ChunkedArray:
+    """Dates in text, null where there is none."""
     import pyarrow.compute as pc
 
     # ISO's T, fractions of a second and zone are more than a model of days needs.
@@ -175,8 +191,9 @@ def dates_in(text: Any, form: str) -> Any:
     return pc.strptime(text, format=form, unit="s", error_is_null=True)
 
 
-def all_numbers(text: Any, pc: Any) -> bool:
+def all_numbers(text: pa.ChunkedArray) -> bool:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     try:
         pc.cast(text, pa.float64())
@@ -185,52 +202,41 @@ def all_numbers(text: Any, pc: Any) -> bool:
     return True
 
 
-def numbers_in(text: Any, decimal: str, pc: Any) -> Any:
+def numbers_in(text: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
     """Numbers in text, null where there is none; currency, percent and thousands marks are left aside."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    if decimal == "." and all_numbers(text, pc):
-        return _finite(pc.cast(text, pa.float64()), pc)
+    if decimal == "." and all_numbers(text):
+        return _finite(pc.cast(text, pa.float64()))
     text = pc.replace_substring_regex(text, r"^([+-]?)\s*[$€£]\s*", r"\1")
     text = pc.replace_substring_regex(text, r"\s*[%€]$", "")
+    mark, in_groups = (".", THOUSANDS_WITH_DOTS) if decimal == "," else (",", THOUSANDS)
+    text = pc.if_else(pc.match_substring_regex(text, in_groups), pc.replace_substring(text, mark, ""), text)
     if decimal == ",":
-        in_groups = pc.match_substring_regex(text, THOUSANDS_WITH_DOTS)
-        text = pc.if_else(in_groups, pc.replace_substring(text, ".", ""), text)
         text = pc.replace_substring(text, ",", ".", max_replacements=1)
-    else:
-        text = pc.if_else(
-            pc.match_substring_regex(text, THOUSANDS), pc.replace_substring(text, ",", ""), text
-        )
     good = pc.match_substring_regex(text, r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")
-    return _finite(pc.cast(pc.if_else(good, text, None), pa.float64()), pc)
+    return _finite(pc.cast(pc.if_else(good, text, None), pa.float64()))
 
 
-def _finite(numbers: Any, pc: Any) -> Any:
+def _finite(numbers: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
     return pc.if_else(pc.is_finite(numbers), numbers, None)
 
 
-def _lost(before: Any, after: Any) -> int:
-    return after.null_count - before.null_count
-
-
-def decoded(column: Any) -> Any:
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column without dictionary encoding and views, in one array type."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
-    if str(column.type) == "string_view":
-        column = pc.cast(column, pa.string())
-    return pc.cast(column, pa.string()) if pa.types.is_null(column.type) else column
+    if str(column.type) == "string_view" or pa.types.is_null(column.type):
+        return pc.cast(column, pa.string())
+    return column
 
 
-def _array(values: list, kind: Any = None) -> Any:
-    import pyarrow as pa
-
-    return pa.array(values, kind)
-
-
-def group_values(column: Any) -> np.ndarray:
-    """Groups as text; None where missing. "NA" is a group (Namibia), only an empty cell is none."""
-    return np.array(as_text(column, missing=("",)).to_pylist(), dtype=object)
+def group_values(column: pa.ChunkedArray) -> NDArray[np.object_]:
+    """Groups as text; None where missing."""
+    return np.array(group_text(column).to_pylist(), dtype=object)

@@ -17,7 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from groupshift._io.allowed_parts import ALLOWED_TYPES, check_trees, foreign_parts, with_present_names
+from groupshift._io.allowed_parts import (
+    ALLOWED_TYPES,
+    check_trees,
+    foreign_parts,
+    with_present_names,
+    with_stable_names,
+)
 from groupshift._io.files import whole_file
 
 FORMAT = "groupshift model"
@@ -75,13 +81,14 @@ def save(
 
     skops = _need_skops()
     check_is_fitted(model)
-    parts = skops.dumps(model, compression=zipfile.ZIP_DEFLATED)
+    parts = skops.dumps(model)
     foreign = foreign_parts(parts) - set(trusted)
     if foreign:
         raise ValueError(
             f"The model holds {_listed(foreign)}, which loading would refuse. Use estimators of "
             f"scikit-learn, or, if you trust these types, pass trusted={sorted(foreign)} to save and to load."
         )
+    parts = with_stable_names(parts)
     manifest = _manifest(model, table) | {"checksums": {"model.skops": hashlib.sha256(parts).hexdigest()}}
     with whole_file(path, force=overwrite) as file:
         file.write(_sealed(manifest, parts))
@@ -102,7 +109,7 @@ def load(path: str | os.PathLike, *, trusted: Iterable[str] = ()) -> Any:
         foreign = foreign_parts(parts) - allowed
     except Exception as error:
         raise ModelFileError(
-            f"{path} is refused: its parts are not described as skops does it ({error})."
+            f"{path} is refused: its parts are not described as in a groupshift model ({error}). Fit the model again."
         ) from error
     if foreign:
         raise ModelFileError(

@@ -5,7 +5,7 @@ from typing import Any
 
 from groupshift.cli.column_notes import ColumnFacts, Groups, look
 from groupshift.cli.groups import twice_spelled
-from groupshift.cli.screen import Screen, in_commands, listed, percent, print_json
+from groupshift.cli.screen import Screen, bold, in_commands, listed, percent, print_json
 from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
 from groupshift.streaming import LABELED_TRIED
@@ -34,7 +34,7 @@ def check(files: list[str], roles: Roles, *, quick: bool, seed: int, as_json: bo
     if as_json:
         print_json(found)
     elif not quick:
-        screen.say("\n[bold]Is it worth it?[/]")
+        screen.say("\n", bold("Is it worth it?"))
         _show_diagnosis(screen, found["diagnosis"])
 
 
@@ -99,18 +99,20 @@ def _show_rows(screen: Screen, training: Training, found: dict[str, Any], *, spe
     screen.table({"file": "left", "read as": "left", "rows": "right", "columns": "right"}, lines)
     screen.say()
     screen.say(
-        f"[bold]Target[/]  {training.recipe.target}: {found['labeled_rows']:,} labelled rows, "
+        bold("Target"),
+        f"  {training.recipe.target}: {found['labeled_rows']:,} labelled rows, "
         f"{percent(found['labeled_share'])} of them {found['positive']!r}; {found['unlabeled_rows']:,} "
-        "unlabelled rows."
+        "unlabelled rows.",
     )
     groups = found.get("groups")
     if groups is None:
-        screen.say("[bold]Groups[/]  none named (--group): all rows count as one group.")
+        screen.say(bold("Groups"), "  none named (--group): all rows count as one group.")
         return
     screen.say(
-        f"[bold]Groups[/]  {groups['column']}: {groups['labeled']:,} with labelled rows, "
+        bold("Groups"),
+        f"  {groups['column']}: {groups['labeled']:,} with labelled rows, "
         f"{groups['unlabeled']:,} with "
-        f"unlabelled rows, {groups['both']:,} with both."
+        f"unlabelled rows, {groups['both']:,} with both.",
     )
     if groups["only_labeled"]:
         screen.note(

@@ -8,7 +8,7 @@ from typing import Any
 
 from groupshift._io.column_facts import ColumnSurvey, Distinct, survey_column, value_counts
 from groupshift._io.columns import as_text
-from groupshift._io.text_tables import Source
+from groupshift._io.table_files import Source
 from groupshift._rows.chunks import add_up, map_chunks
 from groupshift.cli.errors import InputError
 from groupshift.cli.prepared import group, weight

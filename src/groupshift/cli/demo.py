@@ -13,12 +13,12 @@ import numpy as np
 from groupshift._io.columns import group_values
 from groupshift._io.files import write_table
 from groupshift._io.model_files import save
-from groupshift._io.text_tables import open_source
+from groupshift._io.table_files import open_source
 from groupshift.cli.errors import InputError
 from groupshift.cli.fit import make_model
 from groupshift.cli.predict import predict as predict_command
 from groupshift.cli.prepared import GROUP, TARGET
-from groupshift.cli.screen import Screen, print_json, this_command
+from groupshift.cli.screen import Screen, bold, print_json, this_command
 from groupshift.cli.share_commands import report as report_command
 from groupshift.cli.share_commands import shares as shares_command
 from groupshift.cli.threads import suitable_threads
@@ -64,8 +64,9 @@ def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
         )
         return
     screen.say(
-        f"\nWrote to [bold]{folder}[/]: predictions.csv, shares.csv, report.html, model.gshift, and the "
-        "data as files"
+        "\nWrote to ",
+        bold(folder),
+        ": predictions.csv, shares.csv, report.html, model.gshift, and the data as files",
     )
     screen.say(f"({', '.join(files)}) in {time.monotonic() - start:.0f} s. Try them:")
     screen.say(

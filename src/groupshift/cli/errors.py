@@ -8,11 +8,12 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+from groupshift._io.csv_cells import SourceError
 from groupshift._io.files import OutputError
-from groupshift._io.text_tables import SourceError
 from groupshift.cli.screen import Screen
 
 OK, INTERNAL, BAD_INPUT, STOPPED = 0, 1, 2, 130
+STOPPED_SAID = "Stopped. An output that was not complete is not written."
 
 
 class InputError(ValueError):
@@ -46,7 +47,7 @@ def guarded(command: Callable[[], object], *, debug: bool = False) -> int:
             traceback.print_exc()
         return _report(error)
     if code == STOPPED:  # typer turns Ctrl-C into this code
-        Screen().error("Stopped. No output was written.")
+        Screen().error(STOPPED_SAID)
     return code if isinstance(code, int) else OK
 
 
@@ -64,7 +65,7 @@ def _report(error: Exception) -> int:
     if type(error).__name__ == "Exit" and hasattr(error, "exit_code"):
         return int(error.exit_code)
     if type(error).__name__ == "Abort":
-        screen.error("Stopped. No output was written.")
+        screen.error(STOPPED_SAID)
         return STOPPED
     if hasattr(error, "format_message"):  # typer's, whichever click it is built on
         screen.error(f"{error.format_message()} {_help_hint(error)}")
@@ -74,8 +75,7 @@ def _report(error: Exception) -> int:
         return BAD_INPUT
     screen.error(
         f"This should not have happened: {type(error).__name__}: {error}. Run the command again with "
-        "--debug and report what "
-        "it shows. No output was written."
+        "--debug and report what it shows. Outputs are written whole or not at all: look whether yours is there."
     )
     return INTERNAL
 

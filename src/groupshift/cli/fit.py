@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.markup import escape
 
 from groupshift import streaming
 from groupshift._explain.share_tables import overall_shares
 from groupshift._io.column_facts import plan_column
-from groupshift._io.columns import as_text, convert
+from groupshift._io.columns import convert, group_text
 from groupshift._io.files import STANDARD_OUTPUT, check_output
-from groupshift._io.text_tables import Source, no_column, open_source
+from groupshift._io.table_files import Source, no_column, open_source
 from groupshift.cli import prepared
 from groupshift.cli.columns_read import FileSurveyor, check_groups, check_weights, survey_file
 from groupshift.cli.errors import InputError
@@ -20,7 +19,7 @@ from groupshift.cli.groups import twice_spelled
 from groupshift.cli.models import check_columns, load_model
 from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
 from groupshift.cli.recipe import Recipe
-from groupshift.cli.screen import Screen, in_commands, listed, percent, print_json, this_command
+from groupshift.cli.screen import Screen, bold, in_commands, listed, percent, print_json, this_command
 from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
 
@@ -96,7 +95,7 @@ def update(model_path: str, data: str, out: str, *, group, weight, known_shares,
         screen.note(f"Groups without rows in {data} count as unseen from now on: {listed(sorted(gone))}.")
     if new := now - before:
         screen.say(f"New groups: {listed(sorted(new))}.")
-    screen.say(f"Shares of {len(now):,} groups learned again from {rows.rows:,} rows. Saved [bold]{out}[/].")
+    screen.say(f"Shares of {len(now):,} groups learned again from {rows.rows:,} rows. Saved ", bold(out), ".")
 
 
 def new_rows(model: Any, recipe: Recipe, source: Source, weight: str | None, n_rows: int) -> Prepared:
@@ -150,7 +149,7 @@ def read_known_shares(path: str, group: str | None) -> dict[str, Any]:
         (c for c in source.columns if c.lower() in ("std_error", "se", "standard_error", "stderr")), None
     )
     table = source.read([c for c in (name, share, error) if c is not None])
-    groups = as_text(table[name], missing=("",)).to_pylist()
+    groups = group_text(table[name]).to_pylist()
     values = [_numbers(table[c], c, path) for c in (share, error) if c is not None]
     if np.any(values[0] > 1) or np.any(values[0] < 0):
         raise InputError(
@@ -211,15 +210,16 @@ def _summarize(screen: Screen, model: Any, training: Training, out: str) -> None
     # The last paragraph says where to go on in Python.
     *paragraphs, _ = model.summary().split("\n\n")
     for paragraph in paragraphs:
-        screen.say(escape(in_commands(paragraph)) + "\n")
+        screen.say(in_commands(paragraph) + "\n")
     # With shifts, the table of shares begins with all groups together.
     if not np.any(model.shift_):
         screen.say(f"Share of positives: {_overall(model)}.\n")
     size, command = Path(out).stat().st_size / 1024, this_command()
     screen.say(
-        f"Positive is {training.target.positive!r} in {training.recipe.target!r}. "
-        f"Saved [bold]{out}[/] ({size:,.0f} kB). Next:\n"
-        + "\n".join(f"  {command} {rest}" for rest in _next_commands(model, out))
+        f"Positive is {training.target.positive!r} in {training.recipe.target!r}. Saved ",
+        bold(out),
+        f" ({size:,.0f} kB). Next:\n"
+        + "\n".join(f"  {command} {rest}" for rest in _next_commands(model, out)),
     )
 
 

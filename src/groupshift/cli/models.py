@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from groupshift._io.files import need_pyarrow
-from groupshift._io.text_tables import Source, no_column
+from groupshift._io.table_files import Source, no_column
 from groupshift.cli.errors import InputError
 from groupshift.cli.recipe import Recipe
 

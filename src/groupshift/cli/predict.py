@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_batches
-from groupshift._io.text_tables import Source, open_source
+from groupshift._io.table_files import Source, open_source
 from groupshift._rows import progress
 from groupshift.cli.errors import InputError
 from groupshift.cli.models import check_columns, load_model, native, unseen_place_holder
 from groupshift.cli.recipe import Recipe
-from groupshift.cli.screen import Screen, listed, percent, print_json
+from groupshift.cli.screen import Screen, bold, listed, percent, print_json
 
 ANSWERS = ("probability", "low", "high", "cluster", "pooled")
 
@@ -123,7 +123,9 @@ def _finish(
             )
     where = "standard output" if out == STANDARD_OUTPUT else out
     screen.say(
-        f"Wrote {tally.rows:,} predictions to [bold]{where}[/]: on average "
+        f"Wrote {tally.rows:,} predictions to ",
+        bold(where),
+        ": on average "
         f"{percent(tally.probability / tally.rows)} "
-        f"positive; {percent(tally.pooled / tally.rows)} of the rows lean on pooling."
+        f"positive; {percent(tally.pooled / tally.rows)} of the rows lean on pooling.",
     )

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from groupshift._io.columns import ColumnPlan, as_text, convert
-from groupshift._io.text_tables import Source
+from groupshift._io.columns import ColumnPlan, as_text, convert, group_text
+from groupshift._io.table_files import Source
 from groupshift.cli.target import Target
 
 # Names that no file has: a column may be a feature and have a role besides.
@@ -75,7 +75,7 @@ def feature(plan: ColumnPlan) -> Column:
 
 def group(name: str) -> Column:
     """Groups as text: the same in every kind of file. "NA" is a group (Namibia), an empty cell is none."""
-    return Column(name, lambda table, first: as_text(table[name], missing=("",)))
+    return Column(name, lambda table, first: group_text(table[name]))
 
 
 def weight(name: str | None) -> Column:

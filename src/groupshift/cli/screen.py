@@ -6,15 +6,15 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
+from rich.console import Console, JustifyMethod
 from rich.table import Table
+from rich.text import Text
 
 from groupshift._rows import progress
 
@@ -26,8 +26,32 @@ PYTHON_AND_COMMANDS = {
 _muted: ContextVar[bool] = ContextVar("groupshift_muted", default=False)
 
 
+# Text as it is, or text and its style.
+Part = str | tuple[str, str]
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+def bold(text: object) -> tuple[str, str]:
+    return str(text), "bold"
+
+
+def plain_text(*parts: Part) -> Text:
+    """Parts as rich prints them: brackets and colons mean nothing, and what would steer a terminal is spelt out.
+
+    >>> plain_text("Saved ", bold("[/b]"), " :heart: \x1b[31m").plain
+    'Saved [/b] :heart: \\x1b[31m'
+    """
+    pairs = ((part, "") if isinstance(part, str) else part for part in parts)
+    return Text.assemble(
+        *((CONTROL.sub(lambda found: repr(found[0])[1:-1], text), style) for text, style in pairs)
+    )
+
+
 class Screen:
-    """Both streams. `answers_to_stderr` keeps standard output free for data."""
+    """Both streams. `answers_to_stderr` keeps standard output free for data.
+
+    Names come from files, and may hold what rich takes for markup: nothing that is printed here is read as such.
+    """
 
     def __init__(self, *, answers_to_stderr: bool = False, quiet: bool = False):
         self.err = Console(stderr=True, highlight=False)
@@ -45,21 +69,21 @@ class Screen:
             _muted.reset(token)
 
     def error(self, message: str) -> None:
-        self._paragraph(self.err, "[bold red]Error:[/] ", message)
+        self._paragraph(("Error:", "bold red"), message)
 
     def note(self, message: str) -> None:
         if not self.quiet:
-            self._paragraph(self.err, "[yellow]Note:[/] ", message)
+            self._paragraph(("Note:", "yellow"), message)
 
     def alarm(self, message: str) -> None:
         """A note that nobody should miss: what follows is likely not what was meant."""
         if not self.quiet:
-            self._paragraph(self.err, "[bold red]Look at this first:[/] ", message)
+            self._paragraph(("Look at this first:", "bold red"), message)
 
-    def say(self, message: str = "") -> None:
-        """A line or paragraph of the answer; square brackets are markup."""
+    def say(self, *parts: Part) -> None:
+        """A line or paragraph of the answer."""
         if not self.quiet:
-            self.out.print(message, soft_wrap=not self.out.is_terminal)
+            self.out.print(plain_text(*parts), soft_wrap=not self.out.is_terminal)
 
     def sentence(self, message: str) -> None:
         """A sentence of the answer as a list item, folded under itself."""
@@ -68,17 +92,17 @@ class Screen:
             text = textwrap.fill(
                 message, width, initial_indent="  • ", subsequent_indent="    ", break_long_words=False
             )
-            self.out.print(escape(text), soft_wrap=True)
+            self.out.print(plain_text(text), soft_wrap=True)
 
-    def table(self, columns: dict[str, str], rows: list[list[str]]) -> None:
+    def table(self, columns: Mapping[str, JustifyMethod], rows: Iterable[Sequence[str]]) -> None:
         """A plain table; `columns` maps headings to "left" or "right"."""
         if self.quiet:
             return
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for heading, justify in columns.items():
-            table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
+            table.add_column(heading, justify=justify, overflow="fold")
         for row in rows:
-            table.add_row(*map(escape, row))
+            table.add_row(*map(plain_text, row))
         if self.out.is_terminal:
             self.out.print(table)
         else:
@@ -92,14 +116,14 @@ class Screen:
             yield
             return
         with (
-            self.err.status(f"{step} …") as status,
-            progress.listen(lambda name: status.update(f"{escape(name)} …")),
+            self.err.status(plain_text(f"{step} …")) as status,
+            progress.listen(lambda name: status.update(plain_text(f"{name} …"))),
         ):
             yield
 
-    @staticmethod
-    def _paragraph(console: Console, label: str, message: str) -> None:
-        console.print(label + escape(" ".join(message.split())), soft_wrap=not console.is_terminal)
+    def _paragraph(self, label: Part, message: str) -> None:
+        text = plain_text(label, " ", " ".join(message.split()))
+        self.err.print(text, soft_wrap=not self.err.is_terminal)
 
 
 def print_json(answer: Any) -> None:

@@ -14,7 +14,7 @@ from groupshift._io.files import (
 )
 from groupshift.cli.errors import InputError
 from groupshift.cli.models import load_model
-from groupshift.cli.screen import Screen, percent, print_json
+from groupshift.cli.screen import Screen, bold, percent, print_json
 
 # What fits a screen; all of them go to a file.
 MOST_ROWS = 40
@@ -43,7 +43,7 @@ def shares(model_path: str, out: str | None, *, by, coverage, force, as_json) ->
     if out is not None:
         write_table(table, out, force=force)
         if out != STANDARD_OUTPUT and not as_json:
-            Screen().say(f"Wrote the shares of {len(model.groups_):,} groups to [bold]{out}[/].")
+            Screen().say(f"Wrote the shares of {len(model.groups_):,} groups to ", bold(out), ".")
     elif not as_json:
         _print(table, coverage)
 
@@ -93,7 +93,7 @@ def report(model_path: str, out: str, *, force) -> None:
     with screen.working("Writing the report"):
         write_report_file(model, out, names=_names(manifest), force=force)
     if out != STANDARD_OUTPUT:
-        screen.say(f"Wrote [bold]{out}[/]. Open it in a browser; it needs no network.")
+        screen.say("Wrote ", bold(out), ". Open it in a browser; it needs no network.")
 
 
 def _names(manifest: dict[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from groupshift import streaming
 from groupshift._io.column_facts import ColumnSurvey, Distinct, Nearly, plan_of
 from groupshift._io.columns import ColumnPlan
-from groupshift._io.text_tables import Source, no_column, open_source
+from groupshift._io.table_files import Source, no_column, open_source
 from groupshift._rows.keys import sampled
 from groupshift._rows.roles import Roles as ColumnRoles
 from groupshift.cli import prepared
@@ -132,7 +132,7 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
             "unlabelled."
         )
     columns = {name: _together(surveys, name) for name in names}
-    plans = [_plan(name, columns[name], sources[0], name in roles.features) for name in names]
+    plans = [_plan(name, columns[name], name in roles.features) for name in names]
     _note_left_out(plans, notes)
     _note_nearly(columns, plans, notes)
     used = [plan for plan in plans if plan.used]
@@ -254,14 +254,10 @@ def _together(surveys: list[FileSurvey], name: str) -> ColumnSurvey:
     return sum(others, first)
 
 
-def _plan(name: str, survey: ColumnSurvey, source: Source, wanted: bool) -> ColumnPlan:
+def _plan(name: str, survey: ColumnSurvey, wanted: bool) -> ColumnPlan:
     plan = plan_of(name, survey)
     # Who names a column wants it, even if it looks like an id.
-    if wanted and plan.kind == "id":
-        import pyarrow as pa
-
-        return ColumnPlan(name, "number" if pa.types.is_integer(source.type_of(name)) else "category")
-    return plan
+    return plan_of(name, survey, wanted=True) if wanted and plan.kind == "id" else plan
 
 
 def _note_left_out(plans: list[ColumnPlan], notes: list[str]) -> None:

@@ -1,0 +1,186 @@
+"""What streaming reads: files, folders, datasets or anything that hands out batches, as one table (pyarrow)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from urllib.parse import unquote
+
+from groupshift._io.column_facts import NEARLY_ALL, ColumnSurvey, Surveys, plan_of, survey_column
+from groupshift._io.columns import ColumnPlan, convert, group_text
+from groupshift._io.csv_cells import MISSING, MISSING_GROUP, SourceError
+from groupshift._io.files import need_pyarrow
+from groupshift._io.parquet import BATCH_ROWS, FileTable, file_table, in_batches
+from groupshift._io.table_files import Source, data_files, is_parquet, open_source
+from groupshift._rows.chunks import add_up, map_chunks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset
+
+# Beyond this, numbers that are read as floats are not whole any more.
+EXACT = 2**53
+
+
+@runtime_checkable
+class BatchSource(Protocol):
+    """Anything that names its columns and hands out Arrow tables, the same ones each time."""
+
+    @property
+    def columns(self) -> Sequence[str]: ...
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]: ...
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A CSV file, and what the names of its folders (``name=value``) say of it."""
+
+    source: Source
+    known: Mapping[str, str]
+
+    @property
+    def columns(self) -> list[str]:
+        return [*self.source.columns, *self.known]
+
+    def cells(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        import pyarrow as pa
+
+        inside = [name for name in names if name not in self.known]
+        for table in self.source.batches(inside or self.source.columns[:1]):
+            outside = {name: pa.repeat(value, len(table)) for name, value in self.known.items()}
+            yield pa.table({name: outside[name] if name in outside else table[name] for name in names})
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How cells become values: by a plan, as whole numbers, or as groups."""
+
+    plan: ColumnPlan
+    is_whole: bool
+    is_group: bool
+
+    def __call__(self, cells: pa.ChunkedArray) -> pa.ChunkedArray:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self.is_whole:
+            return pc.cast(convert(cells, self.plan)[0], pa.int64())
+        return group_text(cells) if self.is_group else convert(cells, self.plan)[0]
+
+
+@dataclass(frozen=True)
+class CsvTable:
+    """CSV files below each other as one table; what a column holds is decided on all its cells in all files.
+
+    Columns are looked through when they are first asked for: those that nobody needs cost nothing.
+    """
+
+    parts: tuple[_Part, ...]
+    batch_rows: int
+    kinds: Mapping[str, str]
+    group: str | None
+    _readings: dict[str, _Reading] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> list[str]:
+        return self.parts[0].columns
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """Arrow tables of `batch_rows` rows, the last one smaller."""
+        import pyarrow as pa
+
+        names = list(self.columns if columns is None else columns)
+        if new := [name for name in names if name not in self._readings]:
+            surveys = add_up(map_chunks(self._survey, self._cells(new))).by_name
+            self._readings.update({name: self._reading(name, survey) for name, survey in surveys.items()})
+        for table in in_batches(self._cells(names), self.batch_rows):
+            yield pa.table({name: self._readings[name](table[name]) for name in names})
+
+    def _cells(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        for part in self.parts:
+            yield from part.cells(names)
+
+    def _survey(self, cells: pa.Table) -> Surveys:
+        missing = {str(self.group): MISSING_GROUP}
+        return Surveys(
+            {n: survey_column(cells[n], missing=missing.get(n, MISSING)) for n in cells.column_names}
+        )
+
+    def _reading(self, name: str, survey: ColumnSurvey) -> _Reading:
+        kind = self.kinds.get(name)
+        plan = ColumnPlan(name, kind) if kind == "category" else plan_of(name, survey, wanted=True)
+        if kind == "number" and plan.kind != "number":
+            plan = ColumnPlan(name, kind, decimal="," if survey.comma > survey.plain else ".")
+        lost = survey.lost(plan)
+        if lost > (1 - NEARLY_ALL) * survey.values:
+            raise SourceError(
+                f"{self.parts[0].source.path} holds {survey.misfits[plan.decimal]!r} in {name!r}, which is a number in "
+                f"the labelled data or in the model; {lost:,} of {survey.values:,} values are none. Empty these cells, "
+                "or make the column text on both sides."
+            )
+        if lost:
+            warnings.warn(
+                f"{lost:,} values of {name!r} are no {plan.kind} and count as missing.",
+                UserWarning,
+                stacklevel=2,
+            )
+        exact = survey.is_whole and max(-survey.low, survey.high) < EXACT
+        return _Reading(plan, plan.kind == "number" and exact, name == self.group and plan.kind != "number")
+
+
+def as_source(
+    data: object,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    kinds: Mapping[str, str] | None = None,
+    group: str | None = None,
+) -> BatchSource:
+    """A path, a list of paths or a pyarrow dataset as a source of batches; a source as it is.
+
+    Parameters
+    ----------
+    kinds : mapping of column to "number" or "category", optional
+        What columns of CSV files must hold; what others hold is decided on their cells.
+    group : str, optional
+        The column of groups, where a CSV file's "NA" is a name.
+    """
+    if isinstance(data, BatchSource):
+        return data
+    need_pyarrow("Reading files in batches")
+    import pyarrow.dataset
+
+    if isinstance(data, pyarrow.dataset.Dataset):
+        return FileTable(data, batch_rows)
+    if not isinstance(data, (str, PathLike, list, tuple)) or (isinstance(data, (list, tuple)) and not data):
+        raise TypeError(
+            f"Unlabelled data came as a {type(data).__name__}. Pass the path of a Parquet or CSV file or folder, "
+            "a list of paths, or a pyarrow dataset; a table in memory goes to model.fit."
+        )
+    paths = [str(path) for path in data] if isinstance(data, (list, tuple)) else [str(data)]
+    files = [(file, Path(path)) for path in paths for file in _files(path)]
+    if all(is_parquet(file) for file, _ in files):
+        return file_table(paths if isinstance(data, (list, tuple)) else paths[0], batch_rows=batch_rows)
+    parts = tuple(_part(*file) for file in files)
+    if other := [part for part in parts if part.source.format != parts[0].source.format]:
+        raise SourceError(
+            f"{parts[0].source.path} is {parts[0].source.format}, and {other[0].source.path} is "
+            f"{other[0].source.format}. Pass files of one kind."
+        )
+    return CsvTable(parts, batch_rows, kinds or {}, group)
+
+
+def _files(path: str) -> list[Path]:
+    """The files under a path; none where it is an address that only pyarrow can open, as Parquet."""
+    if "://" in path:
+        return []
+    return data_files(Path(path)) if Path(path).is_dir() else [Path(path)]
+
+
+def _part(file: Path, root: Path) -> _Part:
+    folders = (folder.partition("=") for folder in file.relative_to(root).parts[:-1])
+    return _Part(open_source(file), {name: unquote(value) for name, is_pair, value in folders if is_pair})

@@ -1,0 +1,142 @@
+"""CSV as text: the one place that says which separator and encoding a file has, and which cells hold nothing."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# What pandas takes for missing in a CSV file, and three marks that statistical programs write.
+# fmt: off
+MISSING = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+    "NULL", "NaN", "None", "n/a", "nan", "null", ".", "?", "-",
+)
+# fmt: on
+# "NA" is a group (Namibia): of groups only an empty cell is missing.
+MISSING_GROUP = ("",)
+SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+# Bytes that Windows' encoding does not define.
+NOT_CP1252 = b"\x81\x8d\x8f\x90\x9d"
+HEAD_BYTES = 1 << 18
+CHUNK_BYTES = 1 << 22
+# A block must hold a row, and rows of ten thousand columns are long.
+BLOCK_BYTES = 1 << 22
+
+
+class SourceError(ValueError):
+    """A file that cannot be read as a table; the message says what was found and what to do."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a CSV file is written; `header` has the names of its columns as they stand there."""
+
+    header: tuple[str, ...]
+    separator: str
+    encoding: str
+    zipped: bool
+    has_rows: bool
+
+    def __str__(self) -> str:
+        zipped = ", gzip" if self.zipped else ""
+        return f"CSV, {SEPARATORS[self.separator]}, {self.encoding.upper()}{zipped}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.header)
+
+    def cells(self, path: Path, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Every cell as text: what a column holds is decided on all its values, not on the first block."""
+        import pyarrow as pa
+        import pyarrow.csv
+
+        if not self.has_rows:
+            return
+        written = dict(zip(self.columns, self.header, strict=True))
+        wanted = [written[name] for name in names]
+        with pa.input_stream(str(path), compression="gzip" if self.zipped else None) as stream:
+            reader = pa.csv.open_csv(
+                stream,
+                read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES, encoding=self.encoding),
+                parse_options=pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
+                convert_options=pa.csv.ConvertOptions(
+                    column_types=dict.fromkeys(wanted, pa.string()),
+                    include_columns=wanted,
+                    null_values=[""],
+                    strings_can_be_null=True,
+                ),
+            )
+            for batch in reader:
+                if batch.num_rows:
+                    yield pa.Table.from_batches([batch]).rename_columns(list(names))
+
+
+def dialect_of(path: Path, *, zipped: bool) -> Dialect:
+    """Look at a text file: how it is written, and which columns it has."""
+    try:
+        with _bytes(path, zipped) as file:
+            encoding = _encoding(file)
+        with _bytes(path, zipped) as file:
+            head = file.read(HEAD_BYTES)
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise SourceError(f"{path} is a damaged gzip file ({error}). Copy it again.") from error
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(head).lstrip("\ufeff")
+    if head.startswith(b"PAR1"):
+        raise SourceError(f"{path} is Parquet inside gzip. Unpack it (gunzip) and pass the Parquet file.")
+    if any(ord(character) < 32 and character not in "\t\r\n" for character in text[:1000]):
+        raise SourceError(f"{path} is no text and no known table format. Pass CSV, TSV, Parquet or Arrow.")
+    separator = _separator(text)
+    header = next(csv.reader(io.StringIO(text), delimiter=separator), [])
+    if not header:
+        raise SourceError(f"{path} has no header. The first line must name the columns.")
+    # pyarrow takes a header without the end of its line for no header.
+    has_rows = "\n" in text or "\r" in text or len(head) == HEAD_BYTES
+    return Dialect(tuple(header), separator, encoding, zipped, has_rows)
+
+
+def _bytes(path: Path, zipped: bool) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path, "rb")) if zipped else open(path, "rb")
+
+
+def _encoding(file: IO[bytes]) -> str:
+    """The encoding of a text: by its mark, else UTF-8 if all of it is, else that of old programs."""
+    chunk = file.read(CHUNK_BYTES)
+    if chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    for name, bytes_of_zero in (("utf-16-le", chunk[1:200:2]), ("utf-16-be", chunk[0:200:2])):
+        if bytes_of_zero.count(0) > 0.4 * len(bytes_of_zero):
+            return name
+    decoder, is_utf8, is_cp1252 = codecs.getincrementaldecoder("utf-8")(), True, True
+    while chunk and (is_utf8 or is_cp1252):
+        following = file.read(CHUNK_BYTES)
+        if is_utf8:
+            try:
+                decoder.decode(chunk, final=not following)
+            except UnicodeDecodeError:
+                is_utf8 = False
+        is_cp1252 = is_cp1252 and not any(byte in chunk for byte in NOT_CP1252)
+        chunk = following
+    return "utf-8" if is_utf8 else "cp1252" if is_cp1252 else "latin-1"
+
+
+def _separator(text: str) -> str:
+    """The separator that cuts the first lines into most columns, evenly."""
+    lines = text.splitlines(keepends=True)[:50]
+    lines = lines[:-1] if len(lines) > 1 and not lines[-1].endswith(("\n", "\r")) else lines
+
+    def score(separator: str) -> tuple[float, int]:
+        widths = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
+        if not widths or widths[0] < 2:
+            return (0.0, 0)
+        return (sum(width == widths[0] for width in widths) / len(widths), widths[0])
+
+    return max(SEPARATORS, key=score)
