@@ -9,7 +9,7 @@ from sklearn.metrics import silhouette_score
 from groupshift.datasets import bias_groups, natural_split
 from groupshift.datasets.bias import _resample
 from groupshift.datasets.class_shares import draw_shares
-from groupshift.datasets.kmeans import KMeansPartition, silhouettes
+from groupshift.datasets.standard_kmeans import KMeansPartition
 
 
 class Sign:
@@ -147,16 +147,20 @@ def test_silhouette_chooses_the_clusters_that_are_there(batch_size):
 
 def test_silhouettes_equal_those_of_scikit_learn():
     rng = np.random.default_rng(0)
-    Z = rng.normal(size=(2100, 3)) + 100  # far from the origin, where single precision would suffer
-    labelings = np.array([(Z[:, 0] > 100).astype(int), rng.integers(0, 5, 2100)])
-    expected = [silhouette_score(Z, labels) for labels in labelings]
-    np.testing.assert_allclose(silhouettes(Z, labelings), expected, atol=1e-5)  # single precision
+    X = rng.normal(size=(2100, 3)) + 100  # far from the origin, where single precision would suffer
+    model = KMeansPartition(random_state=0).fit(X)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    expected = silhouette_score(Z, model.predict(X))
+    assert model.silhouettes_[model.n_clusters_] == pytest.approx(expected, abs=1e-5)  # single precision
 
 
 def test_missing_numbers_and_unseen_text_are_neutral():
     frame = {"x": np.array([1.0, np.nan, 3.0]), "t": np.array(["a", None, "b"], dtype=object)}
     model = KMeansPartition(1, random_state=0).fit(frame)
-    encoded = model._encode({"x": np.array([np.nan]), "t": np.array(["new"], dtype=object)})
+    new = {"x": np.array([np.nan, 2.0]), "t": np.array(["new", None], dtype=object)}
+    encoded = model.standardised(new)
+    # The mean of x is 2; "new" and a missing text are neither "a" nor "b".
+    np.testing.assert_array_equal(encoded[0], encoded[1])
     assert encoded[0, 0] == 0
     assert np.isfinite(encoded).all()
 

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from groupshift.datasets import make_survey
 from groupshift.datasets.election_survey import ANSWERS, LEVELS, REGIONS
-from groupshift.datasets.kmeans import KMeansPartition
+from groupshift.datasets.standard_kmeans import KMeansPartition
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_answers_given_region_and_opinion_do_not_depend_on_the_state(survey):
 def test_labelled_sample_is_biased_and_shares_repair_a_plain_classifier(survey):
     assert survey.truth[survey.labeled].mean() > survey.truth[~survey.labeled].mean() + 0.1
     encoder = KMeansPartition(1, random_state=0).fit(survey.X)
-    Z = encoder._encode(survey.X)
+    Z = encoder.standardised(survey.X)
     model = HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(
         Z[survey.labeled], survey.y[survey.labeled]
     )

@@ -1,15 +1,11 @@
-"""The two command lines: one with nothing but the core, one with a bar, and the same results from both."""
+"""One command line, from the core alone or through `groupshift reproduce`."""
 
 import subprocess
 import sys
 
 import pytest
 
-pytest.importorskip("typer")
-from typer.testing import CliRunner
-
-from groupshift.experiments.__main__ import main
-from groupshift.experiments.reproduce import app
+from groupshift.experiments.reproduce import main
 from groupshift.experiments.store import read_csv
 
 SPEC = """
@@ -40,25 +36,37 @@ def spec(tmp_path):
     return str(path)
 
 
-def test_a_file_alone_is_run_and_can_be_reported_on(spec, tmp_path):
+def test_a_file_alone_is_run_and_can_be_reported_on(spec, tmp_path, capsys):
     out = str(tmp_path / "out")
-    ran = CliRunner().invoke(app, [spec, "--out", out, "--jobs", "1"])
-    assert ran.exit_code == 0, ran.output
-    assert "4 run, 0 failed" in ran.output
-    assert "reproduce report" in ran.output
-    reported = CliRunner().invoke(app, ["report", out, "--no-figures"])
-    assert reported.exit_code == 0, reported.output
+    assert main([spec, "--out", out, "--jobs", "1"]) == 0
+    said = capsys.readouterr().err
+    assert "4 run, 0 failed" in said
+    assert f"reproduce report {out}" in said
+    assert main(["report", out, "--no-figures"]) == 0
     assert (tmp_path / "out" / "report" / "index.html").is_file()
 
 
-def test_cost_is_said_before_it_starts(spec, tmp_path, capsys):
+def test_what_is_to_be_done_is_said_before_it_starts(spec, tmp_path, capsys):
     main(["run", spec, "--out", str(tmp_path / "out"), "--jobs", "1", "--scale", "less"])
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("A tiny experiment (scale less")
-    assert said[1].startswith("1 draw with 600 rows in all, 2 runs of a method, 1 classifier")
+    assert said[1] == "1 draw, 2 runs of a method."
     assert said[2].startswith("2 of 2 runs; nothing remains")
     assert main(["run", spec, "--out", str(tmp_path / "out"), "--jobs", "1", "--scale", "less"]) == 0
-    assert "Nothing is left to do." in capsys.readouterr().err
+    assert "Nothing is left to do" in capsys.readouterr().err
+
+
+def test_a_plan_lists_what_is_left_and_runs_nothing(spec, tmp_path, capsys):
+    out = tmp_path / "out"
+    main(["run", spec, "--out", str(out), "--jobs", "1", "--scale", "less"])
+    before = sorted(out.rglob("*"))
+    capsys.readouterr()
+    assert main(["plan", spec, "--out", str(out)]) == 0
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "  Synthetic, setting 2: 2 draws, 2 of 4 runs left (global, bayes)",
+        "1 draw, 2 runs of a method; 2 of 4 are finished and stay.",
+    ]
+    assert sorted(out.rglob("*")) == before
 
 
 def test_bad_input_is_one_line_and_code_2(tmp_path, capsys):
@@ -66,15 +74,23 @@ def test_bad_input_is_one_line_and_code_2(tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_both_command_lines_write_the_same_rows(spec, tmp_path):
+def test_groupshift_reproduce_is_the_same_command_line(spec, tmp_path, capsys):
+    pytest.importorskip("typer")
+    from groupshift.cli.errors import run
+
     main(["run", spec, "--out", str(tmp_path / "plain"), "--jobs", "1"])
-    CliRunner().invoke(app, ["run", spec, "--out", str(tmp_path / "rich"), "--jobs", "1"])
+    assert run(["reproduce", spec, "--out", str(tmp_path / "typer"), "--jobs", "1"]) == 0
     one, other = (
         [r for r in read_csv(tmp_path / d / "results.csv") if r["metric"] in ("auc", "log_loss")]
-        for d in ("plain", "rich")
+        for d in ("plain", "typer")
     )
     assert one == other
     assert len(one) == 8
+    capsys.readouterr()
+    assert run(["reproduce", "nothing.toml"]) == 2
+    assert capsys.readouterr().err.startswith("There is no file nothing.toml")
+    assert run(["reproduce", "--help"]) == 0
+    assert "usage: groupshift reproduce" in capsys.readouterr().out
 
 
 def test_combine_makes_lost_tables_again(spec, tmp_path):
@@ -82,7 +98,7 @@ def test_combine_makes_lost_tables_again(spec, tmp_path):
     main(["run", spec, "--out", str(out), "--jobs", "1"])
     before = (out / "results.csv").read_bytes()
     (out / "results.csv").unlink()
-    assert main(["combine", spec, "--out", str(out)]) == 0
+    assert main(["combine", str(out)]) == 0
     assert (out / "results.csv").read_bytes() == before
 
 
@@ -97,7 +113,7 @@ class Absent:
             raise ImportError(name)
 
 sys.meta_path.insert(0, Absent())
-from groupshift.experiments.__main__ import main
+from groupshift.experiments.reproduce import main
 sys.exit(main(["run", {spec!r}, "--out", {str(tmp_path / "bare")!r}, "--jobs", "1"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

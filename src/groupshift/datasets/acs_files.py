@@ -7,12 +7,20 @@ import io
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, TypeAlias, cast
 
+import narwhals as nw
 import numpy as np
+from narwhals.typing import IntoDataFrame
 
-from groupshift.datasets._rows import is_frame
-from groupshift.datasets._table import need
+from groupshift.datasets.assembly import need
+from groupshift.datasets.containers import is_frame
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# Person records: a frame, a file, a folder, or several of these.
+Source: TypeAlias = "IntoDataFrame | str | Path | Sequence[str | Path]"
 
 # Census text for "not applicable"; some early files pad it.
 NOT_APPLICABLE = ["", " ", "N.A.", "N.A.//", "NA", "bb", "bbb", "bbbb"]
@@ -33,19 +41,16 @@ DOWNLOADABLE = tuple(state for state in FIPS if state != "DC")
 class Columns:
     """Some columns of a table, read as arrays one at a time, so that only one is ever held as floats."""
 
-    def __init__(self, table: Any) -> None:
-        # pyarrow tables and frames of every library alike.
-        import narwhals as nw
-
+    def __init__(self, table: IntoDataFrame) -> None:
         self._table = nw.from_native(table, eager_only=True)
         self.names = tuple(self._table.columns)
 
     def __len__(self) -> int:
-        return self._table.shape[0]
+        return len(self._table)
 
     def raw(self, name: str) -> np.ndarray:
         """The column as it is."""
-        return self._table[name].to_numpy()
+        return np.asarray(self._table[name].to_numpy())
 
     def numbers(self, name: str) -> np.ndarray:
         """The column as floats, NaN for missing; text that is no number counts as missing."""
@@ -55,14 +60,13 @@ class Columns:
         return np.array([_number(v) for v in values.tolist()])
 
 
-def open_source(source: Any, *, wanted: Sequence[str]) -> Columns:
+def open_source(source: Source, *, wanted: Sequence[str]) -> Columns:
     """Open a frame, a file, a folder or several files, and read only the wanted columns that are there."""
     if is_frame(source):
-        import narwhals as nw
-
         frame = nw.from_native(source, eager_only=True)
         return Columns(frame.select([c for c in frame.columns if c in wanted]).to_native())
-    paths = [Path(p) for p in ([source] if isinstance(source, str | Path) else source)]
+    several = cast("str | Path | Sequence[str | Path]", source)
+    paths = [Path(p) for p in ([several] if isinstance(several, str | Path) else several)]
     pyarrow = need("pyarrow", extra="files", what="Reading ACS files")
     tables = [_read_file(file, wanted) for path in paths for file in _files(path)]
     # Vintages differ in their columns; a column that one file lacks is missing in its rows.
@@ -131,7 +135,7 @@ def _files(path: Path) -> list[Path]:
     return [path]
 
 
-def _read_file(path: Path, wanted: Sequence[str]) -> Any:
+def _read_file(path: Path, wanted: Sequence[str]) -> pyarrow.Table:
     if path.suffix == ".parquet":
         from pyarrow import parquet
 
@@ -143,7 +147,7 @@ def _read_file(path: Path, wanted: Sequence[str]) -> Any:
     return pyarrow.concat_tables(parts, promote_options="permissive")
 
 
-def _csv_streams(path: Path) -> Iterator[Any]:
+def _csv_streams(path: Path) -> Iterator[IO[bytes]]:
     if path.suffix != ".zip":
         with path.open("rb") as data:
             yield data
@@ -157,7 +161,7 @@ def _csv_streams(path: Path) -> Iterator[Any]:
                 yield data
 
 
-def _read_csv(data: Any, wanted: Sequence[str]) -> Any:
+def _read_csv(data: IO[bytes], wanted: Sequence[str]) -> pyarrow.Table:
     import pyarrow
     from pyarrow import csv
 
@@ -169,8 +173,8 @@ def _read_csv(data: Any, wanted: Sequence[str]) -> Any:
     return csv.read_csv(data, read_options=csv.ReadOptions(column_names=names), convert_options=convert)
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     try:
-        return float(value)
+        return float(str(value))
     except (TypeError, ValueError):
         return float("nan")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from groupshift.datasets._rows import n_rows, take_rows
 from groupshift.datasets.class_shares import cell_counts, draw_shares, observed_shares
+from groupshift.datasets.containers import Seed, Table, n_rows, take_rows
 from groupshift.datasets.examples import encode_ids, halve, hold_out, some_examples
 from groupshift.datasets.sample import GroupedSample, Partition
 
 
 def bias_groups(
-    X: Any,
+    X: Table,
     y: np.ndarray,
     groups: np.ndarray,
     *,
@@ -25,7 +23,7 @@ def bias_groups(
     example_ids: np.ndarray | None = None,
     max_rows: int | None = None,
     test_size: float = 0.2,
-    random_state: Any = None,
+    random_state: Seed = None,
     name: str = "",
 ) -> GroupedSample:
     """Resample a labelled table into a biased labelled sample and a population (the paper's real data).
@@ -117,7 +115,7 @@ def bias_groups(
 
 
 def natural_split(
-    X: Any,
+    X: Table,
     y: np.ndarray,
     groups: np.ndarray,
     *,
@@ -125,7 +123,7 @@ def natural_split(
     example_ids: np.ndarray | None = None,
     sample_weight: np.ndarray | None = None,
     test_size: float = 0.2,
-    random_state: Any = None,
+    random_state: Seed = None,
     name: str = "",
 ) -> GroupedSample:
     """Label a random part of the groups, predict the others; the bias is nature's, nothing is resampled.
@@ -204,15 +202,15 @@ def _resample(
     return rng.permutation(rows[start[of_cell] + rank])
 
 
-def _fit_kmeans(X: Any, *, n_clusters: int | None, batch_size: int, rng: np.random.Generator) -> Partition:
+def _fit_kmeans(X: Table, *, n_clusters: int | None, batch_size: int, rng: np.random.Generator) -> Partition:
     # Imported here because scikit-learn takes a second to load, and generators do without.
-    from groupshift.datasets.kmeans import KMeansPartition
+    from groupshift.datasets.standard_kmeans import KMeansPartition
 
     seed = int(rng.integers(2**31))
     return KMeansPartition(n_clusters, batch_size=batch_size, random_state=seed).fit(X)
 
 
-def _check_labels(X: Any, y: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _check_labels(X: Table, y: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     y, groups = np.asarray(y), np.asarray(groups)
     if not n_rows(X) == len(y) == len(groups):
         raise ValueError(

@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 Counts = Literal["rounded", "binomial"]
 
 
 class Shares(NamedTuple):
     """What one sample is made of, by group: cluster weights γ[g, k] and shares of positives α[g, k]."""
 
-    weights: np.ndarray
-    positive: np.ndarray
+    weights: Floats
+    positive: Floats
 
-    def cells(self) -> np.ndarray:
+    def cells(self) -> Floats:
         """Share of the group's rows in each (group, cluster, class); sums to one over clusters and classes.
 
         >>> Shares(np.array([[0.5, 0.5]]), np.array([[0.2, 1.0]])).cells()
@@ -43,7 +46,7 @@ def draw_shares(
     return Shares(weights[0], positive[0]), Shares(weights[1], positive[1])
 
 
-def cell_counts(shares: Shares, sizes: np.ndarray, *, counts: Counts, rng: np.random.Generator) -> np.ndarray:
+def cell_counts(shares: Shares, sizes: Integers, *, counts: Counts, rng: np.random.Generator) -> Integers:
     """Rows to draw for each (group, cluster, class), for groups of the given sizes.
 
     "rounded" is the paper's: size times share, to the closest integer. "binomial" draws them, so that a
@@ -63,7 +66,7 @@ def cell_counts(shares: Shares, sizes: np.ndarray, *, counts: Counts, rng: np.ra
 
 
 def observed_shares(
-    truth: np.ndarray, *, group: np.ndarray, cluster: np.ndarray, n_groups: int, n_clusters: int
+    truth: Integers, *, group: Integers, cluster: Integers, n_groups: int, n_clusters: int
 ) -> Shares:
     """The shares that rows really have; NaN where a cell, or a group, has no rows.
 

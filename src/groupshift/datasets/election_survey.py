@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from groupshift.datasets._rows import frame_of, named_columns
-from groupshift.datasets.class_shares import Shares, cell_counts
+from groupshift.datasets.class_shares import Floats, Integers, Shares, cell_counts
+from groupshift.datasets.containers import Seed, Table, frame_of, named_columns
 from groupshift.datasets.examples import hold_out
 from groupshift.datasets.sample import GroupedSample
 
@@ -18,18 +16,9 @@ STATES = (
     *("Florida", "Georgia", "Hawaii", "Idaho", "Illinois", "Indiana", "Iowa", "Kansas"),
     *("Kentucky", "Louisiana", "Maine", "Maryland", "Massachusetts", "Michigan", "Minnesota", "Mississippi"),
     *("Missouri", "Montana", "Nebraska", "Nevada", "New Hampshire", "New Jersey", "New Mexico", "New York"),
-    *(
-        "North Carolina",
-        "North Dakota",
-        "Ohio",
-        "Oklahoma",
-        "Oregon",
-        "Pennsylvania",
-        "Rhode Island",
-        "South Carolina",
-    ),
-    *("South Dakota", "Tennessee", "Texas", "Utah", "Vermont", "Virginia", "Washington", "West Virginia"),
-    *("Wisconsin", "Wyoming"),
+    *("North Carolina", "North Dakota", "Ohio", "Oklahoma", "Oregon", "Pennsylvania", "Rhode Island"),
+    *("South Carolina", "South Dakota", "Tennessee", "Texas", "Utah", "Vermont", "Virginia", "Washington"),
+    *("West Virginia", "Wisconsin", "Wyoming"),
 )
 
 # Every answer is one of these levels.
@@ -43,28 +32,28 @@ LEVELS: dict[str, np.ndarray] = {
 }
 
 
-def _bell(levels: np.ndarray, mean: np.ndarray, sd: float) -> np.ndarray:
+def _bell(levels: Floats, mean: list[list[float]], sd: float) -> Floats:
     """Probabilities of levels in the shape of a normal density, for every mean."""
-    p = np.exp(-0.5 * ((levels - np.asarray(mean)[..., None]) / sd) ** 2)
-    return p / p.sum(axis=-1, keepdims=True)
+    return _table(np.exp(-0.5 * ((levels - np.array(mean)[..., None]) / sd) ** 2))
 
 
-def _table(rows: list[list[list[float]]]) -> np.ndarray:
-    p = np.array(rows, dtype=float)
-    return p / p.sum(axis=-1, keepdims=True)
+def _table(likely: Floats | list[list[list[float]]]) -> Floats:
+    """Probabilities in the proportions given."""
+    p = np.array(likely, dtype=float)
+    return np.asarray(p / p.sum(axis=-1, keepdims=True))
 
 
 # p(answer | region, class), class 0 (against) then 1 (for): all that is ever drawn from. No state appears
 # in it, which is the assumption of the method. Age and work tell the regions apart; the rest tells the
 # classes apart, in each region in its own way: supporters among students are online, among the retired they
 # are urban and well-off.
-ANSWERS: dict[str, np.ndarray] = {
-    "age": _bell(LEVELS["age"], np.array([[22, 23], [43, 41], [74, 72]]), 4.0),
+ANSWERS: dict[str, Floats] = {
+    "age": _bell(LEVELS["age"], [[22, 23], [43, 41], [74, 72]], 4.0),
     "education": _table(
         [[[4, 3, 2, 1], [2, 1, 4, 3]], [[4, 4, 1, 1], [1, 3, 3, 4]], [[4, 3, 2, 1], [3, 3, 2, 2]]]
     ),
     "urban": _table([[[5, 5], [3, 7]], [[6, 4], [4, 6]], [[7, 3], [3, 7]]]),
-    "income_band": _bell(LEVELS["income_band"], np.array([[1.5, 2.0], [3.8, 5.2], [2.6, 4.2]]), 1.4),
+    "income_band": _bell(LEVELS["income_band"], [[1.5, 2.0], [3.8, 5.2], [2.6, 4.2]], 1.4),
     "work": _table(
         [
             [[90, 8, 2, 0.1], [90, 8, 2, 0.1]],
@@ -72,7 +61,7 @@ ANSWERS: dict[str, np.ndarray] = {
             [[0.1, 4, 6, 90], [0.1, 5, 5, 90]],
         ]
     ),
-    "hours_online": _bell(LEVELS["hours_online"], np.array([[24, 31], [14, 16], [5, 6]]), 5.0),
+    "hours_online": _bell(LEVELS["hours_online"], [[24, 31], [14, 16], [5, 6]], 5.0),
 }
 
 
@@ -81,10 +70,10 @@ class SurveyRegions:
 
     n_clusters = len(REGIONS)
 
-    def predict(self, X: Any) -> np.ndarray:
-        return logsumexp(self.log_likelihood(X), axis=2).argmax(axis=1)
+    def predict(self, X: Table) -> Integers:
+        return np.asarray(logsumexp(self.log_likelihood(X), axis=2).argmax(axis=1))
 
-    def log_likelihood(self, X: Any) -> np.ndarray:
+    def log_likelihood(self, X: Table) -> Floats:
         """log p(answers | region, class), shape (n, 3, 2); a missing answer says nothing."""
         total: np.ndarray | float = 0.0
         for name, column in named_columns(X).items():
@@ -102,7 +91,7 @@ def make_survey(
     missing: float = 0.05,
     test_size: float = 0.2,
     backend: str | None = None,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> GroupedSample:
     """Make a survey on a new railway: some people of each state answered, and they are not like the others.
 
@@ -189,10 +178,10 @@ def _draw_answers(
         level = (rng.random(len(region))[:, None] > cumulative[:, :-1]).sum(axis=1)
         answers[name] = levels[level]
     for name in ("education", "income_band"):
-        gone = rng.random(len(region)) < missing
-        text = answers[name].dtype.kind == "U"
-        answers[name] = answers[name].astype(object) if text else answers[name]
-        answers[name][gone] = None if text else np.nan
+        is_missing = rng.random(len(region)) < missing
+        is_text = answers[name].dtype.kind == "U"
+        answers[name] = answers[name].astype(object) if is_text else answers[name]
+        answers[name][is_missing] = None if is_text else np.nan
     return answers
 
 

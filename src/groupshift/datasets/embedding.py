@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from groupshift.datasets._table import need
+from groupshift._io.files import whole_file
+from groupshift.datasets.assembly import need
 
 # Texts per cached file: what an interrupted run loses at most.
 BLOCK = 1024
@@ -21,7 +22,7 @@ Progress = Callable[[int, int], None]
 class Encoder(Protocol):
     """What a sentence-transformers model can do, and all that is asked of it."""
 
-    def encode(self, sentences: list[str]) -> Any: ...
+    def encode(self, sentences: list[str]) -> ArrayLike: ...
 
 
 def embed_reviews(
@@ -70,7 +71,7 @@ def embed_reviews(
 
 def _embed_block(block: list[str], model: _Lazy, file: Path | None) -> np.ndarray:
     if file is not None and file.is_file():
-        return np.load(file)
+        return np.asarray(np.load(file))
     vectors = np.asarray(model.encode(block), dtype=np.float32)
     if vectors.ndim != 2 or len(vectors) != len(block):
         raise ValueError(
@@ -78,11 +79,9 @@ def _embed_block(block: list[str], model: _Lazy, file: Path | None) -> np.ndarra
         )
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        # Written aside and renamed: a killed run never leaves half a block under its final name.
-        aside = file.with_suffix(f".{os.getpid()}.tmp")
-        with aside.open("wb") as out:
+        # A killed run never leaves half a block under its final name.
+        with whole_file(file, force=True) as out:
             np.save(out, vectors)
-        aside.replace(file)
     return vectors
 
 
@@ -92,7 +91,7 @@ class _Lazy:
     def __init__(self, encoder: str | Path | Encoder) -> None:
         self._encoder = encoder
 
-    def encode(self, sentences: list[str]) -> Any:
+    def encode(self, sentences: list[str]) -> ArrayLike:
         if isinstance(self._encoder, str | Path):
             library = need("sentence_transformers", extra="text", what="Embedding texts")
             self._encoder = cast(Encoder, library.SentenceTransformer(str(self._encoder)))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from groupshift.datasets._table import assemble, need
+from groupshift.datasets.assembly import assemble, need
+from groupshift.datasets.containers import Seed
 from groupshift.datasets.examples import some_examples
 from groupshift.datasets.sample import LabeledTable
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
 
 LATE_MINUTES = 15
 WEATHER = ("temp", "dewp", "humid", "wind_speed", "precip", "pressure", "visib")
@@ -21,7 +26,7 @@ def load_flights(
     min_group_rows: int = 0,
     max_rows: int | None = None,
     as_frame: bool = False,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> LabeledTable:
     """Load 327,346 flights, grouped by carrier (16) or destination (104); positive is 15 minutes late.
 
@@ -62,7 +67,7 @@ def load_flights(
     )
 
 
-def _features(flights: Any, data: Any, pandas: Any) -> dict[str, np.ndarray]:
+def _features(flights: DataFrame, data: ModuleType, pandas: ModuleType) -> dict[str, np.ndarray]:
     date = pandas.to_datetime(flights[["year", "month", "day"]])
     # Some (airport, hour) appear twice in the weather table: the first report stands, so that no flight is
     # doubled.
@@ -83,6 +88,6 @@ def _features(flights: Any, data: Any, pandas: Any) -> dict[str, np.ndarray]:
     return features | {name: flights[name].to_numpy(dtype=object) for name in CATEGORICAL}
 
 
-def _hours(clock: Any) -> Any:
+def _hours(clock: Series) -> Series:
     """A clock reading such as 1745 in hours, 17.75."""
     return clock // 100 + clock % 100 / 60

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from groupshift.datasets.class_shares import Counts, cell_counts, draw_shares
+from groupshift.datasets.containers import Seed
 from groupshift.datasets.examples import hold_out
 from groupshift.datasets.gaussians import draw_pairs
 from groupshift.datasets.sample import GroupedSample
@@ -24,7 +23,7 @@ def make_grouped_mixture(
     test_size: float = 0.2,
     counts: Counts = "rounded",
     dtype: type = np.float64,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> GroupedSample:
     """Generate the paper's synthetic data with all that is true about it.
 

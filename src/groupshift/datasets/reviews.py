@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from narwhals.typing import IntoDataFrame
 
-from groupshift.datasets._rows import is_frame, named_columns
-from groupshift.datasets._table import need
+from groupshift.datasets.assembly import need
+from groupshift.datasets.containers import is_frame, named_columns
 from groupshift.datasets.embedding import Encoder, Progress, embed_reviews
 from groupshift.datasets.sample import LabeledTable
 
+if TYPE_CHECKING:
+    import pyarrow
+
+# A table of reviews: a file, a frame, or columns by name.
+Source: TypeAlias = "str | Path | dict[str, np.ndarray] | IntoDataFrame"
 POSITIVE_STARS = 3
 
 
 def load_reviews(
-    source: Any,
+    source: Source,
     *,
-    embeddings: Any = None,
+    embeddings: np.ndarray | str | Path | None = None,
     text: str = "text",
     label: str = "label",
     rating: str | None = None,
@@ -93,10 +99,10 @@ def load_reviews(
     )
 
 
-def _read_columns(source: Any) -> dict[str, np.ndarray]:
+def _read_columns(source: Source) -> dict[str, np.ndarray]:
     if isinstance(source, dict) or is_frame(source):
         return named_columns(source)
-    path = Path(source)
+    path = Path(str(source))
     if not path.is_file():
         raise FileNotFoundError(
             f"There is no file {path}: expected a Parquet or CSV table of reviews, or an npz."
@@ -117,13 +123,15 @@ def _read_columns(source: Any) -> dict[str, np.ndarray]:
     return {name: _as_array(table[name]) for name in table.column_names}
 
 
-def _as_array(column: Any) -> np.ndarray:
+def _as_array(column: pyarrow.ChunkedArray) -> np.ndarray:
     # Texts as objects: a fixed-width array would give each review the room of the longest.
     values = column.to_pylist()
     return np.array(values, dtype=object if any(isinstance(v, str) for v in values[:1]) else None)
 
 
-def _ready_embeddings(embeddings: Any, columns: dict[str, np.ndarray], *, label: str) -> np.ndarray | None:
+def _ready_embeddings(
+    embeddings: np.ndarray | str | Path | None, columns: dict[str, np.ndarray], *, label: str
+) -> np.ndarray | None:
     """The embedding of every row of the table, or None; labels that come with it must agree."""
     if embeddings is None:
         return columns.get("embedding")
@@ -144,7 +152,7 @@ def _principal_components(X: np.ndarray, n_components: int) -> np.ndarray:
     from sklearn.decomposition import PCA
 
     # Exact, and the same on every run: 384 columns are few.
-    return PCA(n_components, svd_solver="covariance_eigh").fit_transform(X)
+    return np.asarray(PCA(n_components, svd_solver="covariance_eigh").fit_transform(X))
 
 
 def _same_text(texts: np.ndarray) -> np.ndarray:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from groupshift.datasets._rows import frame_of, is_frame, n_rows, named_columns, take_rows
+from groupshift._explain.wording import percent
+from groupshift.datasets.containers import (
+    Seed,
+    Table,
+    frame_of,
+    is_frame,
+    n_rows,
+    named_columns,
+    take_rows,
+)
+from groupshift.datasets.examples import encode_ids, some_examples
 
 
 class Partition(Protocol):
     """Anything that knows the cluster of a row."""
 
-    def predict(self, X: Any) -> np.ndarray: ...
+    def predict(self, X: Table) -> np.ndarray: ...
 
 
 class FitRows(NamedTuple):
     """What a method may see: `model.fit(X, y, groups=groups, example_ids=example_ids)`."""
 
-    X: Any
+    X: Table
     y: np.ndarray
     groups: np.ndarray
     example_ids: np.ndarray | None
@@ -28,7 +38,7 @@ class FitRows(NamedTuple):
 class JudgedRows(NamedTuple):
     """What a method is judged on: its prediction for (X, groups) against `truth`."""
 
-    X: Any
+    X: Table
     truth: np.ndarray
     groups: np.ndarray
 
@@ -85,7 +95,7 @@ class GroupedSample:
     array([1])
     """
 
-    X: Any
+    X: Table
     y: np.ndarray
     groups: np.ndarray
     truth: np.ndarray
@@ -104,15 +114,8 @@ class GroupedSample:
     name: str = ""
 
     _PER_ROW: ClassVar = (
-        "X",
-        "y",
-        "groups",
-        "truth",
-        "test",
-        "example_ids",
-        "sample_weight",
-        "cluster",
-        "posterior",
+        *("X", "y", "groups", "truth", "test"),
+        *("example_ids", "sample_weight", "cluster", "posterior"),
     )
 
     def __post_init__(self) -> None:
@@ -162,7 +165,7 @@ class GroupedSample:
         changed = {f: getattr(self, f) for f in self._PER_ROW if getattr(self, f) is not None}
         return replace(self, **{field: take_rows(value, rows) for field, value in changed.items()})
 
-    def to_table(self, *, group: str = "group", label: str = "label", backend: str | None = None) -> Any:
+    def to_table(self, *, group: str = "group", label: str = "label", backend: str | None = None) -> Table:
         """One table as a user would hold it: features, the group, and the label where it is known.
 
         A frame stays a frame of its library. Arrays and dicts become `backend` ("pandas", "polars"), or a
@@ -190,7 +193,7 @@ class LabeledTable:
     LabeledTable('tiny', 2 rows, 2 groups, 1 features, 50.0 % positive)
     """
 
-    X: Any
+    X: Table
     y: np.ndarray
     groups: np.ndarray
     example_ids: np.ndarray | None = None
@@ -204,8 +207,16 @@ class LabeledTable:
     def __len__(self) -> int:
         return len(self.y)
 
+    def some_rows(self, max_rows: int | None, *, random_state: Seed = None) -> LabeledTable:
+        """A random choice of whole examples with at most this many rows; all of them for None."""
+        ids = encode_ids(self.example_ids, n_rows=len(self))
+        rows = some_examples(ids, max_rows=max_rows, rng=np.random.default_rng(random_state))
+        per_row = ("X", "y", "groups", "example_ids", "sample_weight")
+        kept = {name: getattr(self, name) for name in per_row if getattr(self, name) is not None}
+        return replace(self, **{name: take_rows(value, rows) for name, value in kept.items()})
+
     def __repr__(self) -> str:
         return (
             f"LabeledTable({self.name!r}, {len(self):,} rows, {len(np.unique(self.groups)):,} groups, "
-            f"{self.X.shape[1]} features, {100 * self.y.mean():.1f} % positive)"
+            f"{len(named_columns(self.X))} features, {percent(self.y.mean())} positive)"
         )

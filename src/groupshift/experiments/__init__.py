@@ -5,10 +5,10 @@
 'forest'
 """
 
-from groupshift.experiments.cost import estimate_cost
 from groupshift.experiments.grid import Draw, Task, list_tasks
 from groupshift.experiments.run import run_experiment
-from groupshift.experiments.spec import Experiment, load_experiment
+from groupshift.experiments.spec import Experiment
+from groupshift.experiments.spec_files import load_experiment
 from groupshift.experiments.store import Store
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "Experiment",
     "Store",
     "Task",
-    "estimate_cost",
     "list_tasks",
     "load_experiment",
     "run_experiment",

@@ -1,48 +1,86 @@
-"""What a person at a terminal sees of a run: its cost before, what remains during."""
+"""What a person at a terminal sees of a run: what is to be done before it, what remains during it."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 
-from groupshift.experiments.cost import Cost, duration, estimate_cost
-from groupshift.experiments.grid import list_tasks
+from groupshift._explain.wording import plural
+from groupshift.experiments.grid import Task
 from groupshift.experiments.run import Progress
-from groupshift.experiments.spec import Experiment
-from groupshift.experiments.store import Store
+from groupshift.experiments.table_text import duration, place_title
 
 
-def report_cost(experiment: Experiment, out: str | Path, *, n_jobs: int, retry_failed: bool = False) -> Cost:
-    """Say on standard error what is about to be run and what it will cost."""
-    tasks = list_tasks(experiment)
-    pending = Store(out).pending(tasks, retry_failed=retry_failed)
-    cost = estimate_cost(experiment, pending, n_jobs=n_jobs)
-    sys.stderr.write(f"{experiment.title} (scale {experiment.scale}, seed {experiment.seed}) into {out}\n")
-    if len(pending) < len(tasks):
-        sys.stderr.write(f"{len(tasks) - len(pending)} of {len(tasks)} runs are finished and stay.\n")
-    sys.stderr.write(f"{cost if pending else 'Nothing is left to do.'}\n")
-    return cost
-
-
-def plain_progress(progress: Progress) -> None:
-    sys.stderr.write(f"{progress_line(progress)}\n")
+def say(text: str) -> None:
+    """One line on standard error."""
+    sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
+
+
+def plan_line(tasks: Collection[Task], pending: Collection[Task]) -> str:
+    """What is to be done, in one line."""
+    if not pending:
+        return f"Nothing is left to do: {plural(len(tasks), 'run')} of a method are finished."
+    draws = plural(len({task.draw.key for task in pending}), "draw")
+    finished = len(tasks) - len(pending)
+    kept = f"; {finished:,} of {len(tasks):,} are finished and stay" if finished else ""
+    return f"{draws}, {plural(len(pending), 'run')} of a method{kept}."
+
+
+def plan_table(tasks: Collection[Task], pending: Collection[Task]) -> list[str]:
+    """A line for each data set and setting: its draws, the methods on them, and how many runs are left."""
+    left = Counter(_place(task) for task in pending)
+    lines = []
+    for place in dict.fromkeys(map(_place, tasks)):
+        here = [task for task in tasks if _place(task) == place]
+        draws = plural(len({task.draw.key for task in here}), "draw")
+        methods = ", ".join(dict.fromkeys(task.method.label for task in here))
+        lines.append(f"  {place}: {draws}, {left[place]:,} of {plural(len(here), 'run')} left ({methods})")
+    return lines
+
+
+def _place(task: Task) -> str:
+    return place_title(task.draw.data.name, str(task.draw.setting))
 
 
 def progress_line(progress: Progress) -> str:
     """One line that says what remains.
 
-    >>> progress_line(Progress(done=3, total=12, failed=1, share=0.25, seconds=60.0, last="synthetic-d01"))
+    >>> progress_line(Progress(done=3, total=12, failed=1, seconds=60.0, last="synthetic-d01"))
     '3 of 12 runs, 1 failed; about 3 minutes remain (synthetic-d01 done)'
     """
-    return f"{progress.done} of {progress.total} runs{failed_words(progress)}; {remains(progress)}"
+    return f"{progress.done} of {progress.total} runs{_failed(progress)}; {_rest(progress)}"
 
 
-def failed_words(progress: Progress) -> str:
+def _failed(progress: Progress) -> str:
     return f", {progress.failed} failed" if progress.failed else ""
 
 
-def remains(progress: Progress) -> str:
+def _rest(progress: Progress) -> str:
     """What remains, and what was done last."""
     rest = f"about {duration(progress.remaining_seconds)} remain"
     return f"{'nothing remains' if progress.done == progress.total else rest} ({progress.last} done)"
+
+
+@contextmanager
+def progress_shown() -> Iterator[Callable[[Progress], None]]:
+    """A bar at a terminal where rich is installed, else a line for each finished draw."""
+    if not sys.stderr.isatty() or find_spec("rich") is None:
+        yield lambda progress: say(progress_line(progress))
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    with Bar(BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rest]}"), console=console) as bar:
+        task = bar.add_task("runs", total=None, rest="")
+        yield lambda progress: bar.update(
+            task,
+            completed=progress.done,
+            total=progress.total,
+            rest=_rest(progress) + _failed(progress),
+        )

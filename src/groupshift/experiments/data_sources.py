@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -53,13 +52,11 @@ def prepare_tables(experiment: Experiment, folder: str | Path) -> list[Path]:
     written = []
     for data in _from_files(experiment):
         table = _read_source(data)
-        arrays: dict[str, Any] = {
-            name: getattr(table, name) for name in _ARRAYS if getattr(table, name) is not None
-        }
-        names: dict[str, Any] = {name: np.array(getattr(table, name), dtype=str) for name in _NAMES}
+        found = {name: getattr(table, name) for name in _ARRAYS}
+        arrays = {name: _compact(array) for name, array in found.items() if array is not None}
+        arrays |= {name: np.array(getattr(table, name), dtype=str) for name in _NAMES}
         path = folder / prepared_path(data).name
-        compact: dict[str, Any] = {name: _compact(array) for name, array in arrays.items()}
-        np.savez_compressed(path, **compact, **names)
+        np.savez_compressed(path, allow_pickle=False, **arrays)
         written.append(path)
     return written
 
@@ -103,9 +100,18 @@ def _restored(name: str, array: np.ndarray) -> np.ndarray:
 
 def _read_prepared(path: Path) -> LabeledTable:
     with np.load(path) as arrays:
-        found: dict[str, Any] = {name: _restored(name, arrays[name]) for name in _ARRAYS if name in arrays}
-        names: dict[str, Any] = {name: tuple(arrays[name].tolist()) for name in _NAMES}
-    return LabeledTable(**found, **names, name=path.name.removesuffix(".table.npz"))
+        found = {name: _restored(name, arrays[name]) for name in _ARRAYS if name in arrays}
+        feature_names, categorical, missing = (tuple(arrays[name].tolist()) for name in _NAMES)
+    return LabeledTable(
+        X=found["X"],
+        y=found["y"],
+        groups=found["groups"],
+        example_ids=found.get("example_ids"),
+        feature_names=feature_names,
+        categorical=categorical,
+        missing=missing,
+        name=path.name.removesuffix(".table.npz"),
+    )
 
 
 def _read_source(data: RealData) -> LabeledTable:
@@ -116,7 +122,7 @@ def _read_source(data: RealData) -> LabeledTable:
         table = acs_task(data.task, data.path, max_rows=data.table_rows, random_state=0)
         if data.missing is not None:
             # In place: the matrix is ours, and tables of millions of rows are large.
-            table.X[np.isnan(table.X)] = data.missing
+            np.nan_to_num(np.asarray(table.X), copy=False, nan=data.missing)
         return table
     return load_reviews(
         data.path,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any
 
+from groupshift._explain.wording import plural
 from groupshift.experiments.results import Results
-from groupshift.experiments.spec import Experiment, ReviewsData, SyntheticData, load_experiment
+from groupshift.experiments.spec import Experiment, ReviewsData, SyntheticData
+from groupshift.experiments.spec_files import load_experiment
 
 # The paper's Table 3.
 PAPER_ROWS = {"income": 8_116_931, "employment": 15_949_380, "ipr": 15_949_380}
@@ -22,12 +23,12 @@ def against_paper(results: Results) -> list[str]:
 
 def _protocol(ours: Experiment, paper: Experiment) -> Iterator[str]:
     if ours.repetitions != paper.repetitions:
-        yield f"{_draws(ours.repetitions)} of each data set where the paper has at least {paper.repetitions}."
+        yield f"{plural(ours.repetitions, 'draw')} of each data set where the paper has at least {paper.repetitions}."
     for method in ours.methods:
         if method.repetitions is not None and method.repetitions < ours.repetitions:
-            yield f"{method.label} has {_draws(method.repetitions)} only, for its cost."
+            yield f"{method.label} has {plural(method.repetitions, 'draw')} only, for its cost."
     if ours.classifier != paper.classifier:
-        yield f"Classifier: {_words(ours.classifier)} where the paper has {_words(paper.classifier)}."
+        yield f"Classifier: {ours.classifier} where the paper has {paper.classifier}."
     if ours.calibration != paper.calibration:
         yield (
             f"Calibration: {ours.calibration} (Platt scaling on out-of-fold scores) where the paper "
@@ -41,15 +42,6 @@ def _protocol(ours: Experiment, paper: Experiment) -> Iterator[str]:
         if method.params:
             changed = ", ".join(f"{k} = {v}" for k, v in method.params.items())
             yield f"{method.label} runs with {changed}."
-
-
-def _draws(n: int) -> str:
-    return "1 draw" if n == 1 else f"{n} draws"
-
-
-def _words(classifier: Any) -> str:
-    params = ", ".join(f"{k} {v}" for k, v in classifier.params.items())
-    return f"{classifier.name} ({params})" if params else classifier.name
 
 
 def _synthetic(ours: Experiment, paper: Experiment) -> Iterator[str]:
@@ -72,7 +64,7 @@ def _synthetic(ours: Experiment, paper: Experiment) -> Iterator[str]:
                 )
 
 
-def _size(value: Any) -> str:
+def _size(value: int | tuple[float, float]) -> str:
     return f"N({value[0]:g}, {value[1]:g}²)" if isinstance(value, tuple) else f"{value:,}"
 
 

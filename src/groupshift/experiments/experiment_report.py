@@ -9,13 +9,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from groupshift.experiments.cost import duration
 from groupshift.experiments.differences import against_paper
 from groupshift.experiments.plots import Figure, all_figures
 from groupshift.experiments.result_tables import all_tables
 from groupshift.experiments.results import Results, load_results
 from groupshift.experiments.store import LABELS, write_csv, write_whole
-from groupshift.experiments.table_text import MINUS, NOTHING, Table
+from groupshift.experiments.table_text import MINUS, NOTHING, Table, duration
 
 SHOWN_HOLES = 30
 TEXT_COLUMNS = ("Data", "Method")

@@ -5,21 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
 from groupshift.datasets import GroupedSample, bias_groups, make_grouped_mixture, natural_split
 from groupshift.experiments.data_sources import load_table
+from groupshift.experiments.origin import deciding_origin
 from groupshift.experiments.spec import (
     DataSpec,
     Experiment,
     MethodSpec,
+    RealData,
     ResamplingSpec,
     Setting,
     SyntheticData,
 )
+
+# Neither where the files lie nor how many draws there are changes a draw.
+UNDECIDING = ("path", "embeddings", "settings", "repetitions", "dimensions", "clusters", "note")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +50,7 @@ class Draw:
     def random_state(self) -> np.random.SeedSequence:
         """Depends on what the draw is, not on its place in a grid: a grid that grows keeps its draws."""
         words = [zlib.crc32(self.data.name.encode()), self.d or 0, self.K or 0, self.repetition]
-        return np.random.SeedSequence([self.seed, *words, _setting_number(self.setting)])
+        return np.random.SeedSequence([self.seed, *words, 3 if self.setting == "natural" else self.setting])
 
     @property
     def method_seed(self) -> int:
@@ -54,40 +60,44 @@ class Draw:
     def sample(self) -> GroupedSample:
         """Make the data; the same on every call."""
         seed = int(self.random_state.generate_state(1)[0])
-        if isinstance(self.data, SyntheticData):
-            assert self.d is not None
-            assert self.K is not None
-            return make_grouped_mixture(
-                n_features=self.d,
-                n_clusters=self.K,
-                n_groups=self.data.groups,
-                labeled_per_group=self.data.labeled_per_group,
-                unlabeled_per_group=self.data.unlabeled_per_group,
-                setting=int(self.setting),
-                random_state=seed,
-            )
-        return self._resampled(load_table(self.data), seed)
+        if not isinstance(self.data, SyntheticData):
+            return self._resampled(self.data, seed)
+        assert self.d is not None
+        assert self.K is not None
+        return make_grouped_mixture(
+            n_features=self.d,
+            n_clusters=self.K,
+            n_groups=self.data.groups,
+            labeled_per_group=self.data.labeled_per_group,
+            unlabeled_per_group=self.data.unlabeled_per_group,
+            setting=int(self.setting),
+            random_state=seed,
+        )
 
-    def _resampled(self, table: Any, seed: int) -> GroupedSample:
-        assert not isinstance(self.data, SyntheticData)
-        options: dict[str, Any] = {"random_state": seed, "name": self.data.name}
+    def _resampled(self, data: RealData, seed: int) -> GroupedSample:
+        table = load_table(data)
         if self.setting == "natural":
-            rows = _some_rows(table, self.data.max_rows, seed)
-            ids = None if table.example_ids is None else table.example_ids[rows]
-            X, y, groups = table.X[rows], table.y[rows], table.groups[rows]
-            return natural_split(X, y, groups, example_ids=ids, **options)
-        clusters = self.resampling.setting_1_clusters if self.setting == 1 else None
+            table = table.some_rows(data.max_rows, random_state=seed)
+            return natural_split(
+                table.X,
+                table.y,
+                table.groups,
+                example_ids=table.example_ids,
+                random_state=seed,
+                name=data.name,
+            )
         return bias_groups(
             table.X,
             table.y,
             table.groups,
-            setting=int(self.setting),
-            n_clusters=clusters,
+            setting=self.setting,
+            n_clusters=self.resampling.setting_1_clusters if self.setting == 1 else None,
             batch_size=self.resampling.batch_size,
             replace=self.resampling.replace,
             example_ids=table.example_ids,
-            max_rows=self.data.max_rows,
-            **options,
+            max_rows=data.max_rows,
+            random_state=seed,
+            name=data.name,
         )
 
 
@@ -97,14 +107,20 @@ class Task:
 
     draw: Draw
     method: MethodSpec
-    fingerprint: str
+    decided_by: Mapping[str, object]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with everything that decides the numbers of a task, and with nothing else."""
+        text = json.dumps(self.decided_by, sort_keys=True, default=list)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
 
     @property
     def key(self) -> str:
         return f"{self.draw.key}/{self.method.label}-{self.fingerprint}"
 
     @property
-    def labels(self) -> dict[str, Any]:
+    def labels(self) -> dict[str, str | int | None]:
         """What identifies a row of results, besides its metric."""
         d = self.draw
         return {
@@ -117,16 +133,19 @@ class Task:
         }
 
 
-def list_tasks(experiment: Experiment) -> list[Task]:
+def list_tasks(experiment: Experiment, origin: Mapping[str, str] | None = None) -> list[Task]:
     """All tasks, repetition by repetition: a run that is cut short has something to say about everything.
 
-    >>> from groupshift.experiments.spec import load_experiment
+    `origin` is the code that runs them, by default this one.
+
+    >>> from groupshift.experiments.spec_files import load_experiment
     >>> tasks = list_tasks(load_experiment("paper", scale="paper"))
     >>> tasks[0].draw.key
     'synthetic-d01-K1-s1-r00'
     """
+    made_by = {name: (origin or deciding_origin()).get(name) for name in deciding_origin()}
     return [
-        Task(draw=draw, method=method, fingerprint=_fingerprint(experiment, draw, method))
+        Task(draw=draw, method=method, decided_by=_decided_by(experiment, draw, method, made_by))
         for draw in list_draws(experiment)
         for method in experiment.methods
         if applies(method, draw)
@@ -135,16 +154,21 @@ def list_tasks(experiment: Experiment) -> list[Task]:
 
 def list_draws(experiment: Experiment) -> list[Draw]:
     """All draws, those of the first repetition first."""
-    draws = []
-    for data in experiment.data:
-        repetitions = experiment.repetitions if data.repetitions is None else data.repetitions
-        common: dict[str, Any] = {"data": data, "seed": experiment.seed, "resampling": experiment.resampling}
-        draws += [
-            Draw(**common, setting=setting, repetition=r, d=d, K=K)
-            for r in range(repetitions)
-            for setting in data.settings
-            for d, K in _sizes(data)
-        ]
+    draws = [
+        Draw(
+            data=data,
+            seed=experiment.seed,
+            resampling=experiment.resampling,
+            setting=setting,
+            repetition=repetition,
+            d=d,
+            K=K,
+        )
+        for data in experiment.data
+        for repetition in range(experiment.repetitions if data.repetitions is None else data.repetitions)
+        for setting in data.settings
+        for d, K in _sizes(data)
+    ]
     return sorted(draws, key=lambda draw: draw.repetition)
 
 
@@ -165,27 +189,20 @@ def applies(method: MethodSpec, draw: Draw) -> bool:
     return not (method.name == "true_clustering" and draw.setting == "natural")
 
 
-def _fingerprint(experiment: Experiment, draw: Draw, method: MethodSpec) -> str:
-    """Changes with everything that decides the numbers of a task, and with nothing else."""
-    data = {**asdict(draw.data), "kind": draw.data.kind}
-    # Neither where the files lie nor how many draws there are changes this one.
-    for irrelevant in ("path", "embeddings", "settings", "repetitions", "dimensions", "clusters", "note"):
-        data.pop(irrelevant, None)
-    decides = [data, experiment.seed, method.name, dict(method.params)]
+def _decided_by(
+    experiment: Experiment, draw: Draw, method: MethodSpec, origin: Mapping[str, str | None]
+) -> dict[str, object]:
+    """All that decides the numbers of a task, by name."""
+    data = {name: value for name, value in asdict(draw.data).items() if name not in UNDECIDING}
+    decided: dict[str, object] = {
+        "data": {"kind": draw.data.kind, **data},
+        "seed": experiment.seed,
+        "method": {"name": method.name, **method.params},
+        "origin": origin,
+    }
     if draw.data.kind != "synthetic":
-        decides.append(asdict(experiment.resampling))
+        decided["resampling"] = asdict(experiment.resampling)
     if method.name != "bayes":
-        decides += [asdict(experiment.classifier), experiment.calibration]
-    text = json.dumps(decides, sort_keys=True, default=list)
-    return hashlib.sha256(text.encode()).hexdigest()[:10]
-
-
-def _some_rows(table: Any, max_rows: int | None, seed: int) -> np.ndarray:
-    from groupshift.datasets.examples import encode_ids, some_examples
-
-    ids = encode_ids(table.example_ids, n_rows=len(table))
-    return some_examples(ids, max_rows=max_rows, rng=np.random.default_rng(seed))
-
-
-def _setting_number(setting: Setting) -> int:
-    return 3 if setting == "natural" else int(setting)
+        decided["classifier"] = asdict(experiment.classifier)
+        decided["calibration"] = experiment.calibration
+    return decided

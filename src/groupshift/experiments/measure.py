@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol, cast
 
 import numpy as np
 
 from groupshift.datasets import GroupedSample
-from groupshift.experiments.sharing import plain_rows
+from groupshift.datasets.containers import Table, take_rows
 from groupshift.metrics import evaluate
 
 LOWER_IS_BETTER = ("log_loss", "brier", "ece")
 CALIBRATION_BINS = 15
 AGREEMENT_ROWS = 20_000
+
+
+class Clustered(Protocol):
+    """A model with clusters, and what it says of rows."""
+
+    def predict_details(self, X: Table, groups: np.ndarray) -> Mapping[str, np.ndarray]: ...
 
 
 @dataclass(frozen=True)
@@ -64,45 +71,40 @@ def calibration_bins(truth: np.ndarray, probability: np.ndarray) -> dict[str, np
     }
 
 
-def share_facts(model: Any, sample: GroupedSample) -> dict[str, float]:
+def share_facts(model: object, sample: GroupedSample) -> dict[str, float]:
     """Error of the estimated share of each (group, cluster) cell of the model's own partition.
 
     The truth is the share of positives among the unlabelled rows that the model saw in the cell, so it is
     defined whatever the number of clusters; cells count by their rows.
     """
-    if getattr(model, "shares", None) is None or not hasattr(model, "group_prior_"):
+    prior = getattr(model, "group_prior_", None)
+    if getattr(model, "shares", None) is None or prior is None:
         return {}
     seen = sample.fit_rows & ~sample.labeled
-    cluster = _clusters(model, sample.X[seen])
-    names = np.asarray(model.groups_)
+    names = np.asarray(getattr(model, "groups_", ()))
     order = np.argsort(names)
     group = order[np.searchsorted(names, sample.groups[seen], sorter=order)]
-    n_clusters = model.group_prior_.shape[1]
-    cell = group * n_clusters + cluster
-    rows = np.bincount(cell, minlength=model.group_prior_.size)
-    positive = np.bincount(cell, sample.truth[seen], minlength=model.group_prior_.size)
-    gap = np.abs(positive / np.maximum(rows, 1) - model.group_prior_.ravel())
+    cell = group * prior.shape[1] + _clusters(model, sample, seen)
+    rows = np.bincount(cell, minlength=prior.size)
+    positive = np.bincount(cell, sample.truth[seen], minlength=prior.size)
+    gap = np.abs(positive / np.maximum(rows, 1) - prior.ravel())
     return {"share_error_cell": float((gap * rows).sum() / rows.sum())}
 
 
-def partition_facts(model: Any, sample: GroupedSample) -> dict[str, float]:
+def partition_facts(model: object, sample: GroupedSample) -> dict[str, float]:
     """Clusters that the model used, and their agreement with the generating ones (adjusted Rand index)."""
-    if not hasattr(model, "n_clusters_"):
-        return {}
-    facts = {"n_clusters": float(model.n_clusters_)}
-    if hasattr(model, "trust_"):
-        facts["trust"] = float(model.trust_)
-    if sample.cluster is None:
+    names = {"n_clusters": "n_clusters_", "trust": "trust_"}
+    facts = {fact: float(getattr(model, name)) for fact, name in names.items() if hasattr(model, name)}
+    if "n_clusters" not in facts or sample.cluster is None:
         return facts
     from sklearn.metrics import adjusted_rand_score
 
     rows = np.flatnonzero(sample.test)[:AGREEMENT_ROWS]
-    facts["true_clusters"] = float(len(np.unique(sample.cluster)))
-    facts["partition_agreement"] = float(
-        adjusted_rand_score(sample.cluster[rows], _clusters(model, sample.X[rows]))
-    )
-    return facts
+    agreement = adjusted_rand_score(sample.cluster[rows], _clusters(model, sample, rows))
+    true_clusters = len(np.unique(sample.cluster))
+    return {**facts, "true_clusters": float(true_clusters), "partition_agreement": float(agreement)}
 
 
-def _clusters(model: Any, X: np.ndarray) -> np.ndarray:
-    return np.asarray(model.posterior_.partition.predict(plain_rows(X, model.encoder_)))
+def _clusters(model: object, sample: GroupedSample, rows: np.ndarray) -> np.ndarray:
+    details = cast(Clustered, model).predict_details(take_rows(sample.X, rows), sample.groups[rows])
+    return details["cluster"]

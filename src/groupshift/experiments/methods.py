@@ -6,10 +6,10 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator
 
 from groupshift import METHODS
 from groupshift.datasets import GroupedSample
@@ -23,6 +23,12 @@ from groupshift.experiments.spec import ClassifierSpec, Experiment, MethodSpec
 UNSHARED = ("coral",)
 
 
+class FittedMethod(Protocol):
+    """What is asked of every method; what else it tells of itself is looked up where it is measured."""
+
+    def predict_proba(self, X: np.ndarray, groups: np.ndarray) -> np.ndarray: ...
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a method did on a draw: metrics by name, values by group, calibration bins, notes."""
@@ -32,7 +38,7 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
 
 
-def make_classifier(spec: ClassifierSpec) -> Any:
+def make_classifier(spec: ClassifierSpec) -> BaseEstimator:
     """The classifier that all methods of an experiment are given.
 
     >>> make_classifier(ClassifierSpec(name="forest"))
@@ -40,7 +46,7 @@ def make_classifier(spec: ClassifierSpec) -> Any:
     """
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
-    kinds: dict[str, tuple[type, dict[str, Any]]] = {
+    kinds: dict[str, tuple[type[BaseEstimator], Mapping[str, object]]] = {
         "forest": (RandomForestClassifier, {"n_estimators": 500, "max_depth": 10}),
         # Early stopping would hold out copies of training examples.
         "boosting": (HistGradientBoostingClassifier, {"early_stopping": False}),
@@ -56,7 +62,7 @@ def run_method(experiment: Experiment, task: Task, sample: GroupedSample, work: 
     X, truth, groups = sample.testing()
     in_use = reset_peak_memory()
     start = time.perf_counter()
-    model, borrowed = None, 0.0
+    model, borrowed, notes = None, 0.0, list[str]()
     if task.method.name == "bayes":
         assert sample.posterior is not None
         probability = sample.posterior[sample.test]
@@ -64,29 +70,30 @@ def run_method(experiment: Experiment, task: Task, sample: GroupedSample, work: 
         with work.sharing(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = _fitted(experiment, task, sample)
-            probability = model.predict_proba(X, groups)[:, 1]
+            probability = model.predict_proba(np.asarray(X), groups)[:, 1]
             borrowed = work.borrowed
+        notes = [*getattr(model, "notes_", []), *_sentences(caught)]
     spent, peak = time.perf_counter() - start, peak_memory_mb()
     measured = measure(truth, probability, groups)
     # `seconds` is what the method costs alone; what other methods of the draw had already done is part of it.
     effort = {"seconds": spent + borrowed, "seconds_borrowed": borrowed, "peak_memory_mb": peak}
     effort["added_memory_mb"] = peak - in_use
     metrics = {**measured.metrics, **share_facts(model, sample), **partition_facts(model, sample), **effort}
-    notes = [] if model is None else [*getattr(model, "notes_", []), *_sentences(caught)]
     return Outcome(metrics, measured, notes)
 
 
-def _fitted(experiment: Experiment, task: Task, sample: GroupedSample) -> Any:
+def _fitted(experiment: Experiment, task: Task, sample: GroupedSample) -> FittedMethod:
     X, y, groups, ids = sample.training()
-    classifier = clone(make_classifier(experiment.classifier))
+    classifier = make_classifier(experiment.classifier)
     if task.method.name not in UNSHARED:
         classifier = SharedClassifier(classifier)
-    settings = {"calibration": experiment.calibration, **_settings(task, sample, X)}
+    settings = {"calibration": experiment.calibration, **_settings(task, sample, np.asarray(X))}
     model = METHODS[task.method.name](classifier, random_state=task.draw.method_seed, **settings)
-    return model.fit(X, y, groups=groups, example_ids=ids)
+    fitted: FittedMethod = model.fit(X, y, groups=groups, example_ids=ids)
+    return fitted
 
 
-def _settings(task: Task, sample: GroupedSample, X: np.ndarray) -> dict[str, Any]:
+def _settings(task: Task, sample: GroupedSample, X: np.ndarray) -> dict[str, object]:
     settings = dict(task.method.params)
     if task.method.name == "true_clustering":
         settings["partition"] = sample.partition
@@ -101,10 +108,10 @@ def _by_silhouette(method: MethodSpec) -> bool:
     return partition == "silhouette" or isinstance(partition, Mapping)
 
 
-def _silhouette(options: Any, seed: int, X: np.ndarray) -> SilhouettePartition:
-    options = dict(options) if isinstance(options, Mapping) else {}
-    key = ("partition", seed, repr(sorted(options.items())))
-    return recall(key, lambda: SilhouettePartition(random_state=seed, **options).fit(X))
+def _silhouette(options: object, seed: int, X: np.ndarray) -> SilhouettePartition:
+    given = dict(options) if isinstance(options, Mapping) else {}
+    key = ("partition", seed, repr(sorted(given.items())))
+    return recall(key, lambda: SilhouettePartition(random_state=seed, **given).fit(X))
 
 
 def _sentences(caught: list[warnings.WarningMessage]) -> list[str]:

@@ -1,145 +1,129 @@
-"""`groupshift reproduce`: the same commands as `python -m groupshift.experiments`, with a progress bar."""
+"""`groupshift reproduce`, and `python -m groupshift.experiments` where only the core is installed."""
 
 from __future__ import annotations
 
+import argparse
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any
+import sys
+from collections.abc import Sequence
 
-try:
-    import typer
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-    from rich.progress import Progress as Bar
-    from typer.core import TyperGroup
-except ImportError as error:
-    raise ImportError(
-        'The command line needs typer and rich. Install them with: pip install "groupshift[cli]"'
-    ) from error
+from groupshift.experiments.console import plan_line, plan_table, progress_shown, say
+from groupshift.experiments.data_sources import prepare_tables
+from groupshift.experiments.grid import list_tasks
+from groupshift.experiments.run import run_experiment
+from groupshift.experiments.spec import Experiment
+from groupshift.experiments.spec_files import load_experiment
+from groupshift.experiments.store import Store
 
-from groupshift.experiments.console import failed_words, plain_progress, remains, report_cost
-from groupshift.experiments.run import Progress, run_experiment
-from groupshift.experiments.spec import load_experiment
-
-CORES = os.cpu_count() or 1
+EPILOG = "Example: groupshift reproduce paper --scale small --out results/paper"
 
 
-class _RunByDefault(TyperGroup):
-    """`reproduce paper.toml` means `reproduce run paper.toml`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
-
-
-app = typer.Typer(
-    cls=_RunByDefault,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    help="Run the paper's experiments again, and report on them. `reproduce paper.toml` runs it.",
-)
-
-Spec = Annotated[str, typer.Argument(metavar="FILE", help="A TOML file, or paper, authors_code, beyond.")]
-Out = Annotated[str | None, typer.Option("--out", "-o", metavar="FOLDER", help="By default results/NAME.")]
-Scale = Annotated[str | None, typer.Option(help="small, results or paper; by default the file's own.")]
-Data = Annotated[str | None, typer.Option(metavar="FOLDER", help="Where the data files are.")]
-Jobs = Annotated[
-    int, typer.Option("--jobs", "-j", help="Draws at the same time; by default one for each core.")
-]
-
-
-@app.command(epilog="[bold]Example[/]  groupshift reproduce paper.toml --scale small --out results/paper")
-def run(
-    spec: Spec,
-    out: Out = None,
-    scale: Scale = None,
-    data: Data = None,
-    jobs: Jobs = CORES,
-    backend: Annotated[str, typer.Option(help="joblib's backend, such as loky or dask.")] = "loky",
-    stop_after: Annotated[
-        float | None, typer.Option(help="Seconds after which nothing new is begun.")
-    ] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what failed.")] = False,
-) -> None:
-    """Run what is not finished yet of an experiment. Kill it whenever you like: it goes on where it was."""
-    experiment = load_experiment(spec, scale=scale, data_dir=data)
-    folder = out or f"results/{experiment.name}"
-    report_cost(experiment, folder, n_jobs=jobs, retry_failed=retry_failed)
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m groupshift.experiments") -> int:
+    """Run a command and return its exit code; `reproduce paper` means `reproduce run paper`."""
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    if not given[0].startswith("-") and given[0] not in COMMANDS:
+        given.insert(0, "run")
+    options = _parser(prog).parse_args(given)
     try:
-        with progress_bar() as show:
-            summary = run_experiment(
-                experiment,
-                folder,
-                n_jobs=jobs,
-                backend=backend,
-                stop_after=stop_after,
-                retry_failed=retry_failed,
-                on_progress=show,
-            )
+        COMMANDS[options.command][0](options)
+    except (ValueError, OSError, ImportError) as error:
+        say(str(error))
+        return 2
     except KeyboardInterrupt:
-        typer.echo("Stopped. What is finished is kept; run the same command again to go on.", err=True)
-        raise typer.Exit(130) from None
+        say("\nStopped. What is finished is kept; run the same command again to go on.")
+        return 130
+    return 0
+
+
+def _run(options: argparse.Namespace) -> None:
+    experiment, store = _named(options)
+    tasks = list_tasks(experiment)
+    say(_heading(experiment, store))
+    say(plan_line(tasks, store.pending(tasks, retry_failed=options.retry_failed)))
+    with progress_shown() as show:
+        summary = run_experiment(
+            experiment,
+            store.folder,
+            n_jobs=options.jobs,
+            backend=options.backend,
+            stop_after=options.stop_after,
+            retry_failed=options.retry_failed,
+            on_progress=show,
+        )
     left = f", {summary.left} left for the next run" if summary.left else ""
-    typer.echo(
-        f"{summary.ran} run, {summary.failed} failed{left}; {summary.rows} rows in {folder}/results.csv."
+    say(
+        f"{summary.ran} run, {summary.failed} failed{left}; {summary.rows} rows in {store.folder}/results.csv."
     )
-    typer.echo(f"Next: groupshift reproduce report {folder}")
+    say(f"Next: groupshift reproduce report {store.folder}")
 
 
-@app.command()
-def cost(spec: Spec, out: Out = None, scale: Scale = None, data: Data = None, jobs: Jobs = CORES) -> None:
-    """Say what a run would cost, and run nothing."""
-    experiment = load_experiment(spec, scale=scale, data_dir=data)
-    report_cost(experiment, out or f"results/{experiment.name}", n_jobs=jobs)
+def _plan(options: argparse.Namespace) -> None:
+    experiment, store = _named(options)
+    tasks = list_tasks(experiment)
+    pending = store.pending(tasks)
+    say("\n".join([_heading(experiment, store), *plan_table(tasks, pending), plan_line(tasks, pending)]))
 
 
-@app.command()
-def prepare(
-    spec: Spec,
-    out: Annotated[str, typer.Option("--out", "-o", metavar="FOLDER", help="To be passed as --data.")],
-    scale: Scale = None,
-    data: Data = None,
-) -> None:
-    """Write the real tables of an experiment as npz files, for a machine without pyarrow."""
-    from groupshift.experiments.data_sources import prepare_tables
-
-    for path in prepare_tables(load_experiment(spec, scale=scale, data_dir=data), out):
-        typer.echo(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+def _prepare(options: argparse.Namespace) -> None:
+    experiment, store = _named(options)
+    for path in prepare_tables(experiment, store.folder):
+        say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
 
 
-@app.command(epilog="[bold]Example[/]  groupshift reproduce report results/paper")
-def report(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder that `run` wrote.")],
-    out: Annotated[str | None, typer.Option("--out", "-o", help="By default FOLDER/report.")] = None,
-    figures: Annotated[bool, typer.Option(help="Draw figures; needs matplotlib.")] = True,
-) -> None:
-    """Write one HTML file with the tables and figures of a folder of results, each as files besides."""
+def _combine(options: argparse.Namespace) -> None:
+    store = Store(options.folder)
+    counts = store.combine(store.stored_tasks())
+    say(", ".join(f"{n} {what}" for what, n in counts.items()))
+
+
+def _report(options: argparse.Namespace) -> None:
     from groupshift.experiments.experiment_report import write_report
 
-    typer.echo(write_report(folder, out, figures=figures))
+    say(str(write_report(options.folder, options.out, figures=not options.no_figures)))
 
 
-@contextmanager
-def progress_bar() -> Iterator[Any]:
-    """A bar that says what remains; plain lines where standard error is a file."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield plain_progress
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rest]}"),
-    )
-    with Bar(*columns, console=console) as bar:
-        task = bar.add_task("runs", total=None, rest="")
+COMMANDS = {
+    "run": (_run, "run what is not finished yet; kill it whenever you like, it goes on where it was"),
+    "plan": (_plan, "list what a run would do, and run nothing"),
+    "prepare": (_prepare, "write the real tables as npz files, for a machine without pyarrow"),
+    "combine": (_combine, "make the tables of a folder of results again"),
+    "report": (_report, "write one HTML file on a folder of results, and its tables and figures as files"),
+}
 
-        def show(progress: Progress) -> None:
-            rest = f"{remains(progress)}{failed_words(progress)}"
-            bar.update(task, completed=progress.done, total=progress.total, rest=rest)
 
-        yield show
+def _named(options: argparse.Namespace) -> tuple[Experiment, Store]:
+    experiment = load_experiment(options.spec, scale=options.scale, data_dir=options.data)
+    return experiment, Store(options.out or f"results/{experiment.name}")
+
+
+def _heading(experiment: Experiment, store: Store) -> str:
+    return f"{experiment.title} (scale {experiment.scale}, seed {experiment.seed}) into {store.folder}"
+
+
+def _parser(prog: str) -> argparse.ArgumentParser:
+    about = "Run the paper's experiments again, and report on them. The name of an experiment alone runs it."
+    parser = argparse.ArgumentParser(prog=prog, description=about, epilog=EPILOG)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (_, help_line) in COMMANDS.items():
+        sub = commands.add_parser(name, help=help_line, description=help_line)
+        if name in ("combine", "report"):
+            sub.add_argument("folder", metavar="FOLDER", help="a folder that `run` wrote")
+        else:
+            sub.add_argument("spec", metavar="FILE", help="a TOML file, or paper, authors_code, beyond")
+            sub.add_argument("--scale", help="small, results or paper; by default the file's own")
+            sub.add_argument("--data", metavar="FOLDER", help="where the data files are")
+        if name != "combine":
+            default = "FOLDER/report" if name == "report" else "results/NAME"
+            needed = name == "prepare"
+            about = "to be passed as --data later" if needed else f"by default {default}"
+            sub.add_argument("--out", "-o", metavar="FOLDER", help=about, required=needed)
+        if name == "run":
+            cores = os.cpu_count() or 1
+            jobs = "draws at the same time; by default one for each core"
+            sub.add_argument("--jobs", "-j", type=int, default=cores, help=jobs)
+            sub.add_argument("--backend", default="loky", help="joblib's backend, such as loky or dask")
+            sub.add_argument("--stop-after", type=float, help="seconds after which nothing new is begun")
+            sub.add_argument("--retry-failed", action="store_true", help="run again what failed")
+        if name == "report":
+            sub.add_argument("--no-figures", action="store_true", help="tables alone; needs no matplotlib")
+    return parser

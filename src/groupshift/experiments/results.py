@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from groupshift.experiments.grid import list_tasks
 from groupshift.experiments.published import NAMES
 from groupshift.experiments.spec import Experiment
 from groupshift.experiments.store import LABELS, Store, read_csv
@@ -111,8 +110,9 @@ def load_results(folder: str | Path) -> Results:
     store = Store(folder)
     described = store.read_experiment()
     experiment = Experiment.from_dict(described)
-    tasks = list_tasks(experiment)
-    if (store.folder / "parts").is_dir():
+    tasks = store.stored_tasks(described)
+    # Without its code on record, a folder's parts cannot be told from those of other code.
+    if "origin" in described and (store.folder / "parts").is_dir():
         store.combine(tasks)
     values: dict[tuple[Place, str, str], dict[int, float]] = {}
     for row in read_csv(store.folder / "results.csv"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
@@ -10,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -19,33 +19,31 @@ from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from threadpoolctl import threadpool_limits
 
-from groupshift.experiments.cost import measure_speed, task_seconds
 from groupshift.experiments.data_sources import describe_table, missing_sources
 from groupshift.experiments.grid import Task, list_tasks
 from groupshift.experiments.methods import run_method
+from groupshift.experiments.origin import deciding_origin
 from groupshift.experiments.sharing import SharedWork
 from groupshift.experiments.spec import Experiment
 from groupshift.experiments.store import Store
 
-PACKAGES = ("groupshift", "numpy", "scipy", "scikit-learn", "joblib")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: tasks and work (estimated effort, as a share of what was to do) behind and ahead."""
+    """How far a run is: tasks behind it, out of all that were to be run, and the seconds that they took."""
 
     done: int
     total: int
     failed: int
-    share: float
     seconds: float
     last: str
 
     @property
     def remaining_seconds(self) -> float:
-        """By the effort that remains, not by the number of tasks: large draws take longer."""
-        return self.seconds * (1 - self.share) / self.share if self.share > 0 else float("nan")
+        """At the pace so far. Large draws come first, so it is rather too long than too short."""
+        return self.seconds * (self.total - self.done) / max(self.done, 1)
 
 
 @dataclass(frozen=True)
@@ -96,9 +94,11 @@ def run_experiment(
             "another experiment."
         )
     store, tasks = Store(out), list_tasks(experiment)
+    tables = {data.name: describe_table(data) for data in experiment.data}
     with store.lock():
+        store.refuse_other_runs(tasks, tables)
         pending = store.pending(tasks, retry_failed=retry_failed)
-        store.write_experiment(experiment, {"tables": {d.name: describe_table(d) for d in experiment.data}})
+        store.write_experiment(experiment, tables)
         deadline = None if stop_after is None else time.time() + stop_after
         ran, failed = 0, 0
         try:
@@ -124,30 +124,21 @@ def _run_all(
     backend: str,
     deadline: float | None,
 ) -> Iterator[Progress]:
-    if not pending:
-        return
-    speed = measure_speed(experiment)
-    weights = {task.key: task_seconds(experiment, task, speed) for task in pending}
-    total = sum(weights.values())
-    draws = _by_draw(pending, weights)
+    draws = [list(tasks) for _, tasks in groupby(pending, key=lambda task: task.draw.key)]
+    # Of one repetition the largest draws come first, so that none of them is waited for at the end: real
+    # tables, then synthetic ones by their dimension.
+    draws.sort(key=lambda tasks: (tasks[0].draw.repetition, -(tasks[0].draw.d or math.inf)))
     jobs = (delayed(run_draw)(experiment, tasks, str(store.folder), deadline) for tasks in draws)
-    done, failed, effort, start = 0, 0, 0.0, time.perf_counter()
+    done, failed, start = 0, 0, time.perf_counter()
     with _one_thread_each(), parallel_config(backend=backend):
         for finished in Parallel(
             n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="all"
         )(jobs):
-            done += len(finished)
-            failed += sum(status == "failed" for _, status in finished)
-            effort += sum(weights[key] for key, _ in finished)
             if finished:
+                done += len(finished)
+                failed += sum(status == "failed" for _, status in finished)
                 last = finished[-1][0].split("/")[0]
-                yield Progress(done, len(pending), failed, effort / total, time.perf_counter() - start, last)
-
-
-def _by_draw(pending: list[Task], weights: dict[str, float]) -> list[list[Task]]:
-    draws = [list(tasks) for _, tasks in groupby(pending, key=lambda task: task.draw.key)]
-    # Of one repetition the largest draws come first, so that none of them is waited for at the end.
-    return sorted(draws, key=lambda ts: (ts[0].draw.repetition, -sum(weights[t.key] for t in ts)))
+                yield Progress(done, len(pending), failed, time.perf_counter() - start, last)
 
 
 def run_draw(
@@ -191,7 +182,8 @@ def _run_task(
     ]
 
 
-def _run_line(task: Task, status: str, **more: Any) -> dict[str, Any]:
+def _run_line(task: Task, status: str, **more: object) -> dict[str, object]:
+    origin = deciding_origin()
     return {
         "kind": "run",
         **task.labels,
@@ -199,21 +191,10 @@ def _run_line(task: Task, status: str, **more: Any) -> dict[str, Any]:
         "fingerprint": task.fingerprint,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": f"{platform.machine()} {os.cpu_count()} cores",
-        "versions": versions(),
+        # Of the process that ran it: a worker elsewhere may have others.
+        "versions": {name: value for name, value in origin.items() if name != "machine"},
         **more,
     }
-
-
-def versions() -> dict[str, str]:
-    """Versions of everything that could move a number."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            # Run from a source tree that was not installed.
-            found[package] = "source"
-    return found
 
 
 @contextmanager

@@ -12,21 +12,36 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from functools import partial
+from typing import Protocol, TypeVar, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
 
 from groupshift._regions.kmeans import silhouette_partition
 from groupshift._regions.space import Space
-from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.rows import Rows
 
 # A classifier for each of eight clusters and each of six folds, twice, fits in: fewer, and the first ones are
 # forgotten before the next method asks for them.
 MAX_FITS = MAX_PREDICTIONS = 128
+
+T = TypeVar("T")
+# What was asked for comes first; whatever tells two of its kind apart follows.
+Key = tuple[object, ...]
+
+
+class Classifier(Protocol):
+    """What is asked of a classifier, besides `get_params`."""
+
+    classes_: np.ndarray
+
+    def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = ...) -> Classifier: ...
+    def predict_proba(self, X: np.ndarray) -> np.ndarray: ...
+
 
 _current: ContextVar[SharedWork | None] = ContextVar("groupshift_shared_work", default=None)
 
@@ -45,7 +60,7 @@ class SharedWork:
     def __init__(self) -> None:
         self.hits = 0
         self.borrowed = 0.0
-        self._kept: dict[str, OrderedDict[Any, tuple[Any, float]]] = {}
+        self._kept: dict[object, OrderedDict[Key, tuple[object, float]]] = {}
 
     @contextmanager
     def sharing(self, active: bool = True) -> Iterator[None]:
@@ -57,30 +72,30 @@ class SharedWork:
         finally:
             _current.reset(token)
 
-    def recall(self, key: tuple, make: Callable[[], Any], limit: int) -> Any:
+    def recall(self, key: Key, make: Callable[[], T], limit: int) -> T:
         kept = self._kept.setdefault(key[0], OrderedDict())
         if key in kept:
             value, seconds = kept[key]
             kept.move_to_end(key)
             self.hits += 1
             self.borrowed += seconds
-            return value
+            return cast(T, value)
         before, start = self.borrowed, time.perf_counter()
-        value = make()
+        made = make()
         # What making it borrowed in turn belongs to its price.
-        kept[key] = value, time.perf_counter() - start + self.borrowed - before
+        kept[key] = made, time.perf_counter() - start + self.borrowed - before
         if len(kept) > limit:
             kept.popitem(last=False)
-        return value
+        return made
 
 
-def recall(key: tuple, make: Callable[[], Any], *, limit: int = MAX_FITS) -> Any:
+def recall(key: Key, make: Callable[[], T], *, limit: int = MAX_FITS) -> T:
     """The result kept under `key` in the current shared work, or made now."""
     work = _current.get()
     return make() if work is None else work.recall(key, make, limit)
 
 
-class SharedClassifier(ClassifierMixin, BaseEstimator):
+class SharedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A classifier that asks the current `SharedWork` before it fits or predicts.
 
     Parameters
@@ -100,42 +115,38 @@ class SharedClassifier(ClassifierMixin, BaseEstimator):
     1
     """
 
-    def __init__(self, estimator: Any):
+    def __init__(self, estimator: BaseEstimator):
         self.estimator = estimator
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SharedClassifier:
-        def make() -> Any:
+    def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> SharedClassifier:
+        def make() -> Classifier:
             weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-            return clone(self.estimator).fit(X, y, **weight)
+            fitted: Classifier = clone(self.estimator).fit(X, y, **weight)
+            return fitted
 
-        self.fit_key_ = (
-            "fit",
-            repr(self.estimator.get_params()),
-            _digest(X),
-            _digest(y),
-            _digest(sample_weight),
-        )
+        params = repr(self.estimator.get_params())
+        self.fit_key_ = ("fit", params, *map(_digest, (X, y, sample_weight)))
         self.fitted_ = recall(self.fit_key_, make)
         self.classes_ = self.fitted_.classes_
         return self
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
         return self._ask("predict_proba", X)
 
-    @available_if(lambda self: hasattr(self.estimator, "decision_function"))
-    def decision_function(self, X: Any) -> np.ndarray:
+    @available_if(lambda self: hasattr(self.estimator, "decision_function"))  # type: ignore[untyped-decorator]  # as above
+    def decision_function(self, X: np.ndarray) -> np.ndarray:
         return self._ask("decision_function", X)
 
-    def predict(self, X: Any) -> np.ndarray:
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
-    def _ask(self, what: str, X: Any) -> np.ndarray:
+    def _ask(self, what: str, X: np.ndarray) -> np.ndarray:
+        ask: Callable[[np.ndarray], np.ndarray] = getattr(self.fitted_, what)
         if _current.get() is None:
-            return getattr(self.fitted_, what)(X)
-        key = (what, self.fit_key_, _digest(X))
-        return recall(key, lambda: getattr(self.fitted_, what)(X), limit=MAX_PREDICTIONS)
+            return ask(X)
+        return recall((what, self.fit_key_, _digest(X)), lambda: ask(X), limit=MAX_PREDICTIONS)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
         return tags
@@ -144,34 +155,34 @@ class SharedClassifier(ClassifierMixin, BaseEstimator):
 class SilhouettePartition:
     """The paper's partition as a clusterer, so that the methods that use it can be given one and the same."""
 
-    def __init__(self, *, random_state: int, **options: Any):
-        self.random_state = random_state
-        self.options = options
+    def __init__(
+        self,
+        *,
+        random_state: int,
+        batch_size: int = 4096,
+        choices: tuple[int, ...] = (1, 2, 4, 8),
+        n_rows: int = 25_000,
+    ):
+        self.choose = partial(
+            silhouette_partition,
+            random_state=random_state,
+            batch_size=batch_size,
+            choices=choices,
+            n_rows=n_rows,
+        )
 
     def fit(self, X: np.ndarray) -> SilhouettePartition:
-        self.encoder_ = FeatureEncoder().fit(X)
-        matrix, weight = self.encoder_.transform(X), np.ones(len(X))
-        self.partition_, self.scores_ = silhouette_partition(
-            Space().fit(matrix, weight, self.encoder_.is_category),
-            matrix,
-            weight,
-            random_state=self.random_state,
-            **self.options,
-        )
+        weight = np.ones(len(X))
+        space = Space().fit(X, weight, np.zeros(X.shape[1], bool))
+        self.partition_, self.scores_ = self.choose(space, X, weight)
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        return self.partition_.predict(plain_rows(X, self.encoder_))
+        nothing = np.zeros(len(X), np.int64)
+        return self.partition_.predict(Rows(X, X, nothing, np.ones(len(X)), nothing.astype(np.uint64)))
 
 
-def plain_rows(X: Any, encoder: FeatureEncoder) -> Rows:
-    """Rows without groups or weights, as partitions take them."""
-    matrix = encoder.transform(X)
-    nothing = np.zeros(len(matrix), np.int64)
-    return Rows(X, matrix, nothing, np.ones(len(matrix)), nothing.astype(np.uint64))
-
-
-def _digest(values: Any) -> str:
+def _digest(values: ArrayLike | None) -> str:
     if values is None:
         return ""
     array = np.ascontiguousarray(values)

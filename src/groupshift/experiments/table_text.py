@@ -80,3 +80,15 @@ def signed(value: Mean | float, digits: int = 3) -> str:
     text = f"{number:+.{digits}f}".replace("0.", ".", 1).replace("-", MINUS)
     nothing = "." + "0" * digits
     return (nothing if text[1:] == nothing else text) + spread
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them.
+
+    >>> duration(90), duration(8000), duration(400_000)
+    ('2 minutes', '2.2 hours', '4.6 days')
+    """
+    for size, name in ((86_400, "days"), (3600, "hours")):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.1f} {name}"
+    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import cast
 
 import numpy as np
+from narwhals.typing import IntoDataFrame
 
 
 def need(module: str, *, extra: str, what: str) -> ModuleType:
@@ -23,7 +24,7 @@ def need(module: str, *, extra: str, what: str) -> ModuleType:
 
 def assemble(
     columns: dict[str, np.ndarray], *, categorical: tuple[str, ...], as_frame: bool, extra: str
-) -> Any:
+) -> np.ndarray | IntoDataFrame:
     """Float32 matrix (n, columns), NaN for missing; or a pandas frame in which codes are categories.
 
     >>> assemble({"age": np.array([31.0, np.nan])}, categorical=(), as_frame=False, extra="files")
@@ -41,7 +42,7 @@ def assemble(
         # Whole-number codes read better as 3 than as 3.0.
         whole = frame[name].dtype.kind == "f"
         frame[name] = (frame[name].astype("Int32") if whole else frame[name]).astype("category")
-    return frame
+    return cast(IntoDataFrame, frame)
 
 
 def codes(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

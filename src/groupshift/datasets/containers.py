@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias, TypeGuard, TypeVar, cast
 
 import narwhals as nw
 import numpy as np
+from narwhals.typing import IntoDataFrame
+
+Table: TypeAlias = "np.ndarray | dict[str, np.ndarray] | IntoDataFrame"
+AnyTable = TypeVar("AnyTable", bound=Table)
+# What NumPy makes a generator of; None draws another one each time.
+Seed: TypeAlias = "int | np.random.SeedSequence | np.random.Generator | None"
 
 
-def n_rows(X: Any) -> int:
+def n_rows(X: Table) -> int:
     """Count the rows.
 
     >>> n_rows({"age": np.array([31, 64]), "urban": np.array([1, 0])})
@@ -16,29 +22,32 @@ def n_rows(X: Any) -> int:
     """
     if isinstance(X, dict):
         return len(next(iter(X.values())))
-    return X.shape[0] if hasattr(X, "shape") else len(X)
+    return nw.from_native(X, eager_only=True).shape[0] if is_frame(X) else len(np.asarray(X))
 
 
-def take_rows(X: Any, rows: np.ndarray) -> Any:
+def take_rows(X: AnyTable, rows: np.ndarray) -> AnyTable:
     """Select rows by position or by mask; the container stays what it was.
 
     >>> take_rows({"age": np.array([31, 64, 18])}, np.array([2, 0]))
     {'age': array([18, 31])}
     """
+    taken: object
     if isinstance(X, dict):
-        return {name: np.asarray(column)[rows] for name, column in X.items()}
-    if is_frame(X):
+        taken = {name: np.asarray(column)[rows] for name, column in X.items()}
+    elif is_frame(X):
         positions = np.flatnonzero(rows) if rows.dtype == bool else rows
-        return nw.from_native(X, eager_only=True)[positions.tolist()].to_native()
-    return X[rows]
+        taken = nw.from_native(X, eager_only=True)[positions.tolist()].to_native()
+    else:
+        taken = np.asarray(X)[rows]
+    return cast(AnyTable, taken)
 
 
-def is_frame(X: Any) -> bool:
+def is_frame(X: object) -> TypeGuard[IntoDataFrame]:
     """Whether X is a frame of a library that narwhals knows."""
     return isinstance(nw.from_native(X, pass_through=True, eager_only=True), nw.DataFrame)
 
 
-def named_columns(X: Any) -> dict[str, np.ndarray]:
+def named_columns(X: Table) -> dict[str, np.ndarray]:
     """Columns by name, as arrays; the columns of an array are called x0, x1, ...
 
     >>> named_columns(np.array([[1.0, 2.0]]))
@@ -49,17 +58,17 @@ def named_columns(X: Any) -> dict[str, np.ndarray]:
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)
         return {name: frame[name].to_numpy() for name in frame.columns}
-    X = np.asarray(X)
-    return {f"x{j}": X[:, j] for j in range(X.shape[1])}
+    return {f"x{j}": column for j, column in enumerate(np.asarray(X).T)}
 
 
-def frame_of(columns: dict[str, np.ndarray], *, backend: str | None) -> Any:
+def frame_of(columns: dict[str, np.ndarray], *, backend: str | None) -> Table:
     """Put columns into a frame of `backend` ("pandas", "polars", "pyarrow"), or leave them a dict (None)."""
     if backend is None:
         return columns
     try:
         native = {name: _with_nulls(column) for name, column in columns.items()}
-        return nw.from_dict(native, backend=backend).to_native()  # type: ignore[arg-type]
+        frame = nw.from_dict(native, backend=backend)  # type: ignore[arg-type]  # a name that narwhals checks
+        return cast(Table, frame.to_native())
     except ModuleNotFoundError:
         # One message is enough: that the package is absent says it all.
         raise ImportError(
@@ -68,8 +77,8 @@ def frame_of(columns: dict[str, np.ndarray], *, backend: str | None) -> Any:
         ) from None
 
 
-def _with_nulls(column: np.ndarray) -> Any:
+def _with_nulls(column: np.ndarray) -> np.ndarray | list[object]:
     """The column with None for what is missing: polars and pyarrow tell NaN from null."""
     if column.dtype.kind == "f" and np.isnan(column).any():
         return [None if value != value else value for value in column.tolist()]
-    return column.tolist() if column.dtype.kind in "OU" else column
+    return list(column.tolist()) if column.dtype.kind in "OU" else column
