@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FloatArray = NDArray[np.float64]
+from groupshift._math.sums import FloatArray, ratio, sum_by
+
 IntArray = NDArray[np.int64]
 
 # Ten bins are the custom; a bin of fewer rows than this shows noise, not calibration.
@@ -145,10 +146,10 @@ class _Points(NamedTuple):
     eps: float
 
     def sums(self, values: FloatArray) -> FloatArray:
-        return _sums(self.group, values, self.total.size)
+        return sum_by(self.group, values, self.total.size)
 
     def means(self, values: FloatArray) -> FloatArray:
-        return _divide(self.sums(values), self.total)
+        return ratio(self.sums(values), self.total)
 
     def before(self, mass: FloatArray) -> FloatArray:
         """Mass of the points of the same group that come before each point, plus half its own.
@@ -159,7 +160,8 @@ class _Points(NamedTuple):
         """
         start = np.searchsorted(self.group, self.group)
         running = np.r_[0.0, np.cumsum(mass)[:-1]]
-        return running - running[start] + mass / 2
+        before: FloatArray = running - running[start] + mass / 2
+        return before
 
 
 def _tally(
@@ -170,14 +172,14 @@ def _tally(
     new = np.r_[True, (code[1:] != code[:-1]) | (p[1:] != p[:-1])]
     point = np.cumsum(new) - 1
     n_points = int(point[-1]) + 1
-    total = _sums(code, weight, n_groups)
+    total = sum_by(code, weight, n_groups)
     return _Points(
         group=code[new],
         probability=p[new],
-        positive=_sums(point, weight * y, n_points),
-        negative=_sums(point, weight * ~y, n_points),
+        positive=sum_by(point, weight * y, n_points),
+        negative=sum_by(point, weight * ~y, n_points),
         total=total,
-        rows=_divide(np.square(total), _sums(code, np.square(weight), n_groups)),
+        rows=ratio(np.square(total), sum_by(code, np.square(weight), n_groups)),
         eps=eps,
     )
 
@@ -204,15 +206,15 @@ def _brier(points: _Points) -> FloatArray:
 
 def _ece(points: _Points) -> FloatArray:
     weight = points.positive + points.negative
-    share = _divide(weight, points.total[points.group])
+    share = ratio(weight, points.total[points.group])
     with np.errstate(invalid="ignore"):
         bins = np.clip(points.rows // _ROWS_PER_BIN, 1, _BINS)
     # The middle of a point's mass decides: a heavy point stays whole, and its neighbours keep to their side
     # of it.
     place = np.clip(points.before(np.nan_to_num(share)), 0, 1) * np.nan_to_num(bins, nan=1)[points.group]
     cell = points.group * _BINS + np.minimum(place.astype(np.int64), _BINS - 1)
-    gap = _sums(cell, points.positive - weight * points.probability, points.total.size * _BINS)
-    return _divide(np.abs(gap).reshape(-1, _BINS).sum(axis=1), points.total)
+    gap = sum_by(cell, points.positive - weight * points.probability, points.total.size * _BINS)
+    return ratio(np.abs(gap).reshape(-1, _BINS).sum(axis=1), points.total)
 
 
 METRICS: dict[str, Callable[[_Points], FloatArray]] = {
@@ -221,16 +223,6 @@ METRICS: dict[str, Callable[[_Points], FloatArray]] = {
     "brier": _brier,
     "ece": _ece,
 }
-
-
-def _sums(index: IntArray, values: FloatArray, size: int) -> FloatArray:
-    return np.bincount(index, values, size).astype(np.float64, copy=False)
-
-
-def _divide(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    """NaN where there is nothing to divide by: a group whose rows all have weight 0 has no metrics."""
-    out = np.full(numerator.shape, np.nan)
-    return np.divide(numerator, denominator, out=out, where=denominator > 0)
 
 
 def _macro(values: FloatArray) -> MacroAverage:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 from scipy.stats import rankdata
 
-from groupshift._explain.evidence_parts import FloatArray, IntArray, ScoreDistributions
+from groupshift._explain.evidence_parts import BoolArray, FloatArray, IntArray, ScoreDistributions
 from groupshift._math.points import Points
+from groupshift._math.sums import ratio, sum_by
 from groupshift.metrics import grouped_auc
 
 # Cohen's conventions for a share of variance explained.
@@ -60,20 +61,20 @@ class Strata:
             n_strata,
             n_groups,
             weight,
-            np.bincount(cell, weights=weight, minlength=n_cells).reshape(n_strata, n_groups).astype(float),
+            sum_by(cell, weight, n_cells).reshape(n_strata, n_groups),
             _square_sums(cell, weight, twin, n_cells).reshape(n_strata, n_groups),
         )
 
     @property
     def groups(self) -> IntArray:
         """Number of groups with rows in each stratum."""
-        return (self.cell_weight > 0).sum(1)
+        found: IntArray = (self.cell_weight > 0).sum(1)
+        return found
 
     @property
     def effective_rows(self) -> FloatArray:
         """Rows of equal weight that would say as much; copies of an example count once."""
-        square = self.cell_square.sum(1)
-        return np.divide(self.cell_weight.sum(1) ** 2, square, out=np.zeros(self.n_strata), where=square > 0)
+        return ratio(self.cell_weight.sum(1) ** 2, self.cell_square.sum(1), empty=0.0)
 
     def freedom(self) -> tuple[FloatArray, FloatArray]:
         """Variance between and within groups that a feature of variance one shows by chance.
@@ -81,13 +82,8 @@ class Strata:
         With equal weights these are G − 1 and n − G.
         """
         total = self.cell_weight.sum(1)
-        own = np.divide(
-            self.cell_square,
-            self.cell_weight,
-            out=np.zeros_like(self.cell_weight),
-            where=self.cell_weight > 0,
-        ).sum(1)
-        overall = np.divide(self.cell_square.sum(1), total, out=np.zeros_like(total), where=total > 0)
+        own = ratio(self.cell_square, self.cell_weight, empty=0.0).sum(1)
+        overall = ratio(self.cell_square.sum(1), total, empty=0.0)
         return own - overall, total - own
 
 
@@ -146,11 +142,11 @@ def comparable(column: FloatArray, is_category: bool) -> FloatArray:
     Missing values rank above all numbers: a group that lacks a value more often than others differs, too.
     """
     if is_category:
-        code = np.where(
-            np.isnan(column), MAX_LEVELS, np.minimum(np.nan_to_num(column), MAX_LEVELS - 1)
-        ).astype(int)
-        return (code[:, None] == np.unique(code)).astype(float)
-    return (rankdata(np.where(np.isnan(column), np.inf, column)) / len(column))[:, None]
+        code = np.where(np.isnan(column), MAX_LEVELS, np.minimum(column, MAX_LEVELS - 1))
+        one_hot: BoolArray = code[:, None] == np.unique(code)
+        return one_hot.astype(np.float64)
+    rank: FloatArray = rankdata(np.where(np.isnan(column), np.inf, column)) / len(column)
+    return rank[:, None]
 
 
 def combined_p_value(p_values: FloatArray) -> FloatArray:
@@ -178,10 +174,9 @@ def score_distributions(
     grid = np.unique(np.quantile(log_odds, np.linspace(0, 1, n_points)))
     stratum = cluster * 2 + y
     at = np.searchsorted(grid, log_odds)
-    mass = np.bincount(stratum * len(grid) + at, weights=weight, minlength=2 * n_clusters * len(grid))
+    mass = sum_by(stratum * len(grid) + at, weight, 2 * n_clusters * len(grid))
     mass = mass.reshape(n_clusters, 2, len(grid))
-    total = mass.sum(-1, keepdims=True)
-    below = np.divide(np.cumsum(mass, -1), total, out=np.full(mass.shape, np.nan), where=total > 0)
+    below = ratio(np.cumsum(mass, -1), mass.sum(-1, keepdims=True))
     return ScoreDistributions(
         grid=grid,
         below=below,
@@ -212,16 +207,11 @@ def mixture_distance(points: Points, share: FloatArray, scores: ScoreDistributio
         stop = min(start + CELLS_AT_ONCE, points.n_cells)
         own = slice(*np.searchsorted(points.cell, [start, stop]))
         at = np.searchsorted(grid, points.score[own])
-        cell = points.cell[own] - start
         # Scores above the grid have a place of their own, which the distribution functions never reach.
-        mass = np.bincount(
-            cell * (n_points + 1) + at, weights=points.weight[own], minlength=(stop - start) * (n_points + 1)
-        )
+        place = (points.cell[own] - start) * (n_points + 1) + at
+        mass = sum_by(place, points.weight[own], (stop - start) * (n_points + 1))
         mass = mass.reshape(stop - start, n_points + 1)
-        total = mass.sum(1, keepdims=True)
-        observed = np.divide(np.cumsum(mass, 1), total, out=np.full(mass.shape, np.nan), where=total > 0)[
-            :, :-1
-        ]
+        observed = ratio(np.cumsum(mass, 1), mass.sum(1, keepdims=True))[:, :-1]
         cluster = np.arange(start, stop) % n_clusters
         alpha = share[start:stop, None]
         expected = alpha * below[cluster, 1] + (1 - alpha) * below[cluster, 0]
@@ -233,29 +223,25 @@ def chance_distance(cell_rows: FloatArray, share: FloatArray, labeled_rows: IntA
     """Distance to expect by chance when the mixture is right; Kolmogorov's distribution has mean 0.87."""
     labeled = np.tile(np.maximum(labeled_rows, 1), (len(cell_rows) // len(labeled_rows), 1))
     variance = 1 / np.maximum(cell_rows, 1) + share**2 / labeled[:, 1] + (1 - share) ** 2 / labeled[:, 0]
-    return 0.87 * np.sqrt(variance)
+    distance: FloatArray = 0.87 * np.sqrt(variance)
+    return distance
 
 
 def _sums_of_squares(column: FloatArray, strata: Strata) -> tuple[FloatArray, FloatArray]:
     x = column - column.mean()
     weighted = strata.weight * x
-    by_cell = np.bincount(strata.cell, weights=weighted, minlength=strata.cell_weight.size).reshape(
-        strata.cell_weight.shape
-    )
-    weight = strata.cell_weight.sum(1)
-    mean_part = np.divide(by_cell.sum(1) ** 2, weight, out=np.zeros_like(weight), where=weight > 0)
-    own = np.divide(
-        by_cell**2, strata.cell_weight, out=np.zeros_like(by_cell), where=strata.cell_weight > 0
-    ).sum(1)
-    square = np.bincount(strata.stratum, weights=weighted * x, minlength=strata.n_strata)
+    by_cell = sum_by(strata.cell, weighted, strata.cell_weight.size).reshape(strata.cell_weight.shape)
+    mean_part = ratio(by_cell.sum(1) ** 2, strata.cell_weight.sum(1), empty=0.0)
+    own = ratio(by_cell**2, strata.cell_weight, empty=0.0).sum(1)
+    square = sum_by(strata.stratum, weighted * x, strata.n_strata)
     return own - mean_part, square - mean_part
 
 
 def _square_sums(cell: IntArray, weight: FloatArray, twin: NDArray[np.integer], n_cells: int) -> FloatArray:
     """Sums of squared weights by cell, copies of one example counted as one row of their joint weight."""
     if len(np.unique(twin)) == len(twin):
-        return np.bincount(cell, weights=weight**2, minlength=n_cells)
+        return sum_by(cell, weight**2, n_cells)
     order = np.lexsort((twin, cell))
     new = np.r_[True, (np.diff(cell[order]) != 0) | (twin[order][1:] != twin[order][:-1])]
     joint = np.add.reduceat(weight[order], np.flatnonzero(new))
-    return np.bincount(cell[order][new], weights=joint**2, minlength=n_cells)
+    return sum_by(cell[order][new], joint**2, n_cells)

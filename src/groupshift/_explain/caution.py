@@ -11,6 +11,7 @@ from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.wording import percent
 from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.points import Points
+from groupshift._math.sums import mean_by, ratio
 from groupshift._rows.codes import Codes
 
 # An interval from fewer rows says little more than the other groups do.
@@ -131,7 +132,7 @@ def row_value(points: Points, model: FittedModel) -> FloatArray:
     eta = base + model.shift_.ravel()
     _, curvature = CellLikelihood(points, base).information(eta)
     full = points.effective_rows * expit(eta) * expit(-eta)
-    return np.divide(curvature, full, out=np.full(len(full), np.nan), where=full > 0)
+    return ratio(curvature, full)
 
 
 def _clusters(model: FittedModel) -> Iterator[Caution]:
@@ -162,7 +163,8 @@ def _groups(model: FittedModel) -> Iterator[Caution]:
             yield Caution(kind, str(model.groups_[g]), -1, rows[g], value[g])
 
     def outside(values: FloatArray, reach: FloatArray, checked: FloatArray) -> BoolArray:
-        return (values - reach > checked.max()) | (values + reach < checked.min())
+        found: BoolArray = (values - reach > checked.max()) | (values + reach < checked.min())
+        return found
 
     yield from flagged("few rows in group", rows < FEW_GROUP_ROWS, rows.astype(float))
     held_out = model.evidence_.held_out
@@ -205,12 +207,8 @@ def _mean_scores(model: FittedModel) -> tuple[FloatArray, FloatArray]:
     if points is None:
         return np.full(n_groups, np.nan), np.full(n_groups, np.nan)
     group = points.cell // model.n_clusters_
-    total = np.maximum(np.bincount(group, weights=points.weight, minlength=n_groups), 1e-300)
-    mean = np.bincount(group, weights=points.weight * points.score, minlength=n_groups) / total
-    square = (
-        np.bincount(group, weights=points.weight * (points.score - mean[group]) ** 2, minlength=n_groups)
-        / total
-    )
+    mean = mean_by(group, points.score, points.weight, n_groups, empty=0.0)
+    square = mean_by(group, (points.score - mean[group]) ** 2, points.weight, n_groups, empty=0.0)
     return mean, np.sqrt(square / np.maximum(model.rows_.sum(1), 1))
 
 

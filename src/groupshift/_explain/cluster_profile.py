@@ -3,6 +3,7 @@
 import numpy as np
 
 from groupshift._explain.evidence_parts import BoolArray, ClusterProfiles, FloatArray, IntArray, Table
+from groupshift._math.sums import ratio, sum_by
 from groupshift._rows.encoder import FeatureEncoder
 
 # Differences below a fifth of a standard deviation are no description of a place (Cohen's "small").
@@ -26,7 +27,7 @@ def cluster_profiles(
             level[:, j], inside[:, j], outside[:, j], difference[:, j] = _category(*own)
         else:
             inside[:, j], outside[:, j], difference[:, j] = _number(*own)
-    share = np.bincount(cluster, weights=weight, minlength=n_clusters) / max(weight.sum(), 1e-300)
+    share = sum_by(cluster, weight, n_clusters) / max(weight.sum(), 1e-300)
     return ClusterProfiles(inside, outside, difference, level, share)
 
 
@@ -62,11 +63,10 @@ def describe_clusters(profiles: ClusterProfiles, encoder: FeatureEncoder, most: 
 def _number(
     column: FloatArray, weight: FloatArray, cluster: IntArray, n_clusters: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    total = np.bincount(cluster, weights=weight, minlength=n_clusters)
-    value = np.bincount(cluster, weights=weight * column, minlength=n_clusters)
+    total, value = sum_by(cluster, weight, n_clusters), sum_by(cluster, weight * column, n_clusters)
     mean = value.sum() / max(total.sum(), 1e-300)
     spread = np.sqrt(np.average((column - mean) ** 2, weights=weight)) if total.sum() > 0 else 0.0
-    inside, outside = _ratio(value, total), _ratio(value.sum() - value, total.sum() - total)
+    inside, outside = ratio(value, total), ratio(value.sum() - value, total.sum() - total)
     # Rounding leaves a constant column a spread of about 1e-16 of its size.
     constant = spread <= 1e-9 * max(abs(mean), 1e-300)
     return inside, outside, np.zeros(n_clusters) if constant else (inside - outside) / spread
@@ -77,19 +77,14 @@ def _category(
 ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
     code = column.astype(np.int64)
     n_levels = int(code.max()) + 1
-    table = np.bincount(cluster * n_levels + code, weights=weight, minlength=n_clusters * n_levels)
-    table = table.reshape(n_clusters, n_levels)
-    inside = _ratio(table, table.sum(1, keepdims=True))
+    table = sum_by(cluster * n_levels + code, weight, n_clusters * n_levels).reshape(n_clusters, n_levels)
+    inside = ratio(table, table.sum(1, keepdims=True))
     rest = table.sum(0) - table
-    outside = _ratio(rest, rest.sum(1, keepdims=True))
+    outside = ratio(rest, rest.sum(1, keepdims=True))
     h = 2 * (np.arcsin(np.sqrt(np.clip(inside, 0, 1))) - np.arcsin(np.sqrt(np.clip(outside, 0, 1))))
     level = np.nan_to_num(h, nan=-np.inf).argmax(1)
     at = np.arange(n_clusters), level
     return level, inside[at], outside[at], h[at]
-
-
-def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    return np.divide(numerator, denominator, out=np.full(numerator.shape, np.nan), where=denominator > 0)
 
 
 def _level_name(encoder: FeatureEncoder, feature: int, level: int) -> str:

@@ -8,7 +8,7 @@ from groupshift._explain import verdict
 from groupshift._explain.assumption import chance_distance, mixture_distance
 from groupshift._explain.caution import caution_sentences, find_cautions, row_value
 from groupshift._explain.cluster_profile import describe_clusters
-from groupshift._explain.evidence_parts import HiddenLabels, Table
+from groupshift._explain.evidence_parts import FloatArray, HiddenLabels, Table
 from groupshift._explain.expected_gain import coarser, expected_population_gain
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._math.label_shift import mlls
@@ -177,11 +177,7 @@ def _independence(model: FittedModel) -> Table:
 
 def _features(model: FittedModel) -> Table:
     found = model.evidence_.independence
-    n_features = found.effect.shape[-1]
-    rows = np.repeat(found.rows.reshape(-1, 1), n_features, 1)
-    effect, error = verdict.pooled_effect(
-        found.effect.reshape(-1, n_features), found.std_error.reshape(-1, n_features), rows
-    )
+    effect, error = verdict.pooled_effect(found.effect, found.std_error, found.rows)
     order = np.argsort(-np.nan_to_num(effect, nan=-np.inf), kind="stable")
     names = np.array(model.encoder_.names_, dtype=object)
     return {"feature": names[order], "effect": effect[order], "std_error": error[order]}
@@ -219,13 +215,9 @@ def _calibration(model: FittedModel) -> Table:
     names = [str(g) for g in model.labeled_groups_[held_out.by_group.group].tolist()]
     parts = []
     for method, found in (("global", held_out.calibration.plain), ("model", held_out.calibration.model)):
-        parts += [(method, None, i, line) for i, line in enumerate(found.overall)]
-        if model.has_groups_:
-            parts += [
-                (method, name, i, line)
-                for name, bins in zip(names, found.by_group, strict=True)
-                for i, line in enumerate(bins)
-            ]
+        curves: list[tuple[str | None, FloatArray]] = [(None, found.overall)]
+        curves += zip(names, found.by_group, strict=True) if model.has_groups_ else []
+        parts += [(method, name, i, line) for name, curve in curves for i, line in enumerate(curve)]
     methods, groups, bins, lines = zip(*parts, strict=True)
     numbers = np.array(lines).T
     return {

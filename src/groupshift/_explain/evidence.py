@@ -48,6 +48,7 @@ from groupshift._math.context import Context
 from groupshift._math.label_shift import bbse, mlls
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.points import BIN_WIDTH, collect_points
+from groupshift._math.sums import mean_by, ratio, sum_by
 from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import hash_keys, sampled
 from groupshift._rows.rows import Rows
@@ -157,9 +158,12 @@ def record_evidence(observed: Observed) -> Evidence:
 
 def _labeled_sample(observed: Observed, part: IntArray, n_parts: int) -> LabeledSample:
     """Labelled rows by group or cluster."""
-    weight = np.bincount(part, weights=observed.labeled.weight, minlength=n_parts)
-    positive = np.bincount(part, weights=observed.labeled.weight * observed.y, minlength=n_parts)
-    return LabeledSample(np.bincount(part, minlength=n_parts), weight, positive / np.maximum(weight, 1e-300))
+    weight = observed.labeled.weight
+    return LabeledSample(
+        rows=np.bincount(part, minlength=n_parts),
+        weight=sum_by(part, weight, n_parts),
+        share=mean_by(part, observed.y, weight, n_parts),
+    )
 
 
 def _examples(observed: Observed) -> Examples:
@@ -302,17 +306,17 @@ def _unpooled_shifts(
         found = bbse(points, true_positive_rate=tpr, false_positive_rate=fpr, soft=soft).share
     edge = 0.5 / (points.effective_rows + 1)
     share = np.where(np.isnan(found), prior, np.clip(found, edge, 1 - edge))
-    return (logit(share) - logit(prior)).reshape(rows.n_groups, n_clusters)
+    shift: FloatArray = (logit(share) - logit(prior)).reshape(rows.n_groups, n_clusters)
+    return shift
 
 
 def _hidden_labels(
     rows: LabeledRows, number: IntArray, plain: FloatArray, log_odds: FloatArray, shift: FloatArray
 ) -> HiddenLabels:
     n, shifted = rows.n_groups, log_odds + shift
-    weight = np.maximum(np.bincount(rows.group, weights=rows.weight, minlength=n), 1e-300)
 
     def mean(values: Column) -> FloatArray:
-        return np.bincount(rows.group, weights=rows.weight * values, minlength=n) / weight
+        return mean_by(rows.group, values, rows.weight, n, empty=0.0)
 
     return HiddenLabels(
         group=number,
@@ -366,8 +370,6 @@ def _reliability_bins(
     cut = np.quantile(p, np.linspace(0, 1, n_bins + 1)[1:-1])
     cell = group * n_bins + np.searchsorted(cut, p, side="right")
     total, predicted, positive = (
-        np.bincount(cell, weights=rows.weight * value, minlength=n_groups * n_bins)
-        for value in (np.ones(len(p)), p, rows.y)
+        sum_by(cell, rows.weight * value, n_groups * n_bins) for value in (np.ones(len(p)), p, rows.y)
     )
-    safe = np.where(total > 0, total, np.nan)
-    return np.stack([total, predicted / safe, positive / safe], -1).reshape(n_groups, n_bins, 3)
+    return np.stack([total, ratio(predicted, total), ratio(positive, total)], -1).reshape(n_groups, n_bins, 3)

@@ -20,7 +20,7 @@ Table = dict[str, Column]
 
 @dataclass(frozen=True)
 class LabeledSample:
-    """Labelled rows by group or by cluster: their number, their weight, and the (weighted) share of positives."""
+    """Labelled rows by group or by cluster: number, weight, and share of positives by weight (NaN without any)."""
 
     rows: IntArray
     weight: FloatArray
@@ -28,7 +28,7 @@ class LabeledSample:
 
     @property
     def overall_share(self) -> float:
-        return float(np.average(self.share, weights=self.weight))
+        return float(np.average(np.nan_to_num(self.share), weights=self.weight))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from groupshift._explain.evidence_parts import FloatArray, IntArray
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._math.auc_gain import auc_gain, overall_prior
 from groupshift._math.points import Points
+from groupshift._math.sums import mean_by, sum_by
 
 # Finer points than these change an AUC by less than 1e-4: two rows of one bin differ by under a twentieth in
 # log-odds.
@@ -26,7 +27,7 @@ def grouped_auc_gain(
     """
     first, first_influence = _auc_influence(before, y, weight)
     second, second_influence = _auc_influence(after, y, weight)
-    by_group = np.bincount(group, weights=second_influence - first_influence, minlength=n_groups)
+    by_group = sum_by(group, second_influence - first_influence, n_groups)
     scale = n_groups / max(n_groups - 1, 1)
     return first, second, float(np.sqrt(scale * (by_group**2).sum()))
 
@@ -38,10 +39,9 @@ def observed_shift(
     shift = np.zeros(n_groups)
     for _ in range(30):
         p = expit(log_odds + shift[group])
-        gradient = np.bincount(group, weights=weight * (y - p), minlength=n_groups) + 0.5 - expit(shift)
-        curvature = np.bincount(group, weights=weight * p * (1 - p), minlength=n_groups) + expit(
-            shift
-        ) * expit(-shift)
+        drawn = expit(shift)
+        gradient = sum_by(group, weight * (y - p), n_groups) + 0.5 - drawn
+        curvature = sum_by(group, weight * p * (1 - p), n_groups) + drawn * (1 - drawn)
         step = np.clip(gradient / curvature, -1, 1)
         shift += step
         if np.abs(step).max(initial=0) < 1e-6:
@@ -89,10 +89,8 @@ def coarser(points: Points, width: float = COARSE_BIN) -> Points:
     at -= at.min(initial=0)
     span = int(at.max(initial=0)) + 1
     key, place = np.unique(points.cell * span + at, return_inverse=True)
-    weight = np.bincount(place, weights=points.weight, minlength=len(key)).astype(float)
-    mean = np.bincount(place, weights=points.weight * points.score, minlength=len(key)) / np.maximum(
-        weight, 1e-300
-    )
+    weight = sum_by(place, points.weight, len(key))
+    mean = mean_by(place, points.score, points.weight, len(key))
     kept = weight > 0
     return Points(
         key[kept] // span, mean[kept], weight[kept], points.rows, points.weight_sum, points.weight_square_sum
@@ -119,12 +117,14 @@ class _Ranking:
     """An order of points, kept for many weightings of them."""
 
     def __init__(self, score: FloatArray):
-        self.rank = np.unique(score, return_inverse=True)[1]
+        ranks, self.rank = np.unique(score, return_inverse=True)
+        self.size = len(ranks)
 
     def below(self, mass: FloatArray) -> FloatArray:
         """Mass of the points that rank below each point, plus half the mass at its own rank."""
-        by_rank = np.bincount(self.rank, weights=mass)
-        return (np.cumsum(by_rank) - by_rank / 2)[self.rank]
+        by_rank = sum_by(self.rank, mass, self.size)
+        below: FloatArray = (np.cumsum(by_rank) - by_rank / 2)[self.rank]
+        return below
 
     def auc(self, positive: FloatArray, negative: FloatArray) -> float:
         pairs = positive.sum() * negative.sum()

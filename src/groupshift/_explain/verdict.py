@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from groupshift._explain.assumption import LARGE, MEDIUM, SMALL
-from groupshift._explain.evidence_parts import Evidence, FloatArray, Table
+from groupshift._explain.evidence_parts import Evidence, FloatArray, IntArray, Table
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.wording import percent
@@ -117,8 +117,7 @@ def assumption_numbers(evidence: Evidence, tables: dict[str, Table]) -> Overview
     numbers: Overview = {}
     if evidence.held_out is not None:
         score = evidence.held_out.score_independence
-        flat = (values.reshape(-1, 1) for values in (score.effect, score.std_error, score.rows))
-        effect, error = pooled_effect(*flat)
+        effect, error = pooled_effect(score.effect, score.std_error, score.rows)
         numbers["score_effect"], numbers["score_effect_error"] = float(effect[0]), float(error[0])
     features = tables["features"]
     numbers["feature_effect"] = float(mean_of_known(features["effect"]))
@@ -183,10 +182,14 @@ def copies_among_labels(overview: Overview) -> Iterator[str]:
         )
 
 
-def pooled_effect(effect: FloatArray, error: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Effects of strata (first axis) averaged by rows, and the standard error of the average."""
+def pooled_effect(effect: FloatArray, error: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Effects in each cluster and class, averaged by rows, and the standard errors of the averages.
+
+    `effect` and `error` have shape (n_clusters, 2, …), `rows` (n_clusters, 2); results are arrays (n_features,).
+    """
+    effect, error = (values.reshape(rows.size, -1) for values in (effect, error))
     known = np.isfinite(effect)
-    weight = np.where(known, rows, 0.0)
+    weight = np.where(known, rows.reshape(-1, 1), 0.0)
     total = weight.sum(0)
     safe = np.where(total > 0, total, np.nan)
     value = (weight * np.where(known, effect, 0.0)).sum(0) / safe

@@ -1,0 +1,44 @@
+"""Sums, means and ratios by part (group, cluster or cell), safe where a part is empty (NumPy)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+def sum_by(part: NDArray[np.integer], values: NDArray[np.number], n_parts: int) -> FloatArray:
+    """Sum of the values of each of the parts ``0 … n_parts - 1``.
+
+    >>> sum_by(np.array([0, 0, 2]), np.array([1, 2, 3]), 3).tolist()
+    [3.0, 0.0, 3.0]
+    """
+    sums: FloatArray = np.bincount(part, weights=values, minlength=n_parts).astype(np.float64, copy=False)
+    return sums
+
+
+def ratio(numerator: FloatArray, denominator: FloatArray, *, empty: float = np.nan) -> FloatArray:
+    """Numerator over denominator; `empty` where there is nothing to divide by.
+
+    >>> ratio(np.array([1.0, 1.0]), np.array([2.0, 0.0])).tolist()
+    [0.5, nan]
+    """
+    quotient: FloatArray = np.divide(
+        numerator, denominator, out=np.full(np.shape(numerator), empty), where=denominator > 0
+    )
+    return quotient
+
+
+def mean_by(
+    part: NDArray[np.integer],
+    values: NDArray[np.number],
+    weight: FloatArray,
+    n_parts: int,
+    *,
+    empty: float = np.nan,
+) -> FloatArray:
+    """Weighted mean of the values of each part; `empty` for a part without weight.
+
+    >>> mean_by(np.array([0, 0]), np.array([1.0, 4.0]), np.array([2.0, 1.0]), 2).tolist()
+    [2.0, nan]
+    """
+    return ratio(sum_by(part, weight * values, n_parts), sum_by(part, weight, n_parts), empty=empty)
