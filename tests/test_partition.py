@@ -10,8 +10,9 @@ from groupshift._regions.kmeans import kmeans_partition, silhouette_partition, s
 from groupshift._regions.merging import merge_levels
 from groupshift._regions.partitions import GivenPartition, LinearPartition, WholeSpace
 from groupshift._regions.space import MAX_ONE_HOT, Space
-from groupshift._rows.rows import InMemory, Rows
 from groupshift._rows.keys import fold_of, sampled, uniform_keys
+from groupshift._rows.rows import InMemory, Rows
+from groupshift._rows.seeds import Seeds
 
 NUMBERS = np.zeros(2, bool)
 
@@ -140,7 +141,7 @@ def test_the_silhouette_finds_the_number_of_separate_blobs(k):
         blobs(2000, k=k) if k > 1 else (np.random.default_rng(0).normal(size=(2000, 2)), np.zeros(2000))
     )
     found, scores = silhouette_partition(
-        Space().fit(X, np.ones(2000), NUMBERS), X, np.ones(2000), random_state=0
+        Space().fit(X, np.ones(2000), NUMBERS), X, np.ones(2000), seeds=Seeds(0)
     )
     assert set(scores) == {1, 2, 4, 8}
     assert scores[1] == 0

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupshift._rows.encoder import MAX_CATEGORIES, FeatureEncoder
 from groupshift._rows.codes import Codes
+from groupshift._rows.encoder import MAX_CATEGORIES, FeatureEncoder
 from groupshift._rows.frames import (
     as_column,
     as_frame,

@@ -21,7 +21,6 @@ from groupshift._fit.learned import Learned
 from groupshift._fit.posterior import LabeledPosterior
 from groupshift._fit.problem import KnownRates, Problem, Settings, sentences
 from groupshift._fit.scorer import Details, Scored, Scorer, concatenated_scores
-from groupshift._fit.seeds import Seeds
 from groupshift._fit.stages import run
 from groupshift._fit.trials import CandidateTable
 from groupshift._math.arrays import FloatArray, IntArray
@@ -44,6 +43,7 @@ from groupshift._rows.frames import Features, frame_like
 from groupshift._rows.reading import ReadOptions, Training, read_rows, read_training
 from groupshift._rows.rows import InMemory, Population, Rows
 from groupshift._rows.schema import Schema
+from groupshift._rows.seeds import Seeds
 from groupshift._rows.unseen import NOT_GIVEN, group_numbers, report_unseen
 
 # What scikit-learn keeps of the columns of X.

@@ -45,7 +45,7 @@ def _silhouette(problem: Problem, pooled: Pooled, options: dict[str, Any]) -> tu
         pooled.space,
         pooled.rows.matrix,
         pooled.rows.weight,
-        random_state=problem.seeds.named("fixed partition"),
+        seeds=problem.seeds,
         **options,
     )
     shown = ", ".join(f"K={k}: {v:.3f}" for k, v in scores.items())

@@ -92,7 +92,7 @@ def judge(problem: Problem, pooled: Pooled, trained: Trained) -> Judged:
         pooled.rows,
         pooled.space,
         given=wanted if isinstance(wanted, (list, tuple)) else (),
-        random_state=problem.seeds.named("candidates"),
+        seeds=problem.seeds,
     )
     first = _weigh(problem, trained, candidates)
     if first.chosen is None:

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupshift._fit.classifiers import Classifier
-from groupshift._fit.seeds import Seeds
 from groupshift._math.arrays import IntArray
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.rows import Population, Rows
+from groupshift._rows.seeds import Seeds
 
 # A rate of positives, or the rate and its standard error.
 KnownShare: TypeAlias = float | tuple[float, float]

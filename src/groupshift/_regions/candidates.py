@@ -15,7 +15,9 @@ from groupshift._regions.kmeans import kmeans_partition
 from groupshift._regions.merging import merge_levels
 from groupshift._regions.partitions import Clusterer, GivenPartition, LinearPartition, Partition, WholeSpace
 from groupshift._regions.space import Space
+from groupshift._rows.keys import uniform_keys
 from groupshift._rows.rows import Rows
+from groupshift._rows.seeds import Seeds
 
 KMEANS_CLUSTERS = (2, 3, 4, 6, 8)
 JOINED_CLUSTERS = (2, 3, 4, 5, 6, 8)
@@ -53,9 +55,18 @@ class Candidate:
         return self.partition.n_clusters
 
 
-def group_fold(group: IntArray) -> IntArray:
-    """Fold of each row's group; neighbours in the order of groups fall into different ones."""
-    return group % GROUP_FOLDS
+def group_folds(group: IntArray, seed: int) -> IntArray:
+    """Fold of each row's group; folds have equally many groups.
+
+    >>> group_folds(np.array([0, 0, 1, 2]), seed=0).tolist()
+    [1, 1, 0, 2]
+    """
+    n_groups = int(group.max()) + 1
+    fold = np.empty(n_groups, np.int64)
+    fold[np.argsort(uniform_keys(np.arange(n_groups, dtype=np.uint64), seed))] = (
+        np.arange(n_groups) % GROUP_FOLDS
+    )
+    return fold[group]
 
 
 def propose_partitions(
@@ -65,7 +76,7 @@ def propose_partitions(
     space: Space,
     *,
     given: Sequence[Clusterer] = (),
-    random_state: int,
+    seeds: Seeds,
 ) -> list[Candidate]:
     """Candidate partitions, the whole space first.
 
@@ -79,31 +90,32 @@ def propose_partitions(
     """
     fixed: list[tuple[str, Partition]] = [("one cluster", WholeSpace())]
     fixed += [(f"given {i + 1}", GivenPartition(c).fit(pooled)) for i, c in enumerate(given)]
-    fixed += [(f"k-means {k}", _kmeans(space, pooled, k, random_state)) for k in KMEANS_CLUSTERS]
+    for k in KMEANS_CLUSTERS:
+        fixed.append((f"k-means {k}", _kmeans(space, pooled, k, seeds.named(f"k-means candidate {k}"))))
+    fold = group_folds(labeled.group, seeds.named("group folds"))
     found = [Candidate.fixed(name, partition, labeled) for name, partition in fixed]
-    found += joined_partitions(labeled, y, pooled, space, random_state)
+    found += joined_partitions(labeled, y, pooled, space, fold, seeds)
     # Products of thin matrices gain nothing from threads, and lose much where others want the cores.
     with threadpool_limits(1, user_api="blas"):
-        found += gated_partitions(labeled, y, pooled, space, random_state)
+        found += gated_partitions(labeled, y, pooled, space, fold, seeds)
     return [c for c in found if c.n_clusters > 1 or c.name == "one cluster"]
 
 
 def joined_partitions(
-    labeled: Rows, y: IntArray, pooled: Rows, space: Space, random_state: int
+    labeled: Rows, y: IntArray, pooled: Rows, space: Space, fold: IntArray, seeds: Seeds
 ) -> list[Candidate]:
     """Gaussian components, joined where their groups are composed alike."""
-    if not _can_hold_out_groups(labeled.group, labeled.weight):
+    if not _can_hold_out_groups(fold, labeled.weight):
         return []
-    mixture = gaussian_cells(space, pooled, random_state)
+    mixture = gaussian_cells(space, pooled, seeds)
     if mixture is None:
         return []
     cell = mixture.cell(labeled.matrix)
     if (cell == cell[0]).all():
         # The features tell no two labelled rows apart: every way to join the components is one cluster.
         return []
-    fold = group_fold(labeled.group)
     found = []
-    for level, whole, parts in _joined(cell, mixture.n_clusters, labeled, y):
+    for level, whole, parts in _joined(cell, mixture.n_clusters, labeled, y, fold):
         seen = _seen_without_own_fold(whole[cell], (part[cell] for part in parts), fold)
         if seen is not None:
             found.append(Candidate(f"Gaussian {level}", mixture.joined(whole), seen))
@@ -111,25 +123,23 @@ def joined_partitions(
 
 
 def gated_partitions(
-    labeled: Rows, y: IntArray, pooled: Rows, space: Space, random_state: int
+    labeled: Rows, y: IntArray, pooled: Rows, space: Space, fold: IntArray, seeds: Seeds
 ) -> list[Candidate]:
     """Regions where groups are composed alike: small cells joined, then bounded by linear gates."""
     n_cells = min(MAX_CELLS, len(labeled) // ROWS_PER_CELL)
     if n_cells < 4:
         return []
-    rng = np.random.default_rng(random_state)
-    few = rng.permutation(len(pooled))[: POOLED_PER_CELL * n_cells]
-    sample = np.sort(rng.choice(len(labeled), min(MAX_GATE_ROWS, len(labeled)), replace=False))
-    if not _can_hold_out_groups(labeled.group[sample], labeled.weight[sample]):
+    few = seeds.generator("gate cells, rows").permutation(len(pooled))[: POOLED_PER_CELL * n_cells]
+    sample = np.sort(seeds.generator("gate rows").permutation(len(labeled))[:MAX_GATE_ROWS])
+    if not _can_hold_out_groups(fold[sample], labeled.weight[sample]):
         return []
-    cells = _kmeans(space, pooled.take(few), n_cells, random_state)
+    cells = _kmeans(space, pooled.take(few), n_cells, seeds.named("gate cells"))
     if not isinstance(cells, LinearPartition):
         return []
     cell = cells.cell(labeled.matrix)
     embedded = space.transform(labeled.matrix)
-    fold = group_fold(labeled.group)
     found = []
-    for level, whole, parts in _joined(cell, cells.n_clusters, labeled, y):
+    for level, whole, parts in _joined(cell, cells.n_clusters, labeled, y, fold):
         gates = _learn_gates(embedded, labeled, y, sample, whole[cell])
         without_fold = (
             _learn_gates(embedded, labeled, y, sample[fold[sample] != f], part[cell]).predict(embedded)
@@ -142,9 +152,9 @@ def gated_partitions(
     return found
 
 
-def _can_hold_out_groups(group: IntArray, weight: FloatArray) -> bool:
+def _can_hold_out_groups(fold: IntArray, weight: FloatArray) -> bool:
     """Whether something is left to learn from, whichever fold of groups is held out: two folds hold rows with weight."""
-    return len(np.unique(group_fold(group[weight > 0]))) > 1
+    return len(np.unique(fold[weight > 0])) > 1
 
 
 def _seen_without_own_fold(cluster: IntArray, others: Iterable[IntArray], fold: IntArray) -> IntArray | None:
@@ -183,10 +193,9 @@ def _found_again(cluster: IntArray, other: IntArray) -> bool:
 
 
 def _joined(
-    cell: IntArray, n_cells: int, labeled: Rows, y: IntArray
+    cell: IntArray, n_cells: int, labeled: Rows, y: IntArray, fold: IntArray
 ) -> Iterator[tuple[int, IntArray, list[IntArray]]]:
     """Clusters of cells at several levels: by all groups, and by those outside each fold."""
-    fold = group_fold(labeled.group)
     whole = _levels(cell, n_cells, labeled, y)
     parts = [
         _levels(cell[rows], n_cells, labeled.take(rows), y[rows])

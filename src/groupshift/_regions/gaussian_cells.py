@@ -15,6 +15,7 @@ from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.fitted_part import FittedPart
 from groupshift._regions.space import Space
 from groupshift._rows.rows import Rows
+from groupshift._rows.seeds import Seeds
 
 if TYPE_CHECKING:
     from sklearn.mixture import GaussianMixture
@@ -85,19 +86,20 @@ class GaussianPartition(FittedPart):
         return found
 
 
-def gaussian_cells(space: Space, rows: Rows, random_state: int) -> GaussianPartition | None:
+def gaussian_cells(space: Space, rows: Rows, seeds: Seeds) -> GaussianPartition | None:
     """A mixture with as many components as held-out rows ask for, each a cluster; None where rows are too few.
 
     Rows count by their weight: they are drawn by it.
     """
     from sklearn.mixture import GaussianMixture
 
-    rng = np.random.default_rng(random_state)
     n_rows = min(len(rows), MAX_MIXTURE_ROWS)
     share = rows.weight / rows.weight.sum()
-    drawn = rng.choice(len(rows), n_rows, replace=bool(np.ptp(rows.weight)), p=share)
+    drawn = seeds.generator("Gaussian rows").choice(
+        len(rows), n_rows, replace=bool(np.ptp(rows.weight)), p=share
+    )
     embedded = space.transform(rows.matrix[drawn])
-    directions = _directions(embedded, random_state)
+    directions = _directions(embedded, seeds.named("Gaussian directions"))
     embedded = embedded @ directions
     train, held = embedded[n_rows // 4 :], embedded[: n_rows // 4]
     best, best_density = None, -np.inf
@@ -105,9 +107,8 @@ def gaussian_cells(space: Space, rows: Rows, random_state: int) -> GaussianParti
         # Each component needs more rows than it has numbers in a covariance's row.
         if len(train) < 10 * n * embedded.shape[1]:
             break
-        mixture = GaussianMixture(
-            n, max_iter=15, tol=1e-2, reg_covar=MIN_VARIANCE, random_state=random_state % 2**32
-        )
+        seed = seeds.named(f"Gaussian mixture {n}")
+        mixture = GaussianMixture(n, max_iter=15, tol=1e-2, reg_covar=MIN_VARIANCE, random_state=seed)
         with warnings.catch_warnings():
             # Components are cells to be joined: the last digits of their means do not matter.
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -126,7 +127,7 @@ def _directions(embedded: FloatArray, random_state: int) -> FloatArray:
     d = embedded.shape[1]
     if d <= MAX_FEATURES:
         return np.eye(d)
-    components: FloatArray = PCA(N_DIRECTIONS, random_state=random_state % 2**32).fit(embedded).components_
+    components: FloatArray = PCA(N_DIRECTIONS, random_state=random_state).fit(embedded).components_
     return components.T
 
 

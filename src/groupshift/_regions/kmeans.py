@@ -12,6 +12,7 @@ from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._regions.partitions import LinearPartition, WholeSpace
 from groupshift._regions.space import Space
 from groupshift._rows.chunks import add_up, map_chunks
+from groupshift._rows.seeds import Seeds
 
 
 def kmeans_partition(
@@ -103,7 +104,7 @@ def silhouette_partition(
     matrix: NDArray[np.floating],
     weight: FloatArray,
     *,
-    random_state: int,
+    seeds: Seeds,
     choices: tuple[int, ...] = (1, 2, 4, 8),
     batch_size: int = 4096,
     n_rows: int = 25_000,
@@ -111,11 +112,16 @@ def silhouette_partition(
     """The paper's partition: mini-batch k-means, K by the silhouette on random rows; one cluster scores 0."""
     partitions = {
         k: kmeans_partition(
-            space, matrix, weight, n_clusters=k, random_state=random_state, batch_size=batch_size
+            space,
+            matrix,
+            weight,
+            n_clusters=k,
+            random_state=seeds.named(f"k-means {k}"),
+            batch_size=batch_size,
         )
         for k in choices
     }
-    rng = np.random.default_rng(random_state)
+    rng = seeds.generator("silhouette rows")
     rows = rng.choice(len(matrix), min(n_rows, len(matrix)), replace=False)
     embedded = space.transform(matrix[rows])
     labels = {k: p.cell(matrix[rows]) for k, p in partitions.items() if isinstance(p, LinearPartition)}

@@ -1,0 +1,111 @@
+"""Random draws: every one has a stream of its own, and depends on the example and not on where it stands."""
+
+import inspect
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from groupshift import GroupShiftClassifier
+from groupshift._fit import refine
+from groupshift._regions.candidates import group_folds
+from groupshift._rows.keys import content_keys, fold_of, sampled, stratified_folds, uniform_keys
+from groupshift._rows.seeds import Seeds
+from groupshift.datasets import make_grouped_mixture
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Streams that a fit asks for, each with the places that ask."""
+    places = {}
+    named = Seeds.named
+
+    def record(self, stream):
+        frames = [f for f in inspect.stack()[1:4] if f.function != "generator"]
+        places.setdefault(stream, set()).add((frames[0].filename, frames[0].function))
+        return named(self, stream)
+
+    monkeypatch.setattr(Seeds, "named", record)
+    return places
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"partition": "silhouette"}, {"partition": 3}, {"calibration": "holdout", "partition": 2}],
+    ids=str,
+)
+def test_no_two_draws_of_a_fit_share_a_stream(asked, rows, settings):
+    X, y, groups = rows
+    model = GroupShiftClassifier(LogisticRegression(), refine=1, random_state=0, **settings)
+    model.fit(X, y, groups=groups)
+    assert len(asked) >= 4
+    assert {stream: len(places) for stream, places in asked.items()} == dict.fromkeys(asked, 1)
+    assert len({Seeds(0).named(stream) for stream in asked}) == len(asked)
+
+
+@given(st.integers(0, 2**31 - 1))
+def test_a_sample_by_one_stream_falls_into_all_folds_of_another(root):
+    seeds, keys = Seeds(root), np.arange(40_000, dtype=np.uint64)
+    sample = keys[sampled(keys, 0.25, seeds.named("soft rows"))]
+    counts = np.bincount(fold_of(sample, 5, seeds.named("soft folds")), minlength=5)
+    # 10,000 rows in five folds: 2,000 each, with a standard deviation of 40; six of them.
+    assert np.abs(counts - len(sample) / 5).max() < 240
+
+
+def test_soft_rows_of_a_large_population_train_every_fold(monkeypatch):
+    # Above the soft sample, folds and sample once came from one hash: all soft rows then fell into fold 0.
+    folds = []
+    of = refine.SoftTraining.of.__func__
+
+    def record(cls, *args):
+        soft = of(cls, *args)
+        folds.append(np.bincount(soft.fold, minlength=5))
+        return soft
+
+    monkeypatch.setattr(refine.SoftTraining, "of", classmethod(record))
+    sample = make_grouped_mixture(
+        n_features=2,
+        n_clusters=1,
+        n_groups=5,
+        labeled_per_group=(80, 0),
+        unlabeled_per_group=(4_000, 0),
+        random_state=0,
+    )
+    X, y, groups, _ = sample.training()
+    GroupShiftClassifier(LogisticRegression(), 1, refine=1, random_state=0).fit(X, y, groups=groups)
+    (counts,) = folds
+    assert refine.n_soft_rows(400) == 10_000 < (y < 0).sum()
+    assert counts.min() > 1_700
+
+
+@given(st.permutations(range(30)), st.integers(0, 100))
+def test_folds_of_rows_follow_the_example_wherever_it_stands(order, seed):
+    order = np.array(order)
+    keys = np.repeat(np.arange(10, dtype=np.uint64), 3)
+    y = np.repeat(np.arange(10) % 2, 3)
+    fold = stratified_folds(y, keys, 3, seed)
+    assert np.array_equal(stratified_folds(y[order], keys[order], 3, seed), fold[order])
+    assert all(len(set(fold[keys == key])) == 1 for key in range(10))
+
+
+def test_folds_of_groups_are_equal_in_number_and_follow_the_group():
+    group = np.repeat(np.arange(30), 4)
+    fold = group_folds(group, 7)
+    assert np.bincount(fold[::4]).tolist() == [10, 10, 10]
+    assert all(len(set(fold[group == g])) == 1 for g in range(30))
+
+
+def test_keys_of_content_do_not_depend_on_chunks_or_precision():
+    matrix = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    whole = content_keys(matrix)
+    assert len(np.unique(whole)) == 50
+    assert np.array_equal(np.concatenate([content_keys(matrix[:20]), content_keys(matrix[20:])]), whole)
+    assert np.array_equal(content_keys(matrix.astype(float)), whole)
+
+
+def test_numbers_of_keys_are_spread_evenly():
+    values = uniform_keys(np.arange(100_000, dtype=np.uint64), 3)
+    # The mean of 100,000 uniform numbers has a standard deviation of 0.0009.
+    assert abs(values.mean() - 0.5) < 0.005
