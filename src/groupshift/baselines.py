@@ -5,15 +5,18 @@ Five of the paper's methods are `GroupShiftClassifier` with other arguments; one
 
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift._math.alignment import recolor, whiten
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._regions.space import Space
 from groupshift._rows.checks import DegradedWarning, check_features, check_labels, check_weights, split_groups
 from groupshift._rows.codes import Codes
@@ -22,21 +25,36 @@ from groupshift._rows.rows import CHUNK_ROWS
 from groupshift.classifier import GroupShiftClassifier
 
 # Unaware of groups: one classifier, calibrated, no shift.
-PLAIN = {"partition": 1, "shares": None, "shrinkage": "none", "trust": 1.0, "refine": 0, "per_cluster": False}
+PLAIN: dict[str, Any] = {
+    "partition": 1,
+    "shares": None,
+    "shrinkage": "none",
+    "trust": 1.0,
+    "refine": 0,
+    "per_cluster": False,
+}
 
 
-class _Grouped(ClassifierMixin, BaseEstimator):
+class _Labels(NamedTuple):
+    """Classes (0 or 1), weights and example ids of the labelled rows."""
+
+    y: IntArray
+    weight: FloatArray
+    ids: ValueArray | None
+
+
+class _Grouped(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What the two baselines with an idea of their own share: reading, and learning from labelled rows alone."""
 
     def __init__(
         self,
-        estimator=None,
+        estimator: object = None,
         *,
-        calibration="holdout",
-        group=None,
-        unlabeled_value=-1,
-        n_jobs=None,
-        random_state=None,
+        calibration: str = "holdout",
+        group: str | None = None,
+        unlabeled_value: object = -1,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
     ):
         self.estimator = estimator
         self.calibration = calibration
@@ -45,99 +63,122 @@ class _Grouped(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _read(self, X, groups, *, fit: bool):
-        X = check_features(X, allow_nan=True)
-        features, groups = split_groups(X, groups, self.group, X.shape[0])
-        if groups is None:
+    def fit(
+        self,
+        X: object,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        example_ids: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from labelled rows; the arguments are those of `GroupShiftClassifier.fit`."""
+        matrix, names = self._read(X, groups, fit=True)
+        labels, self.classes_ = check_labels(y, self.unlabeled_value, len(matrix))
+        weight = check_weights(sample_weight, len(matrix))
+        known = labels >= 0
+        ids = None if example_ids is None else np.asarray(example_ids)[known]
+        self._learn(matrix, names, weight, known, _Labels(labels[known], weight[known], ids))
+        return self
+
+    def predict_proba(self, X: object, groups: ArrayLike | None = None) -> FloatArray:
+        """Probabilities of the two classes, of shape (n_rows, 2)."""
+        check_is_fitted(self)
+        return self._probabilities(*self._read(X, groups, fit=False))
+
+    def predict(self, X: object, groups: ArrayLike | None = None) -> ValueArray:
+        """The likelier class of each row."""
+        likelier: ValueArray = self.classes_[(self.predict_proba(X, groups)[:, 1] > 0.5).astype(int)]
+        return likelier
+
+    def _read(self, X: object, groups: ArrayLike | None, *, fit: bool) -> tuple[FloatArray, ValueArray]:
+        """Features as numbers, and the group name of each row."""
+        table = check_features(X, allow_nan=True)
+        features, names = split_groups(table, groups, self.group, table.shape[0])
+        if names is None:
             raise ValueError(
                 f"{type(self).__name__} needs groups. Pass groups=, or group= naming a column of X."
             )
         if fit:
             self.encoder_ = FeatureEncoder().fit(features)
-        return self.encoder_.transform(features), groups
+        return self.encoder_.transform(features), names
 
-    def _plain(self, X, y, weight, example_ids):
+    def _plain(self, X: FloatArray, labels: _Labels) -> GroupShiftClassifier:
         """A calibrated classifier of labelled rows."""
-        settings = {
-            **PLAIN,
-            "calibration": self.calibration,
-            "n_jobs": self.n_jobs,
-            "random_state": self.random_state,
-        }
+        common = {"calibration": self.calibration, "n_jobs": self.n_jobs, "random_state": self.random_state}
+        model: GroupShiftClassifier = GroupShiftClassifier.published(self.estimator, **PLAIN, **common)
         with warnings.catch_warnings():
             # That there are no unlabelled rows here is on purpose.
             warnings.simplefilter("ignore", DegradedWarning)
-            return _forest_method(self.estimator, **settings).fit(
-                X, y, sample_weight=weight, example_ids=example_ids
-            )
+            model.fit(X, labels.y, sample_weight=labels.weight, example_ids=labels.ids)
+        return model
 
-    def predict(self, X, groups=None):
-        """The likelier class of each row."""
-        return self.classes_[(self.predict_proba(X, groups)[:, 1] > 0.5).astype(int)]
+    def _learn(
+        self, matrix: FloatArray, names: ValueArray, weight: FloatArray, known: BoolArray, labels: _Labels
+    ) -> None:
+        """Learn from all rows, of which those marked as `known` have labels."""
+        raise NotImplementedError
+
+    def _probabilities(self, matrix: FloatArray, names: ValueArray) -> FloatArray:
+        raise NotImplementedError
 
 
 class GroupAwareClassifier(_Grouped):
-    """One classifier of features and one-hot groups (Group-Aware Global)."""
+    """One classifier of features and one-hot groups (Group-Aware Global).
 
-    def fit(self, X, y, groups=None, *, sample_weight=None, example_ids=None):
-        matrix, groups = self._read(X, groups, fit=True)
-        labels, self.classes_ = check_labels(y, self.unlabeled_value, len(matrix))
-        known = np.flatnonzero(labels >= 0)
-        self.codes_ = Codes().fit(groups[known])
-        weight = check_weights(sample_weight, len(matrix))[known]
-        ids = None if example_ids is None else np.asarray(example_ids)[known]
-        self.model_ = self._plain(self._with_groups(matrix[known], groups[known]), labels[known], weight, ids)
-        return self
+    A group without labelled rows has no column of its own.
+    """
 
-    def predict_proba(self, X, groups=None):
-        """Probabilities of the two classes; a group without labelled rows has no column of its own."""
-        check_is_fitted(self)
-        matrix, groups = self._read(X, groups, fit=False)
+    def _learn(
+        self, matrix: FloatArray, names: ValueArray, weight: FloatArray, known: BoolArray, labels: _Labels
+    ) -> None:
+        self.codes_ = Codes().fit(names[known])
+        self.model_ = self._plain(self._with_groups(matrix[known], names[known]), labels)
+
+    def _probabilities(self, matrix: FloatArray, names: ValueArray) -> FloatArray:
         # One-hot columns are many: a chunk at a time keeps them out of memory.
         parts = [slice(start, start + CHUNK_ROWS) for start in range(0, len(matrix), CHUNK_ROWS)]
         return np.concatenate(
-            [self.model_.predict_proba(self._with_groups(matrix[p], groups[p])) for p in parts]
+            [self.model_.predict_proba(self._with_groups(matrix[p], names[p])) for p in parts]
         )
 
-    def _with_groups(self, matrix, groups):
-        one_hot = self.codes_.transform(groups)[:, None] == np.arange(len(self.codes_.values_))
+    def _with_groups(self, matrix: FloatArray, names: ValueArray) -> FloatArray:
+        one_hot = self.codes_.transform(names)[:, None] == np.arange(len(self.codes_.values_))
         return np.hstack([matrix, one_hot.astype(matrix.dtype)])
 
 
 class CoralClassifier(_Grouped):
-    """For each group, a classifier of labelled rows whose features are aligned to the group's (CORAL; Sun et al., 2016)."""
+    """For each group, a classifier of labelled rows whose features are aligned to the group's (CORAL; Sun et al., 2016).
 
-    def fit(self, X, y, groups=None, *, sample_weight=None, example_ids=None):
-        matrix, groups = self._read(X, groups, fit=True)
-        labels, self.classes_ = check_labels(y, self.unlabeled_value, len(matrix))
-        weight = check_weights(sample_weight, len(matrix))
-        known = np.flatnonzero(labels >= 0)
+    Rows of a group that had fewer than two unlabelled rows at `fit` take a classifier of features as they are.
+    """
+
+    def _learn(
+        self, matrix: FloatArray, names: ValueArray, weight: FloatArray, known: BoolArray, labels: _Labels
+    ) -> None:
         self.space_ = Space().fit(matrix, weight, self.encoder_.is_category)
         embedded = self.space_.transform(matrix)
-        self.codes_ = Codes().fit(groups[labels < 0] if (labels < 0).any() else groups)
-        code = np.where(labels < 0, self.codes_.transform(groups), -1)
-        ids = None if example_ids is None else np.asarray(example_ids)[known]
-        source, y_known, w_known = embedded[known], labels[known], weight[known]
-        white = whiten(source, weight=w_known)
-        self.unaligned_ = self._plain(source, y_known, w_known, ids)
+        self.codes_ = Codes().fit(names if known.all() else names[~known])
+        code = np.where(known, -1, self.codes_.transform(names))
+        white = whiten(embedded[known], weight=labels.weight)
+        self.unaligned_ = self._plain(embedded[known], labels)
+        # A process is sent the rows of one group, not all of them.
         self.models_ = Parallel(n_jobs=self.n_jobs)(
-            delayed(self._aligned)(white, embedded[code == g], weight[code == g], y_known, w_known, ids)
+            delayed(self._aligned)(white, embedded[code == g], weight[code == g], labels)
             for g in range(len(self.codes_.values_))
         )
-        return self
 
-    def _aligned(self, white, target, target_weight, y, weight, ids):
+    def _aligned(
+        self, white: FloatArray, target: FloatArray, weight: FloatArray, labels: _Labels
+    ) -> GroupShiftClassifier | None:
         if len(target) < 2:
             # One row has no covariance to align to.
             return None
-        return self._plain(recolor(white, target, weight=target_weight), y, weight, ids)
+        return self._plain(recolor(white, target, weight=weight), labels)
 
-    def predict_proba(self, X, groups=None):
-        """Probabilities of the two classes, each row by its group's classifier; unaligned for unseen groups."""
-        check_is_fitted(self)
-        matrix, groups = self._read(X, groups, fit=False)
+    def _probabilities(self, matrix: FloatArray, names: ValueArray) -> FloatArray:
         embedded = self.space_.transform(matrix)
-        code = self.codes_.transform(groups)
+        code = self.codes_.transform(names)
         probability = np.empty((len(matrix), 2))
         for g in np.unique(code):
             model = self.models_[g] if g >= 0 and self.models_[g] is not None else self.unaligned_
@@ -145,45 +186,26 @@ class CoralClassifier(_Grouped):
         return probability
 
 
-def _forest_method(estimator: Any = None, **settings: Any) -> GroupShiftClassifier:
-    return GroupShiftClassifier.published(estimator, **settings)
-
-
-def _published_variant(**fixed: Any) -> Callable[..., GroupShiftClassifier]:
-    def make(estimator: Any = None, **settings: Any) -> GroupShiftClassifier:
-        return _forest_method(estimator, **{**fixed, **settings})
-
-    return make
-
-
 def _true_clustering(
-    estimator: Any = None, *, partition: Any = None, **settings: Any
+    estimator: object = None, *, partition: object = None, **settings: Any
 ) -> GroupShiftClassifier:
     if partition is None:
         raise ValueError(
             "The oracle is told the generating partition. Pass partition=, a fitted clusterer such as the `partition` of a "
             "generated sample."
         )
-    return _forest_method(estimator, partition=partition, **settings)
+    model: GroupShiftClassifier = GroupShiftClassifier.published(estimator, partition=partition, **settings)
+    return model
 
 
-def _own(kind: type) -> Callable[..., Any]:
-    def make(estimator: Any = None, **settings: Any) -> Any:
-        if estimator is None:
-            estimator = GroupShiftClassifier.published(n_jobs=settings.get("n_jobs")).estimator
-        return kind(estimator, **settings)
-
-    return make
-
-
-METHODS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+METHODS: Mapping[str, Callable[..., ClassifierMixin]] = MappingProxyType(
     {
-        "global": _published_variant(**PLAIN),
-        "group_aware_global": _own(GroupAwareClassifier),
-        "cluster_global": _published_variant(shares=None),
-        "label_shift": _published_variant(partition=1, per_cluster=False),
-        "coral": _own(CoralClassifier),
-        "published": _published_variant(),
+        "global": partial(GroupShiftClassifier.published, **PLAIN),
+        "group_aware_global": GroupAwareClassifier,
+        "cluster_global": partial(GroupShiftClassifier.published, shares=None),
+        "label_shift": partial(GroupShiftClassifier.published, partition=1, per_cluster=False),
+        "coral": CoralClassifier,
+        "published": GroupShiftClassifier.published,
         "true_clustering": _true_clustering,
         "groupshift": GroupShiftClassifier,
     }
