@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from cli_files import ROLES, column, stacked, survey_tables
 from groupshift import GroupShiftClassifier, load, save
+from groupshift._explain.summary import Summary
 from groupshift._io.files import write_table
 from groupshift._io.model_files import read_manifest
 from groupshift._io.table_files import open_source
@@ -112,6 +113,8 @@ def test_fit_saves_the_recipe_and_sums_up_on_one_screen(world, tmp_path, capsys)
     assert len(out.splitlines()) <= 50
     assert "groupshift predict" in out
     assert "known_shares" not in out
+    for paragraph in Summary.of(load(tmp_path / "m.gshift")).paragraphs("Fitted on"):
+        assert paragraph in out
     manifest = read_manifest(tmp_path / "m.gshift")
     assert manifest["table"]["positive"] == "yes"
     assert [c["name"] for c in manifest["table"]["columns"]] == [

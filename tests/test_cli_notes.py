@@ -139,9 +139,8 @@ def test_without_shifts_fit_tells_the_share_of_labelled_rows_and_of_the_populati
         answers = survey_tables()[0]["in_favour"].to_pylist()
         share = 100 * np.mean([answer == "yes" for answer in answers])
         assert line.startswith(f"Share of positives: {share:.1f} % among labelled rows, ")
-        assert line.endswith(
-            f"{100 * command.population_share(plain):.1f} % in the population, as estimated."
-        )
+        population = np.average(plain.group_prior_, weights=plain.row_weight_)
+        assert line.endswith(f"{100 * population:.1f} % in the population, as estimated.")
         assert run(["fit", "labeled.csv", *ROLES, "-o", "n.gshift"]) == 0
         assert f"Share of positives: {share:.1f} % among labelled rows.\n" in capsys.readouterr().out
 

@@ -1,5 +1,6 @@
 """A fitted model as text for a screen and as HTML for a notebook."""
 
+from html import escape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -8,9 +9,9 @@ from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 from sklearn.naive_bayes import GaussianNB
 
-from groupshift import GroupShiftClassifier
+from groupshift import DegradedWarning, GroupShiftClassifier
 from groupshift._explain.cluster_profile import cluster_profiles, describe_clusters
-from groupshift._explain.summary import WIDTH
+from groupshift._explain.summary import WIDTH, Summary
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift.datasets import make_grouped_mixture
 
@@ -55,6 +56,30 @@ def test_summary_gives_verdict_shares_and_cautions_on_one_screen(model):
     assert max(map(len, lines)) <= WIDTH
     assert len(lines) <= 48
     assert not any(line.endswith(" ") for line in lines)
+
+
+def test_text_and_notebook_show_the_values_of_the_summary(model):
+    summary = Summary.of(model)
+    text, html = model.summary(), model._repr_html_()
+    assert text.startswith(f"GroupShiftClassifier on {summary.learned[:40]}")
+    assert "\n\n".join(summary.paragraphs("GroupShiftClassifier on")) in text
+    for line in summary.shares:
+        assert any(line.group in shown and line.share in shown for shown in text.split("\n"))
+        assert f">{line.group}</td>" in html
+    for sentence in (summary.diagnosis.verdict, *summary.cautions, *summary.clusters):
+        assert sentence in " ".join(text.split())
+        assert escape(sentence) in html
+
+
+def test_a_summary_without_shifts_has_overall_shares_and_no_table(rows, quick):
+    X, y, groups = rows
+    summary = Summary.of(quick(trust=0).fit(X, y, groups=groups))
+    assert summary.shares == ()
+    assert 0 < summary.labeled_share < 1
+    assert 0 < summary.population_share < 1
+    with pytest.warns(DegradedWarning, match="No unlabelled rows"):
+        alone = Summary.of(quick(trust=0).fit(X[y >= 0], y[y >= 0], groups=groups[y >= 0]))
+    assert np.isnan(alone.population_share)
 
 
 def test_summary_names_the_groups_of_lowest_and_highest_share(model):

@@ -1,19 +1,29 @@
-"""A fitted model and its diagnosis as text for a screen and as HTML for a notebook."""
+"""A fitted model and its diagnosis as values, as text for a screen and as HTML for a notebook."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groupshift._explain.share_tables import group_level_shares, labeled_sample, overall_shares
 from groupshift._explain.wording import percent, plural
 
+if TYPE_CHECKING:
+    from groupshift._explain.diagnostics import Diagnosis, Table
+
 WIDTH = 88
 # Groups named at each end of the list of shares.
 ENDS = 3
-# Clusters described before the rest are only counted.
-MAX_CLUSTERS = 6
+# Clusters described before the rest are only counted, and what sets each apart.
+MAX_CLUSTERS, MAX_PHRASES = 6, 2
+# Lines of a table in a notebook, which is no place for thousands.
+MAX_LINES = 100
 
 STYLE = (
     "border:1px solid rgba(128,128,128,.4);border-radius:6px;padding:.6em 1em;margin:.3em 0;max-width:46em;"
@@ -21,154 +31,211 @@ STYLE = (
 )
 # Shape and word carry the verdict; the colour only repeats it.
 MARK = {"yes": "✔", "little": "✔", "perhaps": "?", "no": "-", "harmful": "✘", "unknown": "?", "roughly": "≈"}
+IN_PYTHON = "model.diagnose() has all the findings and tables, model.report(path) the pictures."
+# Tables of a diagnosis that a notebook shows, and what they are called there.
+TABLES = {
+    "hidden_labels": "Hidden labels, by group",
+    "independence": "Independence of features and group, by cluster and class",
+    "features": "Effect of the group on each feature",
+    "cautions": "Cautions",
+}
 
 
-def summary_text(model: Any) -> str:
+class FittedModel(Protocol):
+    """What is read of a fitted model here."""
+
+    has_groups_: bool
+    n_clusters_: int
+    groups_: NDArray[np.generic]
+    labeled_groups_: NDArray[np.generic]
+    rows_: NDArray[np.int64]
+    labeled_rows_: NDArray[np.int64]
+    shift_: NDArray[np.float64]
+    trust_: float
+    context_: object
+    evidence_: Mapping[str, Mapping[str, NDArray[np.float64]]]
+
+    def diagnose(self) -> Diagnosis: ...
+
+
+class ShareLine(NamedTuple):
+    """A line of the table of shares, as it is shown."""
+
+    group: str
+    share: str
+    interval: str
+    labeled: str
+    rows: str
+
+
+HEADINGS = ShareLine("group", "share", "90 % interval", "labelled sample", "rows")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A fitted model in a screenful: what was learned, whether it is worth it, what to beware of.
+
+    Attributes
+    ----------
+    learned : str
+        Rows, groups, clusters and trust: the end of a sentence that begins with what was fitted.
+    diagnosis : Diagnosis
+    labeled_share, population_share : float
+        Share of positives among labelled rows and in the population; NaN where it is not known.
+    shares : lines of a table
+        All rows together, then the groups of lowest and highest share; none where the model makes no shift.
+    clusters : tuple of str
+        What sets each cluster apart; none where there is one.
+    """
+
+    learned: str
+    diagnosis: Diagnosis
+    labeled_share: float
+    population_share: float
+    shares: tuple[ShareLine, ...]
+    clusters: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: FittedModel) -> Summary:
+        found = model.diagnose()
+        shares = share_lines(model) if np.any(model.shift_) else ()
+        return cls(_learned(model), found, *overall_shares(model), tuple(shares), cluster_lines(found, model))
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What to know before trusting the model."""
+        return (*self.diagnosis.assumption[:1], *self.diagnosis.caution[:3])
+
+    @property
+    def main_sentences(self) -> tuple[str, ...]:
+        """The sentences that an answer cannot do without."""
+        return (self.diagnosis.verdict, *self.diagnosis.gain[:1], *self.cautions)
+
+    def paragraphs(self, fitted: str) -> list[str]:
+        """Blocks of text; `fitted` begins the first sentence: what was fitted on the rows."""
+        blocks = [folded(f"{fitted} {self.learned}"), folded(self.diagnosis.verdict)]
+        if self.shares:
+            blocks.append("Share of positives\n" + "\n".join(_aligned([HEADINGS, *self.shares])))
+        if self.clusters:
+            blocks.append("Clusters\n" + _bullets(self.clusters))
+        return [*blocks, "Before you trust it\n" + _bullets(self.cautions)]
+
+
+def summary_text(model: FittedModel) -> str:
     """What was learned, is it worth it, what to beware of; a screenful."""
-    found = model.diagnose()
-    parts = [_paragraph(headline(model)), _paragraph(found.verdict)]
-    if np.any(model.shift_):
-        parts.append("Share of positives\n" + "\n".join(share_lines(model)))
-    described = cluster_lines(found, model)
-    if described:
-        parts.append("Clusters\n" + "\n".join(_bullet(line) for line in described))
-    beware = [*found.assumption[:1], *found.caution[:3]]
-    parts.append("Before you trust it\n" + "\n".join(_bullet(line) for line in beware))
-    parts.append(
-        _paragraph("model.diagnose() has all the findings and tables, model.report(path) the pictures.")
-    )
-    return "\n\n".join(parts)
+    paragraphs = Summary.of(model).paragraphs(f"{type(model).__name__} on")
+    return "\n\n".join([*paragraphs, folded(IN_PYTHON)])
 
 
-def diagnosis_text(found: Any) -> str:
+def diagnosis_text(found: Diagnosis) -> str:
     """All sentences of a diagnosis under their three questions."""
-    parts = [_paragraph(found.verdict)]
-    parts += [
-        question + "\n" + "\n".join(_bullet(line) for line in sentences)
-        for question, sentences in _answers(found)
-    ]
-    return "\n\n".join(parts)
+    answers = (f"{question}\n{_bullets(sentences)}" for question, sentences in _answers(found))
+    return "\n\n".join([folded(found.verdict), *answers])
 
 
-def summary_html(model: Any) -> str:
+def summary_html(model: FittedModel) -> str:
     """A box with the verdict, shares and cautions, to stand above scikit-learn's picture of the estimator."""
-    found = model.diagnose()
-    shares = "".join(f"<tr>{_cells(row)}</tr>" for row in share_rows(model)) if np.any(model.shift_) else ""
-    table = (
-        "<table style='margin:.4em 0'><thead><tr><th "
-        "style='text-align:left'>group</th><th>share</th><th>90 % interval</th>"
-        f"<th>labelled sample</th><th>rows</th></tr></thead><tbody>{shares}</tbody></table>"
-        if shares
-        else ""
-    )
-    described = _list(cluster_lines(found, model))
-    return (
-        f"<div style='{STYLE}'>{_verdict_html(found)}<div>{escape(headline(model))}</div>{table}"
-        + (f"<details><summary>Clusters</summary>{described}</details>" if described else "")
-        + _details(found)
-        + "</div>"
-    )
+    summary = Summary.of(model)
+    found = summary.diagnosis
+    learned = escape(f"{type(model).__name__} on {summary.learned}")
+    shares = _table(HEADINGS, summary.shares) if summary.shares else ""
+    parts = [("Clusters", summary.clusters), *_answers(found)]
+    folds = "".join(_fold(title, _list(sentences)) for title, sentences in parts if sentences)
+    return f"<div style='{STYLE}'>{_verdict(found)}<div>{learned}</div>{shares}{folds}</div>"
 
 
-def diagnosis_html(found: Any) -> str:
+def diagnosis_html(found: Diagnosis) -> str:
     """The sentences of a diagnosis, with its tables by labelled group and cluster folded away."""
     parts = "".join(f"<h4 style='margin:.6em 0 .2em'>{q}</h4>{_list(s)}" for q, s in _answers(found))
-    tables = "".join(
-        f"<details><summary>{escape(title)}</summary>{_table(getattr(found, name))}</details>"
-        for name, title in (
-            ("hidden_labels", "Hidden labels, by group"),
-            ("independence", "Independence of features and group, by cluster and class"),
-            ("features", "Effect of the group on each feature"),
-            ("cautions", "Cautions"),
-        )
-        if getattr(found, name) and len(next(iter(getattr(found, name).values())))
-    )
-    return f"<div style='{STYLE}'>{_verdict_html(found)}{parts}{tables}</div>"
+    tables = {title: getattr(found, name) for name, title in TABLES.items()}
+    folds = "".join(_fold(title, _columns(table)) for title, table in tables.items() if _n_lines(table))
+    return f"<div style='{STYLE}'>{_verdict(found)}{parts}{folds}</div>"
 
 
-def headline(model: Any) -> str:
-    """Rows, groups, clusters and trust in one sentence."""
+def _learned(model: FittedModel) -> str:
+    """Rows, groups, clusters and trust."""
     labeled = f"{int(model.labeled_rows_.sum()):,} labelled rows"
     unlabeled = f"{int(model.rows_.sum()):,} unlabelled rows" if model.rows_.size else "no unlabelled rows"
     if model.has_groups_:
         labeled += f" of {plural(len(model.labeled_groups_), 'group')}"
         unlabeled += f" of {plural(len(model.groups_), 'group')}" if len(model.groups_) else ""
-    return (
-        f"{type(model).__name__} on {labeled} and {unlabeled}: {plural(model.n_clusters_, 'cluster')}; "
-        f"{_shifts_used(model)}."
-    )
+    return f"{labeled} and {unlabeled}: {plural(model.n_clusters_, 'cluster')}; {_shifts_used(model)}."
 
 
-def _shifts_used(model: Any) -> str:
+def _shifts_used(model: FittedModel) -> str:
     """Where the shifts come from: unlabelled rows, the groups' mean features, rates that the user knows."""
     if not np.any(model.shift_):
         return "no shifts"
-    context = model.context_ is not None
+    by_features = model.context_ is not None
     if model.trust_ > 0:
-        beside = ", and shifts follow the groups' mean features" if context else ""
+        beside = ", and shifts follow the groups' mean features" if by_features else ""
         return f"{percent(model.trust_, 0)} of every estimated shift is used{beside}"
-    return "shifts follow the groups' mean features alone" if context else "shifts by known shares alone"
+    return "shifts follow the groups' mean features alone" if by_features else "shifts by known shares alone"
 
 
-def share_rows(model: Any, ends: int = ENDS) -> list[tuple[str, str, str, str, str]]:
-    """Group, share, interval, labelled share, rows: of all, then of the lowest and highest groups."""
+def share_lines(model: FittedModel, ends: int = ENDS) -> list[ShareLine]:
+    """Shares of all rows together, then of the lowest and highest groups."""
     table = group_level_shares(model, 0.9)
     labeled, _ = labeled_sample(model)
     before, after = overall_shares(model)
-    lines = [("all", percent(after), "", percent(before), f"{int(model.rows_.sum()):,}")]
-    order = np.argsort(table["share"], kind="stable")
+    lines = [ShareLine("all", percent(after), "", percent(before), f"{int(model.rows_.sum()):,}")]
     if not model.has_groups_:
         return lines
-    for place, g in enumerate(order):
-        if len(order) > 2 * ends and place == ends:
-            lines.append(("⋮", "", "", "", ""))
-        if ends <= place < len(order) - ends and len(order) > 2 * ends:
+    order = np.argsort(table["share"], kind="stable").tolist()
+    skipped = len(order) > 2 * ends
+    for g in [*order[:ends], None, *order[-ends:]] if skipped else order:
+        if g is None:
+            lines.append(ShareLine("⋮", "", "", "", ""))
             continue
         share, low, high = (percent(table[column][g]) for column in ("share", "low", "high"))
+        rows = f"{int(table['rows'][g]):,}"
         lines.append(
-            (
-                str(model.groups_[g]),
-                share,
-                f"{low} to {high}",
-                percent(float(labeled[g])),
-                f"{int(table['rows'][g]):,}",
-            )
+            ShareLine(str(model.groups_[g]), share, f"{low} to {high}", percent(float(labeled[g])), rows)
         )
     return lines
 
 
-def share_lines(model: Any) -> list[str]:
-    """`share_rows` as aligned text."""
-    rows = [("group", "share", "90 % interval", "labelled sample", "rows"), *share_rows(model)]
-    rows = [(_short(row[0]), *row[1:]) for row in rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(5)]
-    return [
-        (
-            "  "
-            + row[0].ljust(widths[0])
-            + "".join("  " + cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def cluster_lines(found: Any, model: Any, most: int = 2) -> list[str]:
+def cluster_lines(found: Diagnosis, model: FittedModel) -> tuple[str, ...]:
     """A line for each cluster: its part of the rows and what sets it apart."""
-    if model.n_clusters_ == 1:
-        return []
+    n = model.n_clusters_
+    if n == 1:
+        return ()
     weight = model.evidence_.clusters.weight
     table = found.clusters
     lines = []
-    for k in range(min(model.n_clusters_, MAX_CLUSTERS)):
-        phrases = table["phrase"][table["cluster"] == k] if table else []
-        apart = "; ".join(phrases[:most]) if len(phrases) else "nothing sets it apart in single features"
+    for k in range(min(n, MAX_CLUSTERS)):
+        phrases = table["phrase"][table["cluster"] == k].tolist() if table else []
+        apart = "; ".join(phrases[:MAX_PHRASES]) or "nothing sets it apart in single features"
         lines.append(f"{k} ({percent(weight[k], 0)} of rows): {apart}")
-    if model.n_clusters_ > MAX_CLUSTERS:
-        lines.append(f"and {model.n_clusters_ - MAX_CLUSTERS} more")
-    return lines
+    return (*lines, *([f"and {n - MAX_CLUSTERS} more"] if n > MAX_CLUSTERS else []))
 
 
-def _answers(found: Any) -> list[tuple[str, tuple[str, ...]]]:
+def folded(text: str, first: str = "", rest: str = "") -> str:
+    """Text in lines of a screen; a number keeps its unit on its line."""
+    whole = text.replace(" %", "\u00a0%")
+    return fill(whole, WIDTH, initial_indent=first, subsequent_indent=rest).replace("\u00a0", " ")
+
+
+def _bullets(sentences: Iterable[str]) -> str:
+    return "\n".join(folded(sentence, "  - ", "    ") for sentence in sentences)
+
+
+def _aligned(lines: Sequence[ShareLine]) -> list[str]:
+    """A table as text: names to the left, numbers to the right."""
+    cells = [(_short(line.group), *line[1:]) for line in lines]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    shown = []
+    for name, *numbers in cells:
+        right = (f"  {number:>{width}}" for number, width in zip(numbers, widths[1:], strict=True))
+        shown.append(f"  {name:<{widths[0]}}{''.join(right)}".rstrip())
+    return shown
+
+
+def _short(name: str, most: int = 24) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def _answers(found: Diagnosis) -> list[tuple[str, tuple[str, ...]]]:
     answers = [
         ("What will it gain?", found.gain),
         ("Does the assumption hold?", found.assumption),
@@ -177,64 +244,38 @@ def _answers(found: Any) -> list[tuple[str, tuple[str, ...]]]:
     return [(question, sentences) for question, sentences in answers if sentences]
 
 
-def _verdict_html(found: Any) -> str:
-    return (
-        f"<div style='margin-bottom:.4em'><strong>{MARK[found.worth]} {escape(found.verdict)}</strong></div>"
-    )
+def _verdict(found: Diagnosis) -> str:
+    verdict = f"{MARK[found.worth]} {escape(found.verdict)}"
+    return f"<div style='margin-bottom:.4em'><strong>{verdict}</strong></div>"
 
 
-def _details(found: Any) -> str:
-    return "".join(f"<details><summary>{q}</summary>{_list(s)}</details>" for q, s in _answers(found))
+def _fold(title: str, content: str) -> str:
+    return f"<details><summary>{escape(title)}</summary>{content}</details>"
 
 
-def _list(sentences) -> str:
-    if not sentences:
-        return ""
-    return (
-        "<ul style='margin:.2em 0 .4em 1.2em;padding:0'>"
-        + "".join(f"<li>{escape(s)}</li>" for s in sentences)
-        + "</ul>"
-    )
+def _list(sentences: Iterable[str]) -> str:
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    return f"<ul style='margin:.2em 0 .4em 1.2em;padding:0'>{items}</ul>"
 
 
-def _table(columns: dict, most: int = 100) -> str:
-    """The first lines of a table; a notebook is no place for thousands."""
-    n_lines = len(next(iter(columns.values())))
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_value(column[i]))}</td>" for column in columns.values()) + "</tr>"
-        for i in range(min(n_lines, most))
-    )
-    rest = f"<div>… and {n_lines - most} more lines</div>" if n_lines > most else ""
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+def _table(headings: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
+    """A table whose first column names its lines; the others hold numbers."""
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    body = "".join(f"<tr>{''.join(_cell(i, value) for i, value in enumerate(line))}</tr>" for line in lines)
+    return f"<table style='margin:.4em 0'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cells(row) -> str:
-    first, *rest = (escape(cell) for cell in row)
-    return f"<td style='text-align:left'>{first}</td>" + "".join(
-        f"<td style='text-align:right'>{cell}</td>" for cell in rest
-    )
+def _cell(column: int, value: object) -> str:
+    shown = "all" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"<td style='text-align:{'right' if column else 'left'}'>{escape(shown)}</td>"
 
 
-def _value(value: Any) -> str:
-    if value is None:
-        return "all"
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+def _columns(table: Table) -> str:
+    """The first lines of a table of a diagnosis."""
+    n_lines = _n_lines(table)
+    rest = f"<div>… and {n_lines - MAX_LINES} more lines</div>" if n_lines > MAX_LINES else ""
+    return _table(table, zip(*(column[:MAX_LINES].tolist() for column in table.values()), strict=True)) + rest
 
 
-def _paragraph(text: str) -> str:
-    return _filled(text)
-
-
-def _bullet(text: str) -> str:
-    return _filled(text, first="  - ", rest="    ")
-
-
-def _filled(text: str, first: str = "", rest: str = "") -> str:
-    # A number keeps its unit on its line.
-    whole = text.replace(" %", "\u00a0%")
-    return fill(whole, WIDTH, initial_indent=first, subsequent_indent=rest).replace("\u00a0", " ")
-
-
-def _short(name: str, most: int = 24) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+def _n_lines(table: Table) -> int:
+    return len(next(iter(table.values()))) if table else 0

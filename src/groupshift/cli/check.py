@@ -3,9 +3,11 @@
 import warnings
 from typing import Any
 
+from groupshift._explain.summary import Summary
+from groupshift._explain.wording import percent
 from groupshift.cli.column_notes import ColumnFacts, Groups, look
 from groupshift.cli.groups import twice_spelled
-from groupshift.cli.screen import Screen, bold, in_commands, listed, percent, print_json
+from groupshift.cli.screen import Screen, bold, listed, print_json
 from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
 from groupshift.streaming import LABELED_TRIED
@@ -78,18 +80,13 @@ def diagnosis(screen: Screen, training: Training, seed: int) -> dict[str, Any]:
     ):
         warnings.simplefilter("ignore")
         model = training.fit_sample(model)
-        found = model.diagnose()
+        summary = Summary.of(model)
+    found = summary.diagnosis
     return {
         "worth": found.worth,
         "holds": found.holds,
         "rows_tried": int(model.labeled_rows_.sum() + model.rows_.sum()),
-        "main_sentences": [
-            *training.alarms,
-            found.verdict,
-            *found.gain[:1],
-            *found.assumption[:1],
-            *found.caution[:3],
-        ],
+        "main_sentences": [*training.alarms, *summary.main_sentences],
         "sentences": [*training.alarms, *found.sentences],
     }
 
@@ -131,7 +128,7 @@ def _show_diagnosis(screen: Screen, found: dict[str, Any]) -> None:
         f"A quick trial on {found['rows_tried']:,} rows, without training on unlabelled ones; `fit` may differ."
     )
     for sentence in found["main_sentences"]:
-        screen.sentence(in_commands(sentence))
+        screen.sentence(sentence)
     more = len(set(found["sentences"]) - set(found["main_sentences"]))
     if more:
         screen.say(f"    {more} more findings with --json, and in the report of a fitted model.")

@@ -8,6 +8,8 @@ import numpy as np
 
 from groupshift import streaming
 from groupshift._explain.share_tables import overall_shares
+from groupshift._explain.summary import Summary
+from groupshift._explain.wording import percent
 from groupshift._io.column_facts import plan_column
 from groupshift._io.columns import convert, group_text
 from groupshift._io.files import STANDARD_OUTPUT, check_output
@@ -19,7 +21,7 @@ from groupshift.cli.groups import twice_spelled
 from groupshift.cli.models import check_columns, load_model
 from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
 from groupshift.cli.recipe import Recipe
-from groupshift.cli.screen import Screen, bold, in_commands, listed, percent, print_json, this_command
+from groupshift.cli.screen import Screen, bold, listed, print_json, this_command
 from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
 
@@ -184,12 +186,13 @@ def _say_warnings(screen: Screen, caught: list[warnings.WarningMessage]) -> None
 
 def describe_fit(model: Any, training: Training, out: str) -> dict[str, Any]:
     """The fit, for another program."""
+    labeled, population = overall_shares(model)
     return {
         "out": out,
         "labeled_rows": len(training.numbers),
         "unlabeled_rows": training.n_unlabeled,
-        "labeled_share": float(training.y.mean()),
-        "population_share": population_share(model),
+        "labeled_share": labeled,
+        "population_share": None if np.isnan(population) else population,
         "features": [plan.to_json() for plan in training.recipe.columns],
         "left_out": [plan.to_json() for plan in training.plans if not plan.used],
         "labeled_groups": len(model.labeled_groups_),
@@ -200,20 +203,13 @@ def describe_fit(model: Any, training: Training, out: str) -> dict[str, Any]:
     }
 
 
-def population_share(model: Any) -> float | None:
-    """Share of positives over all rows of the population."""
-    total = model.row_weight_.sum()
-    return float((model.row_weight_ * model.group_prior_).sum() / total) if total else None
-
-
 def _summarize(screen: Screen, model: Any, training: Training, out: str) -> None:
-    # The last paragraph says where to go on in Python.
-    *paragraphs, _ = model.summary().split("\n\n")
-    for paragraph in paragraphs:
-        screen.say(in_commands(paragraph) + "\n")
+    summary = Summary.of(model)
+    for paragraph in summary.paragraphs("Fitted on"):
+        screen.say(paragraph + "\n")
     # With shifts, the table of shares begins with all groups together.
-    if not np.any(model.shift_):
-        screen.say(f"Share of positives: {_overall(model)}.\n")
+    if not summary.shares:
+        screen.say(f"Share of positives: {_overall(summary)}.\n")
     size, command = Path(out).stat().st_size / 1024, this_command()
     screen.say(
         f"Positive is {training.target.positive!r} in {training.recipe.target!r}. Saved ",
@@ -223,10 +219,11 @@ def _summarize(screen: Screen, model: Any, training: Training, out: str) -> None
     )
 
 
-def _overall(model: Any) -> str:
-    labeled, population = overall_shares(model)
-    found = f"{percent(labeled)} among labelled rows"
-    return found + (f", {percent(population)} in the population, as estimated" if len(model.groups_) else "")
+def _overall(summary: Summary) -> str:
+    labeled = f"{percent(summary.labeled_share)} among labelled rows"
+    if np.isnan(summary.population_share):
+        return labeled
+    return f"{labeled}, {percent(summary.population_share)} in the population, as estimated"
 
 
 def _next_commands(model: Any, out: str) -> list[str]:

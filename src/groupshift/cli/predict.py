@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from groupshift._explain.wording import percent
 from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_batches
 from groupshift._io.table_files import Source, open_source
 from groupshift._rows import progress
 from groupshift.cli.errors import InputError
 from groupshift.cli.models import check_columns, load_model, native, unseen_place_holder
 from groupshift.cli.recipe import Recipe
-from groupshift.cli.screen import Screen, bold, listed, percent, print_json
+from groupshift.cli.screen import Screen, bold, listed, print_json
 
 ANSWERS = ("probability", "low", "high", "cluster", "pooled")
 

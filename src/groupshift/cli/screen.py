@@ -18,11 +18,6 @@ from rich.text import Text
 
 from groupshift._rows import progress
 
-PYTHON_AND_COMMANDS = {
-    r"as(\s+)a(\s+)known(\s+)share\b": r"with\1--known-shares",
-    r"\bupdate\(\)": "`groupshift update`",
-    r"GroupShiftClassifier on": "Fitted on",
-}
 _muted: ContextVar[bool] = ContextVar("groupshift_muted", default=False)
 
 
@@ -36,7 +31,7 @@ def bold(text: object) -> tuple[str, str]:
 
 
 def plain_text(*parts: Part) -> Text:
-    """Parts as rich prints them: brackets and colons mean nothing, and what would steer a terminal is spelt out.
+    r"""Parts as rich prints them: brackets and colons mean nothing, and what would steer a terminal is spelt out.
 
     >>> plain_text("Saved ", bold("[/b]"), " :heart: \x1b[31m").plain
     'Saved [/b] :heart: \\x1b[31m'
@@ -138,17 +133,6 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def in_commands(sentence: str) -> str:
-    """A sentence of the library with its Python in the words of the command line.
-
-    >>> in_commands("Pass it as a known share; update() with their rows helps.")
-    'Pass it with --known-shares; `groupshift update` with their rows helps.'
-    """
-    for python, command in PYTHON_AND_COMMANDS.items():
-        sentence = re.sub(python, command, sentence)
-    return sentence
-
-
 def this_command() -> str:
     """How to call the command again: by its name where the shell finds it, else by the path that was used."""
     used = Path(sys.argv[0])
@@ -158,10 +142,6 @@ def this_command() -> str:
         return "groupshift"
     found = shutil.which("groupshift")
     return "groupshift" if found and used.samefile(found) else shlex.quote(sys.argv[0])
-
-
-def percent(share: float, digits: int = 1) -> str:
-    return f"{100 * share:.{digits}f} %"
 
 
 def listed(names: Any, most: int = 6) -> str:

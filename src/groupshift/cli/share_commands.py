@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from groupshift._explain.wording import percent
 from groupshift._io.files import (
     STANDARD_OUTPUT,
     check_output,
@@ -14,7 +15,7 @@ from groupshift._io.files import (
 )
 from groupshift.cli.errors import InputError
 from groupshift.cli.models import load_model
-from groupshift.cli.screen import Screen, bold, percent, print_json
+from groupshift.cli.screen import Screen, bold, print_json
 
 # What fits a screen; all of them go to a file.
 MOST_ROWS = 40

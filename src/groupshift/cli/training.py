@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from groupshift import streaming
+from groupshift._explain.wording import percent
 from groupshift._io.column_facts import ColumnSurvey, Distinct, Nearly, plan_of
 from groupshift._io.columns import ColumnPlan
 from groupshift._io.table_files import Source, no_column, open_source
@@ -23,7 +24,7 @@ from groupshift.cli.errors import InputError
 from groupshift.cli.groups import forgotten_group, groups_of_one
 from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, Part, Prepared
 from groupshift.cli.recipe import Recipe
-from groupshift.cli.screen import listed, percent
+from groupshift.cli.screen import listed
 from groupshift.cli.target import Target, read_target
 
 WHY_LEFT_OUT = {
