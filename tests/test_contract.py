@@ -11,7 +11,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
@@ -238,3 +238,40 @@ def test_any_classifier_with_predict_proba_serves(rows, quick):
     probability = quick(estimator=Minimal()).fit(X, y, groups=groups).predict_proba(X, groups)
     assert np.isfinite(probability).all()
     np.testing.assert_allclose(probability.sum(1), 1)
+
+
+def test_cross_validation_leaves_unlabelled_rows_out_of_the_score(rows, quick):
+    X, y, groups = rows
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(site=groups)
+    model = quick(group="site")
+    found = cross_val_score(model, table, y, cv=KFold(3, shuffle=True, random_state=0))
+    fitted = model.fit(table, y)
+    known = y >= 0
+    assert fitted.score(table, y) == fitted.score(table[known], y[known])
+    # As unlabelled rows are two thirds, counted as wrong they would leave at most a third.
+    assert found.min() > 0.6
+
+
+def test_a_score_of_unlabelled_rows_alone_says_so(rows, fitted):
+    X, y, groups = rows
+    with pytest.raises(ValueError, match="No row has a label"):
+        fitted.score(X[y < 0], y[y < 0], groups=groups[y < 0])
+
+
+def test_a_score_of_foreign_labels_says_so(rows, fitted):
+    X, y, groups = rows
+    with pytest.raises(ValueError, match="besides the classes"):
+        fitted.score(X, np.where(y == 1, 7, y), groups=groups)
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
+def test_a_column_name_that_is_there_twice_is_one_clear_error(rows, quick, library):
+    X, y, groups = rows
+    if library == "pandas":
+        table = pytest.importorskip("pandas").DataFrame(X, columns=["age", "age"])
+    else:
+        pa = pytest.importorskip("pyarrow")
+        table = pa.Table.from_arrays([pa.array(column) for column in X.T], names=["age", "age"])
+    with pytest.raises(ValueError, match="X has 'age' more than once"):
+        quick().fit(table, y, groups=groups)

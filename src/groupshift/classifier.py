@@ -5,7 +5,7 @@ from copy import copy
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import accuracy_score
@@ -23,7 +23,7 @@ from groupshift._fit.problem import KnownRates, Problem, Settings, sentences
 from groupshift._fit.scorer import Details, Scored, Scorer, concatenated_scores
 from groupshift._fit.stages import run
 from groupshift._fit.trials import CandidateTable
-from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.context import Context
 from groupshift._math.odds import in_doubt
 from groupshift._math.points import Points
@@ -133,7 +133,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     candidates_: CandidateTable | None
     notes_: list[str]
 
-    classes_: NDArray[Any] = _read("schema_", "classes")
+    classes_: ValueArray = _read("schema_", "classes")
     encoder_: FeatureEncoder = _read("schema_", "encoder")
     has_groups_: bool = _read("schema_", "has_groups")
     frame_library_: str | None = _read("schema_", "library")
@@ -141,7 +141,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
 
     posterior_: LabeledPosterior = _read("learned_", "posterior")
     n_clusters_: int = _read("learned_", "n_clusters")
-    labeled_groups_: NDArray[Any] = _read("learned_", "labeled_groups")
+    labeled_groups_: ValueArray = _read("learned_", "labeled_groups")
     labeled_prior_: FloatArray = _read("learned_", "labeled_prior")
     labeled_rows_: IntArray = _read("learned_", "labeled_rows")
     rarer_class_rows_: FloatArray = _read("learned_", "rarer_class_rows")
@@ -151,7 +151,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     context_: Context | None = _read("learned_", "context")
     design_effect_: float = _read("learned_", "design_effect")
 
-    groups_: NDArray[Any] = _read("estimate_", "groups")
+    groups_: ValueArray = _read("estimate_", "groups")
     rows_: IntArray = _read("estimate_", "rows")
     row_weight_: FloatArray = _read("estimate_", "row_weight")
     shift_: FloatArray = _read("estimate_", "shift")
@@ -163,7 +163,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     unseen_shift_: FloatArray = _read("estimate_", "unseen_shift")
     unseen_variance_: FloatArray = _read("estimate_", "unseen_variance")
     tally_: Points | None = _read("estimate_", "points")
-    known_groups_: NDArray[Any] = _read("estimate_", "known_groups")
+    known_groups_: ValueArray = _read("estimate_", "known_groups")
 
     def __init__(
         self,
@@ -282,10 +282,10 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         positive = in_doubt(self._score(X, groups)[1].log_odds)
         return np.column_stack([1 - positive, positive])
 
-    def predict(self, X: Features, groups: ArrayLike | None = None) -> NDArray[Any]:
+    def predict(self, X: Features, groups: ArrayLike | None = None) -> ValueArray:
         """The likelier class of each row."""
         positive = self.predict_proba(X, groups)[:, 1] > 0.5
-        labels: NDArray[Any] = self.classes_[positive.astype(int)]
+        labels: ValueArray = self.classes_[positive.astype(int)]
         return labels
 
     def predict_details(
@@ -394,7 +394,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         groups: ArrayLike | None,
         sample_weight: ArrayLike | None = None,
         example_ids: ArrayLike | None = None,
-    ) -> tuple[Rows, NDArray[Any] | None]:
+    ) -> tuple[Rows, ValueArray | None]:
         """Rows for the fitted model, not yet numbered by group, and their groups as given."""
         X = check_features(X, allow_nan=self.schema_.needs_values is None)
         validate_data(self, X, skip_check_array=True, reset=False)
@@ -436,7 +436,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _update(
-        self, population: Population, groups: NDArray[Any], known_shares: KnownRates | None = None
+        self, population: Population, groups: ValueArray, known_shares: KnownRates | None = None
     ) -> Self:
         self.estimate_ = estimate(self.learned_, population, groups, known_shares)
         return self

@@ -20,7 +20,6 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,7 +28,7 @@ from groupshift._fit.problem import KnownRates
 from groupshift._fit.scorer import Details, Scorer
 from groupshift._io.batch_sources import BATCH_ROWS, BatchSource, as_source
 from groupshift._io.files import write_batches
-from groupshift._math.arrays import IntArray
+from groupshift._math.arrays import IntArray, ValueArray
 from groupshift._rows import reading
 from groupshift._rows.batches import Reader, picked
 from groupshift._rows.checks import check_settings
@@ -239,7 +238,7 @@ def fit_sample(
     )
 
 
-def _renumbered(rows: Rows, groups: NDArray[Any]) -> tuple[Rows, NDArray[Any]]:
+def _renumbered(rows: Rows, groups: ValueArray) -> tuple[Rows, ValueArray]:
     """Rows of a sample numbered by the groups that are in it, and these groups."""
     found, numbers = np.unique(rows.group, return_inverse=True)
     return rows.numbered(numbers.astype(np.int64)), groups[found]

@@ -2,16 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from groupshift._fit.learned import Learned
 from groupshift._fit.problem import KnownRates
 from groupshift._fit.trials import MIN_CLASS_ROWS
-from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.context import Context, group_sums
 from groupshift._math.known_shares import KnownShares, by_rows, condition_group
 from groupshift._math.label_shift import bbse, em, mlls
@@ -33,42 +32,21 @@ class Estimate:
     """What the population's rows say, given what was learned; `update` replaces it whole.
 
     Arrays have shape (n_groups, n_clusters) unless another is given.
-
-    Attributes
-    ----------
-    groups : array of shape (n_groups,)
-        Names of the groups, in the order of the first axis.
-    rows, row_weight : arrays
-        Rows of each cell, and their weight.
-    shift, variance : arrays
-        Log-odds added to the labelled posterior, and their variance.
-    shared_deviation : array
-        What shifts of one group have in common: the covariance of two is the product of their entries.
-    pooling : array
-        How much of each shift is borrowed from other cells, 0 to 1.
-    share, share_error : arrays
-        Share of positives, α_k^g, and its standard error.
-    unseen_shift, unseen_variance : arrays of shape (n_clusters,)
-        Of a group that has no rows here.
-    points : Points or None
-        The sums that all this was made of; None without a population.
-    known_groups : array
-        Groups whose rate of positives the user knows.
     """
 
-    groups: NDArray[Any]
+    groups: ValueArray  # (n_groups,): names, in the order of the first axis
     rows: IntArray
     row_weight: FloatArray
-    shift: FloatArray
-    variance: FloatArray
-    shared_deviation: FloatArray
-    pooling: FloatArray
-    share: FloatArray
+    shift: FloatArray  # log-odds added to the labelled posterior
+    variance: FloatArray  # of the shift
+    shared_deviation: FloatArray  # the covariance of two shifts of one group is the product of their entries
+    pooling: FloatArray  # part of a shift that is borrowed from other cells, 0 to 1
+    share: FloatArray  # of positives, α_k^g
     share_error: FloatArray
-    unseen_shift: FloatArray
-    unseen_variance: FloatArray
-    points: Points | None
-    known_groups: NDArray[Any]
+    unseen_shift: FloatArray  # (n_clusters,): of a group that has no rows here
+    unseen_variance: FloatArray  # (n_clusters,)
+    points: Points | None  # the sums that all this was made of; None without a population
+    known_groups: ValueArray  # groups whose rate of positives the user knows
 
 
 @dataclass(frozen=True)
@@ -125,7 +103,7 @@ class TallyRows:
 def estimate(
     learned: Learned,
     population: Population | None,
-    groups: NDArray[Any],
+    groups: ValueArray,
     known_shares: KnownRates | None = None,
 ) -> Estimate:
     """Shares and shifts of every cell of the population."""
@@ -171,7 +149,7 @@ def estimate(
     )
 
 
-def check_known(known_shares: KnownRates | None, groups: NDArray[Any]) -> KnownRates:
+def check_known(known_shares: KnownRates | None, groups: ValueArray) -> KnownRates:
     """Known rates, each of a group of the population and between 0 and 1."""
     known = dict(known_shares or {})
     present = set(groups.tolist())
@@ -188,7 +166,7 @@ def check_known(known_shares: KnownRates | None, groups: NDArray[Any]) -> KnownR
     return known
 
 
-def _of_nothing(learned: Learned, groups: NDArray[Any]) -> Estimate:
+def _of_nothing(learned: Learned, groups: ValueArray) -> Estimate:
     """No population: no groups to shift."""
     empty = np.zeros((0, learned.n_clusters))
     zero = np.zeros(learned.n_clusters)
@@ -228,7 +206,7 @@ class _Cells:
     rows: IntArray
     row_weight: FloatArray
 
-    def known(self, known_shares: KnownRates, groups: NDArray[Any]) -> KnownShares | None:
+    def known(self, known_shares: KnownRates, groups: ValueArray) -> KnownShares | None:
         if not known_shares:
             return None
         numbers = {g: i for i, g in enumerate(groups.tolist())}
@@ -290,7 +268,7 @@ class _Cells:
             shared_deviation=np.zeros_like(shift),
         )
 
-    def context_effect(self, context: Context, sums: FloatArray, groups: NDArray[Any]) -> FloatArray:
+    def context_effect(self, context: Context, sums: FloatArray, groups: ValueArray) -> FloatArray:
         total = np.maximum(self.row_weight.sum(1), 1e-300)
         labeled_group = Codes.of(context.labeled_groups_).transform(groups)
         return context.predict(sums / total[:, None], self.rows.sum(1).astype(float), labeled_group)

@@ -46,20 +46,12 @@ PER_CLUSTER = Note(
 
 @dataclass(frozen=True)
 class Judged:
-    """The partition that is used, the classifiers that go with it, and how they did on hidden labels.
-
-    Attributes
-    ----------
-    trial : Trial or None
-        None where no labels were hidden.
-    table : dict of arrays or None
-        All candidates as the judge saw them.
-    """
+    """The partition that is used, the classifiers that go with it, and how they did on hidden labels."""
 
     trained: Trained
     candidate: Candidate
-    trial: Trial | None
-    table: CandidateTable | None = None
+    trial: Trial | None  # None where no labels were hidden
+    table: CandidateTable | None = None  # all candidates as the judge saw them
     notes: Notes = ()
 
     def completed(self, problem: Problem) -> Self:

@@ -1,10 +1,9 @@
 """What labelled rows teach: calibration, shares of the labelled sample, and how far to trust shifts."""
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from groupshift._fit.judge import Judged
@@ -21,7 +20,7 @@ from groupshift._fit.trials import (
     noise_margin,
     rarer_class_rows,
 )
-from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.calibration import PlattScaling
 from groupshift._math.context import Context
 from groupshift._math.label_shift import prediction_rates
@@ -41,42 +40,22 @@ PredictionRates: TypeAlias = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True)
 class Learned:
-    """Everything that labelled rows taught; `update` keeps it as it is.
-
-    Attributes
-    ----------
-    posterior : LabeledPosterior
-    population_posterior : LabeledPosterior or FoldPosterior
-        How rows of the population are scored: as any row, or, where they were learned from, by models that did not.
-    labeled_prior : array of shape (n_clusters,)
-        α̃_k.
-    labeled_rows, rarer_class_rows : arrays of shape (n_clusters,)
-        Labelled rows of each cluster, and those of its rarer class, copies counted once.
-    prediction_rates : pair of arrays or None
-        What BBSE needs.
-    trust, trust_variance, residual_variance : float
-        Factor on every shift, its variance, and the variance of true shifts around trusted ones.
-    context : Context or None
-        What a group's mean features say about its shift.
-    design_effect : float
-        How many times fewer examples than rows the population has.
-    shares, shrinkage : str
-        The settings of these names.
-    """
+    """Everything that labelled rows taught; `update` keeps it as it is."""
 
     posterior: LabeledPosterior
+    # Scores the population: as any row, or, where its rows were learned from, by models that did not see them.
     population_posterior: LabeledPosterior | FoldPosterior
-    labeled_prior: FloatArray
-    labeled_rows: IntArray
-    rarer_class_rows: FloatArray
-    prediction_rates: PredictionRates | None
+    labeled_prior: FloatArray  # (n_clusters,): α̃_k
+    labeled_rows: IntArray  # (n_clusters,)
+    rarer_class_rows: FloatArray  # (n_clusters,): labelled rows of the rarer class, copies counted once
+    prediction_rates: PredictionRates | None  # for BBSE alone
     space: Space
-    trust: float
+    trust: float  # factor on every shift
     trust_variance: float
-    residual_variance: float
-    context: Context | None
-    design_effect: float
-    labeled_groups: NDArray[Any]
+    residual_variance: float  # of true shifts around trusted ones
+    context: Context | None  # what a group's mean features say about its shift
+    design_effect: float  # how many times fewer examples than rows the population has
+    labeled_groups: ValueArray
     shares: str | None
     shrinkage: str
 
@@ -87,16 +66,10 @@ class Learned:
 
 @dataclass(frozen=True)
 class Settled:
-    """What was learned, and what only later steps of the same fit need of it.
-
-    Attributes
-    ----------
-    loss : array or None
-        Log loss of each judged row, its group's labels hidden; None where none were.
-    """
+    """What was learned, and what only later steps of the same fit need of it."""
 
     learned: Learned
-    loss: FloatArray | None
+    loss: FloatArray | None  # of each judged row, its group's labels hidden; None where none were
     notes: Notes = ()
 
 

@@ -15,17 +15,11 @@ MAX_CLUSTERING_ROWS = 50_000
 
 @dataclass(frozen=True)
 class Pooled:
-    """Labelled and unlabelled rows in one, group numbers left out.
-
-    Attributes
-    ----------
-    population_effect : float
-        How many times fewer examples than rows the population has.
-    """
+    """Labelled and unlabelled rows in one, group numbers left out."""
 
     rows: Rows
     space: Space
-    population_effect: float
+    population_effect: float  # how many times fewer examples than rows the population has
     notes: Notes = ()
 
 

@@ -57,18 +57,12 @@ def choose_edge(log_odds: FloatArray, y: IntArray, weight: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class LabeledPosterior:
-    """logit ρ̃(x) of rows, with the cluster that each belongs to.
-
-    Attributes
-    ----------
-    edge : float or None
-        See `raw_score`.
-    """
+    """logit ρ̃(x) of rows, with the cluster that each belongs to."""
 
     classifier: Classifier
     partition: Partition
     calibration: PlattScaling
-    edge: float | None
+    edge: float | None  # see `raw_score`
 
     def score(self, rows: Rows) -> tuple[FloatArray, IntArray]:
         cluster = self.partition.predict(rows)
@@ -83,17 +77,12 @@ class LabeledPosterior:
 class FoldPosterior:
     """The labelled posterior of rows that classifiers were trained on, each row scored by one that did not see it.
 
-    Attributes
-    ----------
-    models : tuple of classifiers
-        One for each fold: trained without the rows of that fold.
-    seed : int
-        Of the stream that folds of rows are drawn from, by their lasting keys: a row has its fold in any table.
+    Folds of rows are drawn by their lasting keys: a row has its fold in any table.
     """
 
     posterior: LabeledPosterior
-    models: tuple[Classifier, ...]
-    seed: int
+    models: tuple[Classifier, ...]  # each trained without the rows of one fold
+    seed: int  # of the stream that folds are drawn from
 
     def score(self, rows: Rows) -> tuple[FloatArray, IntArray]:
         cluster = self.posterior.partition.predict(rows)

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from groupshift._fit.classifiers import Classifier
-from groupshift._math.arrays import IntArray
+from groupshift._math.arrays import IntArray, ValueArray
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.rows import Population, Rows
 from groupshift._rows.seeds import Seeds
@@ -48,27 +47,14 @@ Notes: TypeAlias = tuple[Note, ...]
 
 @dataclass(frozen=True)
 class Problem:
-    """Everything that a fit may look at.
+    """Everything that a fit may look at."""
 
-    Attributes
-    ----------
-    labeled : Rows
-        Labelled rows; weights in units of their mean, since penalties and sampling errors count rows.
-    y : array of 0 and 1
-    population : Population or None
-        Unlabelled rows, numbered by `groups`; weights in the units that they came in.
-    unit : float
-        Mean weight of a labelled row in those units.
-    labeled_groups, groups : arrays
-        Names of the groups of labelled rows and of the population, in the order of their numbers.
-    """
-
-    labeled: Rows
-    y: IntArray
-    population: Population | None
-    unit: float
-    labeled_groups: NDArray[Any]
-    groups: NDArray[Any]
+    labeled: Rows  # weights in units of their mean, since penalties and sampling errors count rows
+    y: IntArray  # 0 and 1
+    population: Population | None  # weights in the units that they came in
+    unit: float  # mean weight of a labelled row in those units
+    labeled_groups: ValueArray  # names of groups, in the order of their numbers among labelled rows
+    groups: ValueArray  # the same for the population
     has_groups: bool
     encoder: FeatureEncoder
     settings: Settings

@@ -111,23 +111,15 @@ class SoftTraining:
 
     Each fold's soft labels come from the model that did not see the fold, and no row trains the model that scores it.
 
-    Attributes
-    ----------
-    sample : Rows
-        Unlabelled rows to learn from.
-    cluster, fold, shift : arrays of one entry for each of them
-        `shift` corrects their labelled posterior.
-    fold_seed : int
-        Of the stream that folds are drawn from, by the rows' lasting keys.
     """
 
     problem: Problem
     fitted: Fitted
-    sample: Rows
+    sample: Rows  # unlabelled rows to learn from
     cluster: IntArray
     fold: IntArray
-    shift: FloatArray
-    fold_seed: int
+    shift: FloatArray  # corrects the labelled posterior of each row
+    fold_seed: int  # of the stream that folds are drawn from, by lasting keys
 
     @classmethod
     def of(cls, problem: Problem, fitted: Fitted, sample: Rows) -> "SoftTraining":

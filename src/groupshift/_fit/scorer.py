@@ -1,15 +1,14 @@
 """Group-aware log-odds of rows: what every prediction is made by, in memory, in files, on clusters and by commands."""
 
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from groupshift._fit.estimate import Estimate
 from groupshift._fit.posterior import LabeledPosterior
-from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.odds import in_doubt
 from groupshift._rows.checks import check_coverage
 from groupshift._rows.rows import Rows
@@ -53,7 +52,7 @@ class Scorer:
         return cls(posterior, replace(estimate, points=None))
 
     @property
-    def groups(self) -> NDArray[Any]:
+    def groups(self) -> ValueArray:
         return self.estimate.groups
 
     def __call__(self, rows: Rows) -> Scored:

@@ -16,19 +16,10 @@ from groupshift._rows.progress import begin
 
 @dataclass(frozen=True)
 class Finished:
-    """A whole fit.
-
-    Attributes
-    ----------
-    pooled : Pooled
-    trained : Trained
-        The first classifiers, before clusters or unlabelled rows had a part in them: Global.
-    judged, settled, estimate
-        The last stages that were kept.
-    """
+    """A whole fit."""
 
     pooled: Pooled
-    trained: Trained
+    trained: Trained  # the first classifiers, before clusters or unlabelled rows had a part in them: Global
     judged: Judged
     settled: Settled
     estimate: Estimate

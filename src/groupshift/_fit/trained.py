@@ -26,37 +26,17 @@ from groupshift._rows.keys import copy_correlation, design_effect, stratified_fo
 
 @dataclass(frozen=True)
 class Trained:
-    """Classifiers, and scores of labelled rows by models that did not see them.
+    """Classifiers, and scores of labelled rows by models that did not see them."""
 
-    Attributes
-    ----------
-    estimator : classifier
-        Unfitted: what the models are copies of.
-    fold_models : tuple of classifiers
-        Each trained without one fold; empty where rows were held out once, or where none could be.
-    last : classifier or None
-        Trained on all rows that may be trained on; None until `completed`.
-    judged : array of int
-        Labelled rows whose scores may be looked at: all of them, or those held out.
-    score, fold : arrays of one entry for each judged row
-        Raw score, and fold; no folds where labels cannot be hidden.
-    edge : float or None
-        See `raw_score`.
-    copy_correlation : float
-        How alike scores of copies of one example are.
-    design_effect : float
-        How many times fewer independent examples there are than judged rows.
-    """
-
-    estimator: Classifier
-    fold_models: tuple[Classifier, ...]
-    last: Classifier | None
-    judged: IntArray
-    score: FloatArray
-    fold: IntArray | None
-    edge: float | None
-    copy_correlation: float = 1.0
-    design_effect: float = 1.0
+    estimator: Classifier  # unfitted: what the models are copies of
+    fold_models: tuple[Classifier, ...]  # each trained without one fold; none where folds were not made
+    last: Classifier | None  # trained on all rows that may be trained on; None until `completed`
+    judged: IntArray  # labelled rows whose scores may be looked at: all of them, or those held out
+    score: FloatArray  # (n_judged,): raw scores
+    fold: IntArray | None  # (n_judged,); None where labels cannot be hidden
+    edge: float | None  # see `raw_score`
+    copy_correlation: float = 1.0  # how alike scores of copies of one example are
+    design_effect: float = 1.0  # how many times fewer independent examples there are than judged rows
     notes: Notes = ()
 
     def completed(self, problem: Problem) -> Self:

@@ -1,13 +1,12 @@
 """Trials on hidden labels: hide the labels of labelled groups, predict them from features alone, compare what did it best."""
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, stdtrit
 
-from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.calibration import crossfit_platt
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.points import BIN_WIDTH, collect_points
@@ -26,7 +25,7 @@ SIMPLER = 0.25
 MIN_CLASS_ROWS = 20
 
 
-CandidateTable: TypeAlias = dict[str, NDArray[Any]]
+CandidateTable: TypeAlias = dict[str, ValueArray]
 
 
 @dataclass(frozen=True)
@@ -50,27 +49,15 @@ class LabeledRows:
 
 @dataclass(frozen=True)
 class Trial:
-    """How one candidate did on the hidden labels.
-
-    Attributes
-    ----------
-    log_odds : array
-        Cross-fitted, calibrated log-odds of the labelled rows before any shift.
-    shift : array
-        Shift of each labelled row, estimated as if its group had no labels; before trust.
-    loss : array
-        Log loss of each labelled row after the trusted shift.
-    shift_variance : array of shape (n_groups, n_clusters)
-        Variance of the estimated shifts, before trust.
-    """
+    """How one candidate did on the hidden labels."""
 
     cluster: IntArray
     n_clusters: int
-    log_odds: FloatArray
-    shift: FloatArray
-    loss: FloatArray
+    log_odds: FloatArray  # (n_rows,): cross-fitted and calibrated, before any shift
+    shift: FloatArray  # (n_rows,): estimated as if the row's group had no labels; before trust
+    loss: FloatArray  # (n_rows,): log loss after the trusted shift
     trust: Trust
-    shift_variance: FloatArray
+    shift_variance: FloatArray  # (n_groups, n_clusters), before trust
 
 
 def labeled_prior(y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int) -> FloatArray:

@@ -1,6 +1,6 @@
 """Names for arrays, by what they hold."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,4 +10,4 @@ IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 KeyArray: TypeAlias = NDArray[np.uint64]
 # Values of users: group names, labels, ids, of any hashable kind.
-ValueArray: TypeAlias = NDArray[np.generic]
+ValueArray: TypeAlias = NDArray[Any]

@@ -1,12 +1,10 @@
 """Rows of the method from batches of a table: what files and clusters share."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from groupshift._math.arrays import IntArray, KeyArray
+from groupshift._math.arrays import IntArray, KeyArray, ValueArray
 from groupshift._rows.checks import example_keys
 from groupshift._rows.frames import Features, Frame
 from groupshift._rows.keys import sampled
@@ -28,7 +26,7 @@ class Reader:
 
     schema: Schema
     roles: Roles
-    groups: NDArray[Any]
+    groups: ValueArray
     unlabeled_value: object = None
 
     def __call__(self, batch: Features, first: int = 0) -> Rows:
@@ -47,7 +45,7 @@ class Reader:
             ),
         )
 
-    def group_values(self, frame: Frame) -> NDArray[Any] | None:
+    def group_values(self, frame: Frame) -> ValueArray | None:
         """Groups of the rows of a batch, by name."""
         return None if self.roles.group is None else frame.get_column(self.roles.group).to_numpy()
 

@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import type_of_target
 
-from groupshift._math.arrays import BoolArray, FloatArray, IntArray, KeyArray
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, KeyArray, ValueArray
 from groupshift._rows.frames import Features, as_column, as_frame, is_missing, some, split_column
 
 
@@ -99,7 +99,7 @@ def accepts_missing(estimator: object) -> bool:
 
 def split_groups(
     X: Features, groups: ArrayLike | None, group: str | None, n_rows: int
-) -> tuple[Features, NDArray[Any] | None]:
+) -> tuple[Features, ValueArray | None]:
     """Features without the group column, and the groups, from the column or from the argument."""
     if group is not None:
         if groups is not None:
@@ -121,14 +121,14 @@ def split_groups(
     return X, values
 
 
-def check_length(name: str, values: NDArray[Any], n_rows: int) -> None:
+def check_length(name: str, values: ValueArray, n_rows: int) -> None:
     if values.ndim != 1 or len(values) != n_rows:
         raise ValueError(
             f"{name} has shape {values.shape}, but X has {n_rows} rows. Pass one value for each row, in the same order."
         )
 
 
-def unlabeled_mask(y: NDArray[Any], unlabeled_value: object) -> BoolArray:
+def unlabeled_mask(y: ValueArray, unlabeled_value: object) -> BoolArray:
     """Which labels are missing, or equal to the value that marks unlabelled rows: the one place that says so.
 
     >>> unlabeled_mask(np.array(["yes", None, "?"], object), "?").tolist()
@@ -146,8 +146,8 @@ def unlabeled_mask(y: NDArray[Any], unlabeled_value: object) -> BoolArray:
 
 
 def check_labels(
-    y: ArrayLike | None, unlabeled_value: object, n_rows: int, classes: NDArray[Any] | None = None
-) -> tuple[IntArray, NDArray[Any]]:
+    y: ArrayLike | None, unlabeled_value: object, n_rows: int, classes: ValueArray | None = None
+) -> tuple[IntArray, ValueArray]:
     """Labels as 0, 1 and -1 for unlabelled, and the two classes: those of the labels, or the given ones."""
     y = _label_column(y, unlabeled_value)
     check_length("y", y, n_rows)
@@ -172,7 +172,7 @@ def check_labels(
     return coded, classes
 
 
-def _label_column(y: ArrayLike | None, unlabeled_value: object) -> NDArray[Any]:
+def _label_column(y: ArrayLike | None, unlabeled_value: object) -> ValueArray:
     """Labels as a one-dimensional array."""
     if y is None:
         raise ValueError(
@@ -192,7 +192,7 @@ def _label_column(y: ArrayLike | None, unlabeled_value: object) -> NDArray[Any]:
     return column
 
 
-def _two_classes(known: NDArray[Any], unlabeled_value: object) -> NDArray[Any]:
+def _two_classes(known: ValueArray, unlabeled_value: object) -> ValueArray:
     """The two classes of the labelled rows, in order."""
     if known.dtype.kind == "f" and np.isinf(known).any():
         raise ValueError(
@@ -255,7 +255,7 @@ def check_coverage(coverage: float) -> float:
     return coverage
 
 
-def check_weighed_classes(labels: IntArray, classes: NDArray[Any], weight: FloatArray) -> None:
+def check_weighed_classes(labels: IntArray, classes: ValueArray, weight: FloatArray) -> None:
     """Rows of weight zero do not count: both classes need others, and so does the population."""
     if (labels < 0).any() and not weight[labels < 0].any():
         raise ValueError(

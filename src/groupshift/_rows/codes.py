@@ -2,21 +2,20 @@
 
 from contextlib import suppress
 from itertools import repeat
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from groupshift._math.arrays import IntArray
+from groupshift._math.arrays import IntArray, ValueArray
 from groupshift._math.fitted_part import FittedPart
 
 
 class Codes(FittedPart):
     """Numbers for values of any hashable kind: their places among the sorted distinct values."""
 
-    values_: NDArray[Any]
+    values_: ValueArray
 
-    def fit(self, values: NDArray[Any]) -> Self:
+    def fit(self, values: ValueArray) -> Self:
         if values.dtype.kind == "O":
             distinct = [_plain(value) for value in dict.fromkeys(values.tolist())]
             # Kinds that do not compare, such as 1 and "a", stay in their order of appearance.
@@ -29,13 +28,13 @@ class Codes(FittedPart):
         return self
 
     @classmethod
-    def of(cls, values: NDArray[Any]) -> Self:
+    def of(cls, values: ValueArray) -> Self:
         """Codes whose values are known and in order."""
         codes = cls()
         codes.values_ = values
         return codes
 
-    def transform(self, values: NDArray[Any]) -> IntArray:
+    def transform(self, values: ValueArray) -> IntArray:
         """Codes of values; -1 where a value was not seen by `fit`."""
         if len(self.values_) == 0 or len(values) == 0:
             return np.full(len(values), -1)

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from groupshift._math.arrays import ValueArray
 from groupshift._rows.codes import Codes
 from groupshift._rows.encoder import FeatureEncoder, category_counts
 from groupshift._rows.frames import Features, Frame, is_missing
@@ -151,7 +152,7 @@ def _read_labeled(
     return training
 
 
-def population_groups(found: FirstPass, roles: Roles, labeled_groups: NDArray[Any]) -> NDArray[Any]:
+def population_groups(found: FirstPass, roles: Roles, labeled_groups: ValueArray) -> ValueArray:
     """The groups of the unlabelled rows, in their order; one for all where there are no groups."""
     if roles.group is None:
         return np.zeros(1, int)
@@ -160,7 +161,7 @@ def population_groups(found: FirstPass, roles: Roles, labeled_groups: NDArray[An
     return groups
 
 
-def group_array(groups: frozenset[Any]) -> NDArray[Any]:
+def group_array(groups: frozenset[Any]) -> ValueArray:
     """Distinct groups in their order, as `fit` would hold them."""
     values = list(groups)
     array = np.array(values) if values and not isinstance(values[0], (str, bytes)) else None
@@ -170,7 +171,7 @@ def group_array(groups: frozenset[Any]) -> NDArray[Any]:
     return Codes().fit(array).values_
 
 
-def same_kind(labeled: NDArray[Any], unlabeled: NDArray[Any], name: str) -> None:
+def same_kind(labeled: ValueArray, unlabeled: ValueArray, name: str) -> None:
     """Refuse groups that are text on one side and numbers on the other: none would find its like."""
     if not len(labeled) or not len(unlabeled):
         return

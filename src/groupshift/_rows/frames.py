@@ -5,7 +5,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from groupshift._math.arrays import BoolArray, IntArray, ValueArray
 
@@ -74,7 +74,7 @@ def is_missing(values: ValueArray) -> BoolArray:
     )
 
 
-def as_column(values: ArrayLike | Series) -> NDArray[Any]:
+def as_column(values: ArrayLike | Series) -> ValueArray:
     """A one-dimensional array from a list, array or series."""
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
@@ -92,7 +92,7 @@ def _loses_kind(values: Sequence[object]) -> bool:
     return tuple in kinds or (any(issubclass(k, (str, bytes)) for k in kinds) and len(kinds) > 1)
 
 
-def frame_like(columns: Mapping[str, NDArray[Any]], like: str | None) -> Features:
+def frame_like(columns: Mapping[str, ValueArray], like: str | None) -> Features:
     """Columns as a frame of the library `like` ("pandas", "polars", "pyarrow"); as they are if it is None."""
     if like is None:
         return dict(columns)

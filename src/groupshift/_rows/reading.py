@@ -1,12 +1,11 @@
 """What users pass, read: tables in memory become rows, and rows for training become labelled rows and a population."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from groupshift._math.arrays import IntArray
+from groupshift._math.arrays import IntArray, ValueArray
 from groupshift._rows.checks import (
     check_features,
     check_labels,
@@ -25,21 +24,11 @@ from groupshift._rows.schema import Schema
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Settings of an estimator that say how its tables are read.
+    """Settings of an estimator that say how its tables are read."""
 
-    Attributes
-    ----------
-    group : str or None
-        Column of X that holds the groups.
-    unlabeled_value : object
-        Label that marks unlabelled rows.
-    takes_matrix, needs_values
-        See `Schema`.
-    """
-
-    group: str | None
-    unlabeled_value: object
-    takes_matrix: bool
+    group: str | None  # column of X that holds the groups
+    unlabeled_value: object  # label that marks unlabelled rows
+    takes_matrix: bool  # this and the next: see `Schema`
     needs_values: str | None
 
 
@@ -55,9 +44,9 @@ class Training:
     head: Features
     labeled: Rows
     y: IntArray
-    labeled_groups: NDArray[Any]
+    labeled_groups: ValueArray
     population: Population | None
-    groups: NDArray[Any]
+    groups: ValueArray
 
 
 def read_training(
@@ -105,7 +94,7 @@ def read_rows(
     groups: ArrayLike | None,
     sample_weight: ArrayLike | None = None,
     example_ids: ArrayLike | None = None,
-) -> tuple[Rows, NDArray[Any] | None]:
+) -> tuple[Rows, ValueArray | None]:
     """Rows for a fitted model, not yet numbered by group, and their groups as given."""
     n_rows = X.shape[0]
     features, values = split_groups(X, groups, group, n_rows)
@@ -123,7 +112,7 @@ def _rows(
     return schema.rows(features, weight=weight, key=key, has_ids=example_ids is not None)
 
 
-def _numbered(rows: Rows, values: NDArray[Any], own: IntArray) -> tuple[Rows, NDArray[Any]]:
+def _numbered(rows: Rows, values: ValueArray, own: IntArray) -> tuple[Rows, ValueArray]:
     """Some of the rows, numbered by their groups, and these groups."""
     codes = Codes().fit(values[own])
     return rows.take(own).numbered(codes.transform(values[own])), codes.values_

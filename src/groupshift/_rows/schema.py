@@ -1,12 +1,10 @@
 """How tables are read for one model: in memory, in files and on clusters, the same columns become the same numbers."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from groupshift._math.arrays import FloatArray, IntArray, KeyArray
+from groupshift._math.arrays import FloatArray, IntArray, KeyArray, ValueArray
 from groupshift._rows.checks import check_matrix
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.frames import Features, in_library, library_of
@@ -15,28 +13,14 @@ from groupshift._rows.rows import Rows
 
 @dataclass(frozen=True)
 class Schema:
-    """What `fit` learned of the columns.
-
-    Attributes
-    ----------
-    classes : array of shape (2,)
-    has_groups : bool
-    library : str or None
-        Frame library that features came in; None for arrays.
-    takes_matrix : bool
-        Whether the classifier takes the encoded matrix; otherwise it takes features as they came.
-    needs_values : str or None
-        Name of the classifier, where it does not take missing values.
-    target_name, group_name : str or None
-        What the columns of labels and of groups are called.
-    """
+    """What `fit` learned of the columns."""
 
     encoder: FeatureEncoder
-    classes: NDArray[Any]
+    classes: ValueArray  # (2,)
     has_groups: bool
-    library: str | None
-    takes_matrix: bool
-    needs_values: str | None
+    library: str | None  # frame library that features came in; None for arrays
+    takes_matrix: bool  # whether the classifier takes the encoded matrix; otherwise features as they came
+    needs_values: str | None  # name of the classifier, where it does not take missing values
     target_name: str | None = None
     group_name: str | None = None
 

@@ -1,12 +1,10 @@
 """Groups at prediction: their numbers, and what is said of those that `fit` never saw."""
 
 import warnings
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from groupshift._math.arrays import IntArray
+from groupshift._math.arrays import IntArray, ValueArray
 from groupshift._rows.codes import Codes
 from groupshift._rows.frames import some
 
@@ -17,7 +15,7 @@ NOT_GIVEN = (
 
 
 def group_numbers(
-    values: NDArray[Any] | None, groups: NDArray[Any], *, has_groups: bool, n_rows: int
+    values: ValueArray | None, groups: ValueArray, *, has_groups: bool, n_rows: int
 ) -> IntArray:
     """Number of each row's group in `groups`; -1 where the group is not there or not given."""
     if not has_groups:
@@ -25,7 +23,7 @@ def group_numbers(
     return np.full(n_rows, -1) if values is None else Codes.of(groups).transform(values)
 
 
-def report_unseen(values: NDArray[Any], *, unseen: str, stacklevel: int) -> None:
+def report_unseen(values: ValueArray, *, unseen: str, stacklevel: int) -> None:
     """Warn that rows of these groups take the common shift, or refuse them, as `unseen` says."""
     named = some(list(dict.fromkeys(values.tolist())), most=5)
     if unseen == "error":

@@ -24,6 +24,7 @@ from sklearn.utils.metaestimators import available_if
 from groupshift._regions.kmeans import silhouette_partition
 from groupshift._regions.space import Space
 from groupshift._rows.rows import Rows
+from groupshift._rows.seeds import Seeds
 
 # A classifier for each of eight clusters and each of six folds, twice, fits in: fewer, and the first ones are
 # forgotten before the next method asks for them.
@@ -165,7 +166,7 @@ class SilhouettePartition:
     ):
         self.choose = partial(
             silhouette_partition,
-            random_state=random_state,
+            seeds=Seeds(random_state),
             batch_size=batch_size,
             choices=choices,
             n_rows=n_rows,
