@@ -287,5 +287,5 @@ def test_fifty_thousand_groups_of_one_row_take_a_few_dozen_passes(monkeypatch):
     assert passes.count("quadrature") <= 4 * 15
     assert np.isfinite(found.shift).all()
     assert abs(found.cluster_shift[0] - 0.3) < 4 * np.sqrt(found.cluster_variance[0])
-    # A single row says little of its group's shift: from seed to seed the spread over 50,000 of them is found to 3 %.
-    assert np.sqrt(found.group_variance) == pytest.approx(0.7, rel=0.1)
+    # From seed to seed the spread over 50,000 groups is found to 0.3 %, and some 0.2 % too large.
+    assert np.sqrt(found.group_variance) == pytest.approx(0.7, rel=0.015)
