@@ -7,8 +7,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from benchmarks.harness import line, run, side_by_side, timing
-from groupshift._math.label_shift import mlls
-from groupshift._math.points import collect_points
+from groupshift.theory import collect_points, mlls
 
 # Both peers stop when a step moves a share by less than this; 100,000 steps let them get there.
 PEER_TOLERANCE, PEER_STEPS = 1e-8, 100_000

@@ -4,8 +4,7 @@ import numpy as np
 
 from benchmarks.class_shares import LABELED_PRIOR, draw
 from benchmarks.harness import line, run, side_by_side, timing
-from groupshift._math.label_shift import mlls
-from groupshift._math.points import collect_points
+from groupshift.theory import collect_points, mlls
 
 LOOPED = 500
 

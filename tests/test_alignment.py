@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import inv, sqrtm
+from sklearn.linear_model import LogisticRegression
 
+from groupshift import METHODS
 from groupshift._math.alignment import recolor, whiten
 
 # Square roots by two different algorithms on well-conditioned matrices of a few rows.
@@ -14,8 +16,10 @@ CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 
 def coral(source, target, *, source_weight=None, target_weight=None, regularization=1.0):
     """Rows of `source` with their covariance replaced by that of `target`: both halves, one after the other."""
-    white = whiten(source, weight=source_weight, regularization=regularization)
-    return recolor(white, target, weight=target_weight, regularization=regularization)
+    source_weight = np.ones(len(source)) if source_weight is None else source_weight
+    target_weight = np.ones(len(target)) if target_weight is None else target_weight
+    white = whiten(source, source_weight, regularization=regularization)
+    return recolor(white, target, target_weight, regularization=regularization)
 
 
 def features(seed, n, d, *, scale=1.0):
@@ -90,7 +94,7 @@ def test_order_of_rows_and_of_features_does_not_matter():
 
 
 def test_whitened_features_are_uncorrelated_with_unit_variance():
-    white = whiten(features(11, 200, 4), regularization=0)
+    white = whiten(features(11, 200, 4), np.ones(200), regularization=0)
     np.testing.assert_allclose(covariance(white), np.eye(4), **CLOSE)
 
 
@@ -121,19 +125,12 @@ def test_degenerate_samples_give_finite_features(case, regularization):
     assert np.isfinite(aligned).all()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        (([1.0, 2.0], [[1.0]]), {}, r"features has shape \(2,\)"),
-        (([[1.0]], np.zeros((0, 1))), {}, r"target has shape \(0, 1\)"),
-        (([[np.nan]], [[1.0]]), {}, "1 NaN or infinite"),
-        (([[1.0]], [[np.inf]]), {}, "Impute"),
-        (([[1.0, 2.0]], [[1.0]]), {}, "source has 2 features and target has 1"),
-        (([[1.0]], [[1.0]]), {"regularization": -1}, "regularization is -1"),
-        (([[1.0]], [[1.0]]), {"source_weight": [1, 1]}, r"weight has shape \(2,\); \(1,\)"),
-        (([[1.0]], [[1.0]]), {"target_weight": [0]}, "only zero"),
-    ],
-)
-def test_bad_input_is_explained(arguments, options, message):
-    with pytest.raises(ValueError, match=message):
-        coral(*arguments, **options)
+def test_a_group_whose_unlabelled_rows_have_no_weight_takes_the_unaligned_classifier():
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(300, 2)), np.arange(300) % 3
+    y = np.where(np.arange(300) < 150, X[:, 0] > 0, -1)
+    weight = np.where((y < 0) & (groups == 2), 0.0, 1.0)
+    model = METHODS["coral"](LogisticRegression(), random_state=0).fit(X, y, groups, sample_weight=weight)
+    with_own, unseen = (model.predict_proba(X, np.full(300, g)) for g in (2, 7))
+    np.testing.assert_array_equal(with_own, unseen)
+    assert not np.array_equal(model.predict_proba(X, np.zeros(300, int)), unseen)

@@ -249,8 +249,8 @@ def test_cross_validation_leaves_unlabelled_rows_out_of_the_score(rows, quick):
     fitted = model.fit(table, y)
     known = y >= 0
     assert fitted.score(table, y) == fitted.score(table[known], y[known])
-    # As unlabelled rows are two thirds, counted as wrong they would leave at most a third.
-    assert found.min() > 0.6
+    # Unlabelled rows are two thirds: counted as wrong, they would leave at most a third.
+    assert found.min() > 0.4
 
 
 def test_a_score_of_unlabelled_rows_alone_says_so(rows, fitted):

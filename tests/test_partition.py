@@ -88,7 +88,7 @@ def test_mini_batches_find_separate_blobs_as_all_rows_do(batch_size):
     X, truth = blobs(5000)
     space, weight = Space().fit(X, np.ones(5000), NUMBERS), np.ones(5000)
     found = kmeans_partition(space, X, weight, n_clusters=4, random_state=0, batch_size=batch_size)
-    assert adjusted_rand_score(truth, found.predict(as_rows(X))) > 0.98
+    assert adjusted_rand_score(truth, found.predict(as_rows(X))) == 1
 
 
 def test_mini_batches_are_as_tight_as_scikit_learns_own():
@@ -147,7 +147,8 @@ def test_the_silhouette_finds_the_number_of_separate_blobs(k):
     assert scores[1] == 0
     if k > 1:  # one blob has no best cut: the paper's rule splits it, which is its weakness
         assert found.n_clusters == k
-        assert adjusted_rand_score(truth, found.predict(as_rows(X))) > 0.98
+        # Eight blobs on the circle stand 6 standard deviations apart: a row in a thousand lies beyond the middle.
+        assert adjusted_rand_score(truth, found.predict(as_rows(X))) > (0.99 if k == 8 else 1 - 1e-12)
 
 
 def test_the_silhouette_agrees_with_scikit_learn():
@@ -217,6 +218,6 @@ def test_a_population_is_summed_chunk_by_chunk():
     parts = list(rows.chunks(300))
     assert [len(p) for p in parts] == [300, 300, 300, 100]
     np.testing.assert_array_equal(np.concatenate([p.matrix for p in parts]), rows.matrix)
-    assert 50 < len(population.sample(100, 0)) < 150
+    np.testing.assert_array_equal(population.sample(100, 0).key, rows.key[sampled(rows.key, 0.1, 0)])
     points = population.sum(lambda part: collect_points(part.matrix[:, 0], part.group, n_cells=1))
     assert points.rows.tolist() == [1000]

@@ -1,7 +1,5 @@
 """Pooled shifts: intervals at their stated rate, variances found again, and what a cell without rows gets."""
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +7,8 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 from scipy.stats import norm
 
+from groupshift._math import shrinkage
+from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.known_shares import MAX_SHIFT, KnownShares, by_prior, condition_group
 from groupshift._math.label_shift import mlls
 from groupshift._math.points import collect_points
@@ -58,7 +58,8 @@ def test_intervals_hold_the_true_shift_at_their_rate(shifts, rows):
         truth = shifts(rng)
         found = pool(draw_cells(truth, rows, rng), len(truth))
         inside.append(np.abs(found.shift - truth) < Z90 * np.sqrt(found.variance))
-    assert 0.86 < np.mean(inside) < 0.94
+    # Two standard errors: rates of 60 cells in one cluster differ from seed to seed by 0.07, twelve seeds know them to 0.02.
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.04)
 
 
 def test_intervals_of_unseen_groups_hold_at_their_rate():
@@ -68,7 +69,8 @@ def test_intervals_of_unseen_groups_hold_at_their_rate():
         truth = model_shifts(rng, 80, 2, 0.6, 0.4)
         found = pool(draw_cells(truth[:40], 50, rng), 40)
         inside.append(np.abs(found.cluster_shift - truth[40:]) < Z90 * np.sqrt(found.unseen_variance))
-    assert 0.86 < np.mean(inside) < 0.94
+    # Twenty seeds of 80 cells that share their common shift: two standard errors.
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.04)
 
 
 @pytest.mark.parametrize(("tau_u", "tau_v"), [(0.8, 0.3), (0.3, 0.8), (0.5, 0.5)])
@@ -86,9 +88,10 @@ def test_variances_and_common_shifts_are_found_again(tau_u, tau_v):
 def test_groups_that_are_alike_are_pooled_into_one():
     rng = np.random.default_rng(2)
     found = pool(draw_cells(np.full((300, 1), 0.7), 100, rng), 300)
-    assert np.sqrt(found.group_variance) < 0.15
-    assert np.abs(found.shift - 0.7).max() < 0.25
-    assert found.pooling.min() > 0.2
+    # A group of 100 rows alone knows its shift to 0.3: all but a few hundredths is borrowed, and all groups get one answer.
+    assert np.sqrt(found.group_variance) < 0.05
+    assert found.pooling.min() > 0.95
+    assert (np.abs(found.shift - 0.7) < 2 * np.sqrt(found.variance)).all()
 
 
 def test_cells_with_many_rows_keep_their_own_answer():
@@ -115,18 +118,20 @@ def test_an_empty_cell_takes_its_clusters_shift_and_its_groups():
     rows = np.full((30, 3), 200)
     rows[4, 2] = rows[7] = 0
     found = pool(draw_cells(truth, rows, rng), 30)
-    np.testing.assert_allclose(found.shift[4, 2], found.cluster_shift[2] + found.group_effect[4], atol=1e-6)
-    # A group without any rows is an unseen group.
-    np.testing.assert_allclose(found.shift[7], found.cluster_shift, atol=1e-6)
-    np.testing.assert_allclose(found.variance[7], found.unseen_variance, rtol=0.2)
+    assert found.shift[4, 2] == pytest.approx(found.cluster_shift[2] + found.group_effect[4], abs=1e-12)
+    # A group without any rows is an unseen group; variance components have settled to seven digits.
+    np.testing.assert_allclose(found.shift[7], found.cluster_shift, atol=1e-12)
+    np.testing.assert_allclose(found.variance[7], found.unseen_variance, rtol=1e-6)
+    np.testing.assert_allclose(found.pooling[7], 1, rtol=1e-6)
     assert found.variance[4, 2] > found.variance[4, :2].max()
-    assert found.pooling[7].min() > 0.99
 
 
 def test_one_group_one_cluster_is_its_maximum_likelihood():
     points = draw_cells([[0.8]], 2000, np.random.default_rng(6))
     own = logit(mlls(points, labeled_prior=PRIOR).share) - logit(PRIOR)
-    np.testing.assert_allclose(pool(points, 1).shift.ravel(), own, atol=5e-3)
+    found = pool(points, 1, tol=1e-9)
+    # The weak prior towards no shift, of variance 4.05, counts for a thousandth beside 2000 rows.
+    np.testing.assert_allclose(found.shift[0], own * (1 - found.variance[0] / 4.05), rtol=1e-4)
 
 
 @given(st.randoms(use_true_random=False))
@@ -199,14 +204,18 @@ def twenty_groups():
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_an_exactly_known_share_is_met(twenty_groups, share):
     found = pool(twenty_groups, 20, known=known_share(share, 0.0))
-    assert group_share(found, 0) == pytest.approx(share, abs=2e-3)
+    # "Exactly" is a standard error of a millionth.
+    assert group_share(found, 0) == pytest.approx(share, abs=1e-6)
 
 
 def test_a_known_share_of_large_error_changes_nothing(twenty_groups):
     plain = pool(twenty_groups, 20)
     found = pool(twenty_groups, 20, known=known_share(0.95, 50.0))
-    np.testing.assert_allclose(found.shift, plain.shift, atol=2e-3)
-    np.testing.assert_allclose(found.variance, plain.variance, rtol=1e-2)
+    # The group itself has a thousandth of variance more, by which rates may move groups that are pooled completely.
+    np.testing.assert_allclose(found.shift[1:], plain.shift[1:], atol=1e-6)
+    np.testing.assert_allclose(found.variance[1:], plain.variance[1:], rtol=1e-6)
+    np.testing.assert_allclose(found.shift[0], plain.shift[0], atol=1e-3)
+    np.testing.assert_allclose(found.variance[0], plain.variance[0], atol=1e-3)
 
 
 def test_a_known_share_counts_the_less_the_larger_its_error(twenty_groups):
@@ -237,14 +246,14 @@ def test_known_shares_of_many_groups_move_the_common_shift_towards_them():
 
 
 def test_conditioning_solves_the_linear_gaussian_case_exactly():
-    # With a flat share (slope one quarter at 1/2) and a small step the posterior is the textbook one.
+    # At 1/2 the share has slope 1/4 and no curvature: for a step of 1e-4 the posterior is the textbook one to 1e-8.
     prior_variance, error = 0.04, 0.05
     shift, covariance = condition_group(
-        np.zeros(1), np.array([[prior_variance]]), 0.51, error, np.ones(1), by_prior(np.zeros(1))
+        np.zeros(1), np.array([[prior_variance]]), 0.5001, error, np.ones(1), by_prior(np.zeros(1))
     )
     gain = prior_variance / 4 / (prior_variance / 16 + error**2)
-    assert shift[0] == pytest.approx(gain * 0.01, rel=1e-2)
-    assert covariance[0, 0] == pytest.approx(prior_variance * (1 - gain / 4), rel=1e-2)
+    assert shift[0] == pytest.approx(gain * 1e-4, rel=1e-7)
+    assert covariance[0, 0] == pytest.approx(prior_variance * (1 - gain / 4), rel=1e-7)
 
 
 def test_trust_scales_shifts_and_their_spread(twenty_groups):
@@ -257,12 +266,26 @@ def test_trust_scales_shifts_and_their_spread(twenty_groups):
     assert (found.scaled(0.0).shift == 0).all()
 
 
-def test_fifty_thousand_groups_of_one_row_take_seconds():
+def test_fifty_thousand_groups_of_one_row_take_a_few_dozen_passes(monkeypatch):
+    passes = []
+
+    class Counted(CellLikelihood):
+        def information(self, eta):
+            passes.append("Newton")
+            return super().information(eta)
+
+        def log_likelihood(self, eta):
+            passes.append("quadrature")
+            return super().log_likelihood(eta)
+
+    monkeypatch.setattr(shrinkage, "CellLikelihood", Counted)
     rng = np.random.default_rng(14)
     points = draw_cells(model_shifts(rng, 50_000, 1, 0.7, 0.0), 1, rng)
-    start = time.perf_counter()
     found = pool(points, 50_000)
-    assert time.perf_counter() - start < 20  # half a second on an idle core
+    # Fifteen nodes of quadrature a sweep.
+    assert passes.count("Newton") <= 20
+    assert passes.count("quadrature") <= 4 * 15
     assert np.isfinite(found.shift).all()
-    assert np.sqrt(found.group_variance) == pytest.approx(0.7, rel=0.15)
-    assert found.cluster_shift[0] == pytest.approx(0.3, abs=0.05)
+    assert abs(found.cluster_shift[0] - 0.3) < 4 * np.sqrt(found.cluster_variance[0])
+    # From seed to seed the spread over 50,000 groups is found to 0.3 %, and some 0.2 % too large.
+    assert np.sqrt(found.group_variance) == pytest.approx(0.7, rel=0.015)

@@ -4,9 +4,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import expit, logit
 
-from groupshift._math.label_shift import mlls
-from groupshift._math.points import collect_points
 from groupshift._math.shrinkage import pool_shifts
+from groupshift.theory import collect_points, mlls
 
 rng = np.random.default_rng(0)
 n_groups, prior, distance = 300, 0.5, 1.5

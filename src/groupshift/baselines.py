@@ -150,7 +150,7 @@ class GroupAwareClassifier(_Grouped):
 class CoralClassifier(_Grouped):
     """For each group, a classifier of labelled rows whose features are aligned to the group's (CORAL; Sun et al., 2016).
 
-    Rows of a group that had fewer than two unlabelled rows at `fit` take a classifier of features as they are.
+    Groups with fewer than two unlabelled rows of any weight at `fit` take a classifier of features as they are.
     """
 
     def _learn(
@@ -160,8 +160,8 @@ class CoralClassifier(_Grouped):
         embedded = self.space_.transform(matrix)
         self.codes_ = Codes().fit(names if known.all() else names[~known])
         code = np.where(known, -1, self.codes_.transform(names))
-        white = whiten(embedded[known], weight=labels.weight)
         self.unaligned_ = self._plain(embedded[known], labels)
+        white = whiten(embedded[known], labels.weight)
         # A process is sent the rows of one group, not all of them.
         self.models_ = Parallel(n_jobs=self.n_jobs)(
             delayed(self._aligned)(white, embedded[code == g], weight[code == g], labels)
@@ -171,10 +171,10 @@ class CoralClassifier(_Grouped):
     def _aligned(
         self, white: FloatArray, target: FloatArray, weight: FloatArray, labels: _Labels
     ) -> GroupShiftClassifier | None:
-        if len(target) < 2:
+        if np.count_nonzero(weight) < 2:
             # One row has no covariance to align to.
             return None
-        return self._plain(recolor(white, target, weight=weight), labels)
+        return self._plain(recolor(white, target, weight), labels)
 
     def _probabilities(self, matrix: FloatArray, names: ValueArray) -> FloatArray:
         embedded = self.space_.transform(matrix)

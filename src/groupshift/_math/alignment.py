@@ -8,27 +8,20 @@ are expected to be standardised first. One source is whitened once for many targ
     aligned = {name: recolor(white, target) for name, target in targets.items()}
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import eigh, svd
 
 from groupshift._math.arrays import FloatArray
-from groupshift._math.row_weights import checked_weights
 
 
-def whiten(
-    features: ArrayLike, *, weight: ArrayLike | None = None, regularization: float = 1.0
-) -> FloatArray:
+def whiten(features: FloatArray, weight: FloatArray, *, regularization: float = 1.0) -> FloatArray:
     """Rows multiplied by ``(cov + λI)^(-1/2)``: the half of CORAL that knows the source alone.
 
     Parameters
     ----------
-    features : array (n_rows, n_features)
-    weight : array of n_rows, optional
+    features, weight : arrays of shape (n_rows, n_features) and (n_rows,)
         The covariance is ``np.cov(..., aweights=weight)``; that of a single row is 0.
     regularization : float
         λ. With 0, directions in which the rows do not vary are dropped.
@@ -37,23 +30,22 @@ def whiten(
     --------
     Variances 2 and 0, so columns are divided by sqrt(2 + 2) and sqrt(0 + 2).
 
-    >>> whiten([[-1.0, 5.0], [1.0, 5.0]], regularization=2.0)
+    >>> whiten(np.array([[-1.0, 5.0], [1.0, 5.0]]), np.ones(2), regularization=2.0)
     array([[-0.5       ,  3.53553391],
            [ 0.5       ,  3.53553391]])
     """
-    rows = _checked_features(features, "features")
-    return _apply(_inverse_root, rows, rows, weight, regularization)
+    return _apply(_inverse_root, features, features, weight, regularization)
 
 
 def recolor(
-    whitened: ArrayLike, target: ArrayLike, *, weight: ArrayLike | None = None, regularization: float = 1.0
+    whitened: FloatArray, target: FloatArray, weight: FloatArray, *, regularization: float = 1.0
 ) -> FloatArray:
     """Rows multiplied by ``(cov_target + λI)^(1/2)``: the half of CORAL that knows the target alone.
 
     Parameters
     ----------
-    whitened, target : arrays (n_rows, n_features) and (n_target, n_features)
-    weight : array of n_target, optional
+    whitened : array of shape (n_rows, n_features)
+    target, weight : arrays of shape (n_target, n_features) and (n_target,)
     regularization : float
         λ. With 0 here and in `whiten`, rows get exactly the target's covariance where the source varies in every direction.
 
@@ -61,32 +53,22 @@ def recolor(
     --------
     Variance 8, so rows are multiplied by sqrt(8 + 1).
 
-    >>> recolor([[-1.0], [1.0]], [[0.0], [4.0]])
+    >>> recolor(np.array([[-1.0], [1.0]]), np.array([[0.0], [4.0]]), np.ones(2))
     array([[-3.],
            [ 3.]])
     """
-    rows, colours = _checked_features(whitened, "whitened"), _checked_features(target, "target")
-    if rows.shape[1] != colours.shape[1]:
-        raise ValueError(
-            f"source has {rows.shape[1]} features and target has {colours.shape[1]}; the same features in "
-            "the same order were expected. Select the common columns first."
-        )
-    return _apply(np.sqrt, rows, colours, weight, regularization)
+    return _apply(np.sqrt, whitened, target, weight, regularization)
 
 
 def _apply(
     function: Callable[[FloatArray], FloatArray],
     rows: FloatArray,
     sample: FloatArray,
-    weight: ArrayLike | None,
+    weight: FloatArray,
     regularization: float,
 ) -> FloatArray:
     """``rows @ function(cov(sample) + λI)`` without forming the d by d matrix when the sample is short."""
-    if not (np.isfinite(regularization) and regularization >= 0):
-        raise ValueError(
-            f"regularization is {regularization}; a finite number >= 0 was expected. The paper uses 1."
-        )
-    values, vectors = _spectrum(sample, checked_weights(weight, sample.shape[0], "weight"))
+    values, vectors = _spectrum(sample, weight)
     # Outside the span of the vectors the covariance is 0, and the function sees λ alone.
     outside = function(np.array([regularization], dtype=np.float64))
     inside = function(values + regularization) - outside
@@ -115,17 +97,3 @@ def _spectrum(sample: FloatArray, weight: FloatArray) -> tuple[FloatArray, Float
     # from 0.
     floor = values.max() * max(n, d) * np.finfo(np.float64).eps
     return np.where(values > floor, values, 0.0), vectors
-
-
-def _checked_features(features: ArrayLike, name: str) -> FloatArray:
-    checked = np.asarray(features, dtype=np.float64)
-    if checked.ndim != 2 or 0 in checked.shape:
-        raise ValueError(
-            f"{name} has shape {checked.shape}; (rows, features) was expected, with at least one of each."
-        )
-    if not np.isfinite(checked).all():
-        raise ValueError(
-            f"{name} has {(~np.isfinite(checked)).sum()} NaN or infinite values, and a covariance needs "
-            "all of them. Impute them first, for instance with sklearn.impute.SimpleImputer."
-        )
-    return checked

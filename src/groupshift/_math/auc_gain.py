@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
-from groupshift._math.arrays import BoolArray, FloatArray, IntArray
-from groupshift._math.row_weights import checked_weights
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.segments import sum_by
 
 # exp(600) is 1e260: sums over 1e12 pairs of such ratios are still finite.
@@ -322,13 +321,18 @@ def _rows(
             "[0, 1] from their cell. Only cells without rows may be NaN: fill the others, for instance "
             "with the cluster's share."
         )
-    return r, group_, cluster_, share, checked_weights(sample_weight, r.size, "sample_weight")
+    return r, group_, cluster_, share, _checked_weights(sample_weight, r.size)
+
+
+def _per_row(values: ArrayLike, name: str, n: int) -> ValueArray:
+    column = np.asarray(values)
+    if column.shape != (n,):
+        raise ValueError(f"{name} has shape {column.shape}; ({n},) was expected, one for each row.")
+    return column
 
 
 def _codes(values: ArrayLike, name: str, n: int, bound: int) -> IntArray:
-    codes = np.asarray(values)
-    if codes.shape != (n,):
-        raise ValueError(f"{name} has shape {codes.shape}; ({n},) was expected, one for each row.")
+    codes = _per_row(values, name, n)
     if not np.issubdtype(codes.dtype, np.integer):
         raise ValueError(
             f"{name} has dtype {codes.dtype}; integers that index group_prior were expected. "
@@ -359,12 +363,21 @@ def _checked_prior(prior: ArrayLike, cluster: IntArray, n_clusters: int) -> Floa
 
 
 def _checked_labels(y: ArrayLike, n: int) -> BoolArray:
-    label = np.asarray(y)
-    if label.shape != (n,):
-        raise ValueError(f"y has shape {label.shape}; ({n},) was expected, one label for each row.")
+    label = _per_row(y, "y", n)
     if not np.isin(label, (0, 1)).all():
         found = np.unique(label[~np.isin(label, (0, 1))])[:5].tolist()
         raise ValueError(
             f"y holds {found}; only 0 and 1 were expected. Drop unlabelled rows, or pass y=None."
         )
     return label.astype(bool)
+
+
+def _checked_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray:
+    if sample_weight is None:
+        return np.ones(n)
+    weight = _per_row(sample_weight, "sample_weight", n).astype(float)
+    if not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
+        raise ValueError(
+            "sample_weight has negative, infinite, NaN or only zero values; weights >= 0, not all 0, were expected."
+        )
+    return weight

@@ -65,12 +65,7 @@ class PlattScaling(FittedPart):
 
 
 def crossfit_platt(
-    score: FloatArray,
-    y: IntArray,
-    weight: FloatArray,
-    cluster: IntArray,
-    n_clusters: int,
-    fold: IntArray,
+    score: FloatArray, y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int, fold: IntArray
 ) -> FloatArray:
     """Calibrated log-odds of labelled rows, each fold calibrated on the others."""
     calibrated = np.empty(len(score))

@@ -45,12 +45,7 @@ class Trust:
 
 
 def learn_trust(
-    log_odds: FloatArray,
-    shift: FloatArray,
-    y: IntArray,
-    weight: FloatArray,
-    group: IntArray,
-    n_groups: int,
+    log_odds: FloatArray, shift: FloatArray, y: IntArray, weight: FloatArray, group: IntArray, n_groups: int
 ) -> Trust:
     """Logistic regression of `y` on ``log_odds + b · shift`` with `log_odds` as offset.
 
@@ -89,11 +84,7 @@ def learn_trust(
 
 
 def residual_variance(
-    log_odds: FloatArray,
-    y: IntArray,
-    weight: FloatArray,
-    cell: IntArray,
-    shift_variance: FloatArray,
+    log_odds: FloatArray, y: IntArray, weight: FloatArray, cell: IntArray, shift_variance: FloatArray
 ) -> float:
     """Variance of true shifts around trusted ones, over labelled cells, beyond what their known errors explain.
 

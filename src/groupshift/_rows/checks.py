@@ -84,7 +84,7 @@ def check_features(X: Features, *, allow_nan: bool) -> Features:
 
 def _check_column_names(X: Features) -> None:
     """No column name twice; asked before other libraries, which say it in words of their own."""
-    names = [str(name) for name in getattr(X, "columns", getattr(X, "column_names", ()))]
+    names = [str(name) for name in getattr(X, "column_names", getattr(X, "columns", ()))]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(
