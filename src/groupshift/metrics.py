@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from groupshift._math.sums import FloatArray, ratio, sum_by
 
 IntArray = NDArray[np.int64]
+# Names of groups may be of any kind.
+Labels = NDArray[Any]
 
 # Ten bins are the custom; a bin of fewer rows than this shows noise, not calibration.
 _BINS, _ROWS_PER_BIN = 10, 25
@@ -48,7 +50,7 @@ class Evaluation:
     """
 
     overall: dict[str, float]
-    by_group: dict[str, NDArray[Any]] | None = None
+    by_group: dict[str, Labels] | None = None
     macro: dict[str, MacroAverage] | None = None
 
 
@@ -234,7 +236,7 @@ def _macro(values: FloatArray) -> MacroAverage:
     )
 
 
-def _encode(groups: ArrayLike, n: int) -> tuple[NDArray[Any], IntArray]:
+def _encode(groups: ArrayLike, n: int) -> tuple[Labels, IntArray]:
     """Distinct groups, and the number of each row's group among them."""
     array = np.asarray(groups)
     if array.shape != (n,):
@@ -243,7 +245,7 @@ def _encode(groups: ArrayLike, n: int) -> tuple[NDArray[Any], IntArray]:
         labels, code = np.unique(array, return_inverse=True)
     else:
         # Sorting a million Python objects takes seconds; a dictionary needs only their hashes.
-        seen: dict[Any, int] = {}
+        seen: dict[object, int] = {}
         code = np.fromiter((seen.setdefault(name, len(seen)) for name in array), dtype=np.int64, count=n)
         labels = np.empty(len(seen), dtype=object)
         labels[:] = list(seen)
@@ -258,7 +260,7 @@ def _encode(groups: ArrayLike, n: int) -> tuple[NDArray[Any], IntArray]:
     return labels, code
 
 
-def _sorted_labels(labels: NDArray[Any], code: IntArray) -> tuple[NDArray[Any], IntArray]:
+def _sorted_labels(labels: Labels, code: IntArray) -> tuple[Labels, IntArray]:
     try:
         order = np.argsort(labels)
     except TypeError:  # mixed kinds have no order: that of appearance stays

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from sklearn.utils.validation import check_is_fitted
 
+from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.report import answer, charts, formats, provenance, report_tables
 from groupshift._explain.report.facts import Facts, Names
 from groupshift._explain.wording import plural
 
 if TYPE_CHECKING:
     import jinja2
-
-    from groupshift._explain.fitted_model import FittedModel
 
 # Only the page's own script may run, and nothing is fetched: a name taken for HTML could still do nothing.
 POLICY = "; ".join(
@@ -31,7 +30,7 @@ POLICY = "; ".join(
 PACKAGE = "groupshift._explain.report"
 
 
-def render_report(model: "FittedModel", *, title: str | None = None, names: Names | None = None) -> str:
+def render_report(model: FittedModel, *, title: str | None = None, names: Names | None = None) -> str:
     """The report of a fitted model as one HTML page.
 
     Parameters
@@ -66,7 +65,7 @@ def render_report(model: "FittedModel", *, title: str | None = None, names: Name
 
 
 def write_report(
-    model: "FittedModel",
+    model: FittedModel,
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
@@ -106,9 +105,7 @@ def templates() -> "jinja2.Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        name: getattr(formats, name) for name in ("tidy", "percent", "count", "signed", "texts")
-    }
+    environment.filters |= {"count": formats.count, "percent": formats.percent, "tidy": formats.tidy}
     environment.globals |= {
         "answer": answer,
         "charts": charts,
