@@ -162,6 +162,7 @@ def test_calibration_error_lies_between_the_error_in_the_large_and_the_mean_abso
         (np.array([True, False, True]), [False, True]),
         (np.array(["x", 7, "x"], dtype=object), ["x", 7]),
         (np.array(["2024-02", "2024-01", "2024-02"], dtype="datetime64[M]"), None),
+        ([("b", 1), ("a", 2), ("b", 1)], [("a", 2), ("b", 1)]),
     ],
 )
 def test_groups_may_be_of_any_hashable_kind(groups, expected):
@@ -169,7 +170,8 @@ def test_groups_may_be_of_any_hashable_kind(groups, expected):
     if expected is not None:
         assert by_group["group"].tolist() == expected
     rows = dict(zip(by_group["group"].tolist(), by_group["rows"].tolist(), strict=True))
-    assert rows[groups.tolist()[0]] == 2
+    first = groups.tolist()[0] if isinstance(groups, np.ndarray) else groups[0]
+    assert rows[first] == 2
 
 
 def calls_of(function):

@@ -93,13 +93,15 @@ def gain_sentences(model: FittedModel, overview: Overview) -> Iterator[str]:
 
 def _trust_sentences(model: FittedModel, overview: Overview, shifted: bool) -> Iterator[str]:
     """How much of every shift is used, and why."""
+    if model.shares is None:
+        return
     used = f"{percent(overview['trust'], 0)} of every shift is used"
     confirmed = (
         _confirmed(overview["trust_estimate"], overview["trust_error"]) if "trust_error" in overview else None
     )
-    if model.shares is not None and model.trust == 0:
+    if model.trust == 0:
         yield "You set the trust to 0: no shift that was estimated from scores is used."
-    elif shifted and model.trust != "learned":
+    elif shifted and model.trust != "learned" and overview["trust"] > 0:
         start = f"Labels confirm {confirmed}. " if confirmed else ""
         yield f"{start}You set the trust: {used}."
     elif confirmed is not None and overview["trust"] > 0:
