@@ -40,6 +40,7 @@ def test_every_pin_is_the_floor_of_its_package():
 def test_everything_the_core_and_the_tested_extras_need_is_pinned():
     project = PROJECT["project"]
     extras = project["optional-dependencies"]
-    needed = [*project["dependencies"], *extras["files"], *extras["save"], *extras["plot"], *extras["cli"]]
+    tested = ("files", "save", "plot", "report", "cli")
+    needed = [*project["dependencies"], *(wanted for extra in tested for wanted in extras[extra])]
     names = {re.match(r"[\w-]+", requirement)[0] for requirement in needed} - {"groupshift"}
     assert names <= set(pins())

@@ -13,7 +13,7 @@ from groupshift import GroupShiftClassifier
 from groupshift._explain.report import render_report, write_report
 from groupshift._explain.report.answer import beware, learned, worth
 from groupshift._explain.report.facts import Facts
-from groupshift._explain.report.markup import percent, percent_range
+from groupshift._explain.report.formats import percent, percent_range
 from report_pages import SECTIONS, Page
 
 
@@ -31,7 +31,7 @@ def test_sections_come_in_reading_order(page):
 
 def test_the_answer_comes_first_and_is_the_diagnosis(fitted, page):
     from groupshift._explain.diagnostics import diagnose
-    from groupshift._explain.report.markup import tidy
+    from groupshift._explain.report.formats import tidy
 
     found = diagnose(fitted)
     answer = page.text[: page.text.index("Shares of the groups")]
@@ -70,12 +70,12 @@ def test_good_news_is_no_caution(fitted):
 
 def test_the_range_of_shares_leaves_out_groups_of_a_few_rows(fitted):
     facts = Facts.of(fitted, fitted.diagnose())
-    lowest, highest = np.argsort(facts.groups["share"])[[0, -1]]
-    names = facts.groups["name"]
+    lowest, highest = np.argsort(facts.groups.share)[[0, -1]]
+    names = facts.groups.name
     said = " ".join(learned(facts))
     assert f"Groups range from {names[lowest]} (" in said
     assert f" to {names[highest]} (" in said
-    facts.groups["rows"][lowest] = 1
+    facts.groups.rows[lowest] = 1
     said = " ".join(learned(facts))
     assert "Groups of 30 rows or more range from" in said
     assert f"{names[lowest]} (" not in said

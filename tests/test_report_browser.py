@@ -259,11 +259,11 @@ def test_5000_groups_are_paged_searched_and_drawn_at_once(open_page, long_report
     page.fill("#search", "tract 0004321")
     assert names_drawn(page, "shares") == ["Census tract 0004321"]
     page.fill("#search", "")
-    took = page.evaluate("""() => {
-        const t = performance.now(), s = document.querySelector('#search');
-        s.value = '4';
-        s.dispatchEvent(new Event('input')); return performance.now() - t; }""")
-    assert took < 1_000  # a tenth of a second on a usual machine; a reader notices from there on
+    page.fill("#search", "4")
+    # Thousands of groups match; what is drawn anew at every key, and so the time it takes, stays a page of them.
+    assert int(page.locator("#found").inner_text().split(" of ")[0].replace(",", "")) > 1_000
+    for figure in ("shares", "shifts", "gain"):
+        assert len(names_drawn(page, figure)) == 50
 
 
 def test_it_prints_light_whole_and_without_controls(open_page, report):

@@ -1,6 +1,7 @@
 """Reports of unusual models: little to say, groups without number, names that are attacks."""
 
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ from sklearn.linear_model import LogisticRegression
 from groupshift import GroupShiftClassifier
 from groupshift._explain.report import render_report
 from groupshift._explain.report.facts import shown_names
+from groupshift._explain.report.page import templates
 from report_pages import SECTIONS, Page, five_thousand_groups
 
+TEMPLATES = ("page", "sections", "pieces")
 HOSTILE = [
     "<script>window.pwned = 1</script>",
     "</script><img src=x onerror='window.pwned = 2'>",
@@ -60,6 +63,32 @@ def test_hostile_names_are_shown_and_never_become_markup(hostile):
     assert found.figures["shares"]["names"] == shown_names(hostile.groups_)
     assert "<script>window.pwned = 1</script>" in found.text
     assert "$title ${hash} {braces} %s" in found.text
+
+
+def test_every_value_is_escaped_and_none_is_declared_safe():
+    environment = templates()
+    assert environment.autoescape is True
+    sources = [environment.loader.get_source(environment, f"{name}.html")[0] for name in TEMPLATES]
+    assert not any(re.search(r"\|\s*safe|autoescape|Markup", source) for source in sources)
+    # Two values are ours and go in as they are: the style, and the script, whose digest the page's policy names.
+    shown = environment.from_string("{{ name }} {{ {'a': name} | tojson }}").render(
+        name="</script><b a='\"'>"
+    )
+    assert "<" not in shown
+    assert ">" not in shown
+
+
+def test_a_misspelt_value_fails_instead_of_leaving_a_hole():
+    jinja2 = pytest.importorskip("jinja2")
+    with pytest.raises(jinja2.UndefinedError):
+        templates().from_string("{{ facts.no_such_thing }}").render(facts={})
+
+
+def test_without_jinja_the_error_names_the_extra(fitted, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r"groupshift\[report\]"):
+        fitted.report(tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_names_of_any_kind_are_readable():

@@ -4,17 +4,26 @@ A display holds the numbers of its picture; `plot` draws them again on other axe
 drawing, `ax_` and `figure_` are matplotlib's.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from groupshift._explain.evidence_parts import Column, FloatArray, IntArray
+from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_tables import group_level_shares, labeled_sample
+from groupshift._math.sums import mean_by
 from groupshift._rows.codes import Codes
 from groupshift._rows.frames import some
 
-FloatArray = NDArray[np.float64]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.ticker import FuncFormatter
+
+Groups = Sequence[object] | None
 
 # Of Okabe and Ito's palette, which colour-blind readers can tell apart; shapes differ as well.
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#777777"
@@ -24,7 +33,19 @@ MAX_NAMED = 60
 MAX_MARKED = 150
 
 
-class GroupSharesDisplay:
+class _Display:
+    """What was drawn, and where."""
+
+    ax_: "Axes"
+    figure_: "Figure | SubFigure | None"
+
+    def _drawn(self, ax: "Axes") -> Self:
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+@dataclass(kw_only=True, eq=False)
+class GroupSharesDisplay(_Display):
     """Share of positives of each group with its interval, beside the share in the labelled sample.
 
     Parameters
@@ -38,24 +59,30 @@ class GroupSharesDisplay:
         Probability that an interval holds the share.
     """
 
-    def __init__(self, *, groups, share, low, high, labeled_share, coverage: float):
-        self.groups = groups
-        self.share = share
-        self.low = low
-        self.high = high
-        self.labeled_share = labeled_share
-        self.coverage = coverage
+    groups: Column
+    share: FloatArray
+    low: FloatArray
+    high: FloatArray
+    labeled_share: FloatArray
+    coverage: float
 
     @classmethod
-    def from_estimator(cls, model: Any, *, groups=None, coverage: float = 0.9, ax=None, **plot_options):
-        """Draw the shares of a fitted model's groups, or of some of them.
+    def from_estimator(
+        cls,
+        model: FittedModel,
+        *,
+        groups: Groups = None,
+        coverage: float = 0.9,
+        ax: "Axes | None" = None,
+        sort: bool = True,
+        max_named: int = MAX_NAMED,
+    ) -> Self:
+        """Draw the shares of a fitted model's groups, or of some of them; see `plot` for more options.
 
         Parameters
         ----------
         groups : list of groups, optional
             The groups to show, all by default.
-        plot_options :
-            See `plot`.
         """
         check_is_fitted(model)
         shown = _chosen(model.groups_, groups, "unlabelled")
@@ -68,9 +95,9 @@ class GroupSharesDisplay:
             labeled_share=labeled_sample(model)[0][shown],
             coverage=coverage,
         )
-        return display.plot(ax=ax, **plot_options)
+        return display.plot(ax, sort=sort, max_named=max_named)
 
-    def plot(self, ax=None, *, sort: bool = True, max_named: int = MAX_NAMED):
+    def plot(self, ax: "Axes | None" = None, *, sort: bool = True, max_named: int = MAX_NAMED) -> Self:
         """Draw on `ax`, or on a new figure.
 
         Parameters
@@ -105,16 +132,17 @@ class GroupSharesDisplay:
                 markeredgewidth=1.2 if named else 0.5,
                 label="labelled sample",
             )
-        _name_lines(ax, self.groups[order], named, "group")
+        _name_groups(ax, self.groups[order], named)
         ax.set_xlabel("share of positives")
         ax.set_xlim(0, 1)
         ax.xaxis.set_major_formatter(_percent_ticks())
         ax.grid(axis="x", alpha=0.3)
-        _legend_above(ax, markerscale=6 / size)
-        return _finished(self, ax)
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, markerscale=6 / size)
+        return self._drawn(ax)
 
 
-class ShiftsDisplay:
+@dataclass(kw_only=True, eq=False)
+class ShiftsDisplay(_Display):
     """Map of the log-odds that each (group, cluster) cell adds to the labelled posterior.
 
     Parameters
@@ -124,19 +152,30 @@ class ShiftsDisplay:
         NaN where a cell has no rows.
     """
 
-    def __init__(self, *, groups, shift):
-        self.groups = groups
-        self.shift = shift
+    groups: Column
+    shift: FloatArray
 
     @classmethod
-    def from_estimator(cls, model: Any, *, groups=None, ax=None, **plot_options):
+    def from_estimator(
+        cls,
+        model: FittedModel,
+        *,
+        groups: Groups = None,
+        ax: "Axes | None" = None,
+        sort: bool = True,
+        max_named: int = MAX_NAMED,
+        cmap: str = "PuOr_r",
+    ) -> Self:
         """Draw the shifts of a fitted model; see `plot` for options."""
         check_is_fitted(model)
         shown = _chosen(model.groups_, groups, "unlabelled")
         shift = np.where(model.rows_[shown] > 0, model.shift_[shown], np.nan)
-        return cls(groups=model.groups_[shown], shift=shift).plot(ax=ax, **plot_options)
+        display = cls(groups=model.groups_[shown], shift=shift)
+        return display.plot(ax, sort=sort, max_named=max_named, cmap=cmap)
 
-    def plot(self, ax=None, *, sort: bool = True, max_named: int = MAX_NAMED, cmap: str = "PuOr_r"):
+    def plot(
+        self, ax: "Axes | None" = None, *, sort: bool = True, max_named: int = MAX_NAMED, cmap: str = "PuOr_r"
+    ) -> Self:
         """Draw on `ax`, or on a new figure; grey marks cells without rows.
 
         Parameters
@@ -165,15 +204,16 @@ class ShiftsDisplay:
             vmax=reach,
             interpolation="nearest",
         )
-        _name_lines(ax, self.groups[order], named, "group")
+        _name_groups(ax, self.groups[order], named)
         ax.set_xticks(np.arange(n_clusters))
         ax.set_xlabel("cluster")
         bar = ax.figure.colorbar(image, ax=ax)
         bar.set_label("shift (log-odds): fewer positives ← 0 → more positives")
-        return _finished(self, ax)
+        return self._drawn(ax)
 
 
-class CalibrationByGroupDisplay:
+@dataclass(kw_only=True, eq=False)
+class CalibrationByGroupDisplay(_Display):
     """Predicted against observed shares of labelled groups whose labels were hidden: plain classifier and
     model.
 
@@ -189,16 +229,17 @@ class CalibrationByGroupDisplay:
         For "global" and "model": weight, mean probability and share of positives of each bin of probability.
     """
 
-    def __init__(self, *, groups, rows, observed, plain, model, curves):
-        self.groups = groups
-        self.rows = rows
-        self.observed = observed
-        self.plain = plain
-        self.model = model
-        self.curves = curves
+    groups: Column
+    rows: IntArray
+    observed: FloatArray
+    plain: FloatArray
+    model: FloatArray
+    curves: dict[str, FloatArray]
 
     @classmethod
-    def from_estimator(cls, model: Any, *, groups=None, ax=None, **plot_options):
+    def from_estimator(
+        cls, model: FittedModel, *, groups: Groups = None, ax: "Axes | None" = None, kind: str = "groups"
+    ) -> Self:
         """Draw the calibration of a fitted model on (some) labelled groups; see `plot` for options."""
         check_is_fitted(model)
         held_out = model.evidence_.held_out
@@ -218,9 +259,9 @@ class CalibrationByGroupDisplay:
             model=hidden.mean_model[shown],
             curves={"global": curves.plain.by_group[shown], "model": curves.model.by_group[shown]},
         )
-        return display.plot(ax=ax, **plot_options)
+        return display.plot(ax, kind=kind)
 
-    def plot(self, ax=None, *, kind: str = "groups"):
+    def plot(self, ax: "Axes | None" = None, *, kind: str = "groups") -> Self:
         """Draw on `ax`, or on a new figure.
 
         Parameters
@@ -233,10 +274,23 @@ class CalibrationByGroupDisplay:
             raise ValueError(f"kind={kind!r} is not known. Pass 'groups' or 'bins'.")
         ax = _axes(ax, height=5.0, width=5.0)
         ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--", label="perfect")
-        if kind == "groups":
-            self._draw_groups(ax)
-        else:
-            self._draw_bins(ax)
+        marked = kind == "groups" and len(self.rows) <= MAX_MARKED
+        if marked:
+            ax.hlines(self.observed, self.plain, self.model, color=GREY, linewidth=0.5, alpha=0.5)
+        for name, mean, color, marker, label in (
+            ("global", self.plain, VERMILION, "D", "plain classifier"),
+            ("model", self.model, BLUE, "o", "model"),
+        ):
+            face = "none" if marker == "D" else color
+            if marked:
+                size = np.clip(1.5 * np.sqrt(self.rows), 10, 120)
+                ax.scatter(
+                    mean, self.observed, size, marker=marker, facecolors=face, edgecolors=color, label=label
+                )
+            else:
+                # The share of a small group is mostly chance: groups of alike probability are taken together.
+                x, y = self._binned(mean) if kind == "groups" else _curve(self.curves[name])
+                ax.plot(x, y, marker=marker, color=color, markerfacecolor=face, label=label)
         ax.set_xlabel(f"mean probability of the {'group' if kind == 'groups' else 'bin'}")
         ax.set_ylabel("share of positives by the hidden labels")
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
@@ -244,58 +298,25 @@ class CalibrationByGroupDisplay:
             axis.set_major_formatter(_percent_ticks())
         ax.grid(alpha=0.3)
         ax.legend(loc="upper left", frameon=False)
-        return _finished(self, ax)
+        return self._drawn(ax)
 
-    def _draw_groups(self, ax) -> None:
-        many = len(self.rows) > MAX_MARKED
-        size = np.clip(1.5 * np.sqrt(self.rows), 10, 120)
-        if not many:
-            ax.hlines(self.observed, self.plain, self.model, color=GREY, linewidth=0.5, alpha=0.5)
-        for x, color, marker, label in self._methods():
-            face = "none" if marker == "D" else color
-            if many:
-                # The share of a small group is mostly chance: groups of alike probability are taken together.
-                ax.plot(*self._binned(x), marker=marker, color=color, markerfacecolor=face, label=label)
-            else:
-                ax.scatter(
-                    x, self.observed, size, marker=marker, facecolors=face, edgecolors=color, label=label
-                )
-
-    def _methods(self):
-        yield self.plain, VERMILION, "D", "plain classifier"
-        yield self.model, BLUE, "o", "model"
-
-    def _binned(self, x, n_bins: int = 20) -> tuple[FloatArray, FloatArray]:
+    def _binned(self, probability: FloatArray, n_bins: int = 20) -> tuple[FloatArray, FloatArray]:
         """Mean probability and share of positives of twentieths of the groups, ordered by probability."""
-        order = np.argsort(x, kind="stable")
-        bin_ = np.arange(len(order)) * n_bins // len(order)
-        rows = np.bincount(bin_, weights=self.rows[order])
-        predicted, observed = (
-            np.bincount(bin_, weights=self.rows[order] * values[order]) / rows
-            for values in (x, self.observed)
-        )
-        return predicted, observed
-
-    def _draw_bins(self, ax) -> None:
-        for name, color, marker, label in (
-            ("global", VERMILION, "D", "plain classifier"),
-            ("model", BLUE, "o", "model"),
-        ):
-            weight, probability, share = np.moveaxis(np.nan_to_num(self.curves[name]), -1, 0)
-            total = weight.sum(0)
-            seen = total > 0
-            x, y = ((weight * value).sum(0)[seen] / total[seen] for value in (probability, share))
-            ax.plot(
-                x,
-                y,
-                marker=marker,
-                color=color,
-                markerfacecolor="none" if marker == "D" else color,
-                label=label,
-            )
+        order = np.argsort(probability, kind="stable")
+        part, rows = np.arange(len(order)) * n_bins // len(order), self.rows[order].astype(float)
+        x, y = (mean_by(part, values[order], rows, n_bins) for values in (probability, self.observed))
+        return x, y
 
 
-def _chosen(known: NDArray, wanted, kind: str) -> NDArray[np.int64]:
+def _curve(bins: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean probability and share of positives of each bin that holds any rows, over all groups."""
+    weight, probability, share = np.moveaxis(np.nan_to_num(bins), -1, 0)
+    total = weight.sum(0)
+    seen = total > 0
+    return (weight * probability).sum(0)[seen] / total[seen], (weight * share).sum(0)[seen] / total[seen]
+
+
+def _chosen(known: Column, wanted: Groups, kind: str) -> IntArray:
     """Numbers of the groups to show."""
     if len(known) == 0:
         raise ValueError(f"The model has no {kind} groups to show. Fit it with {kind} rows.")
@@ -312,17 +333,19 @@ def _chosen(known: NDArray, wanted, kind: str) -> NDArray[np.int64]:
     return number
 
 
-def _axes(ax, *, height: float, width: float = 6.4):
+def _axes(ax: "Axes | None", *, height: float, width: float = 6.4) -> "Axes":
+    if ax is not None:
+        return ax
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
             'Displays need matplotlib. Install it with: pip install "groupshift[plot]"'
         ) from error
-    return plt.subplots(figsize=(width, height), layout="constrained")[1] if ax is None else ax
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
-def _percent_ticks():
+def _percent_ticks() -> "FuncFormatter":
     from matplotlib.ticker import FuncFormatter
 
     return FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
@@ -332,23 +355,14 @@ def _height(n_lines: int) -> float:
     return float(np.clip(1.6 + 0.2 * n_lines, 2.6, 14))
 
 
-def _name_lines(ax, names, named: bool, word: str) -> None:
+def _name_groups(ax: "Axes", names: Column, named: bool) -> None:
     if named:
         ax.set_yticks(np.arange(len(names)), [_short(str(name)) for name in names])
     else:
         ax.set_yticks([])
-        ax.set_ylabel(f"{len(names):,} {word}s")
+        ax.set_ylabel(f"{len(names):,} groups")
     ax.set_ylim(-0.5, len(names) - 0.5)
-
-
-def _legend_above(ax, *, markerscale: float) -> None:
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, markerscale=markerscale)
 
 
 def _short(name: str, most: int = 24) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
-
-
-def _finished(display, ax):
-    display.ax_, display.figure_ = ax, ax.figure
-    return display

@@ -15,8 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from groupshift._math.sums import FloatArray, ratio, sum_by
+from groupshift._rows.codes import Codes
+from groupshift._rows.frames import as_column, is_missing
 
 IntArray = NDArray[np.int64]
+# Names of groups may be of any kind.
+Labels = NDArray[Any]
 
 # Ten bins are the custom; a bin of fewer rows than this shows noise, not calibration.
 _BINS, _ROWS_PER_BIN = 10, 25
@@ -48,7 +52,7 @@ class Evaluation:
     """
 
     overall: dict[str, float]
-    by_group: dict[str, NDArray[Any]] | None = None
+    by_group: dict[str, Labels] | None = None
     macro: dict[str, MacroAverage] | None = None
 
 
@@ -234,38 +238,18 @@ def _macro(values: FloatArray) -> MacroAverage:
     )
 
 
-def _encode(groups: ArrayLike, n: int) -> tuple[NDArray[Any], IntArray]:
+def _encode(groups: ArrayLike, n: int) -> tuple[Labels, IntArray]:
     """Distinct groups, and the number of each row's group among them."""
-    array = np.asarray(groups)
-    if array.shape != (n,):
-        raise ValueError(f"groups has shape {array.shape}; ({n},) was expected, one group for each row.")
-    if array.dtype != object:
-        labels, code = np.unique(array, return_inverse=True)
-    else:
-        # Sorting a million Python objects takes seconds; a dictionary needs only their hashes.
-        seen: dict[Any, int] = {}
-        code = np.fromiter((seen.setdefault(name, len(seen)) for name in array), dtype=np.int64, count=n)
-        labels = np.empty(len(seen), dtype=object)
-        labels[:] = list(seen)
-    missing = [name is None or name != name for name in labels.tolist()]
-    if any(missing):
+    column = as_column(groups)
+    if column.shape != (n,):
+        raise ValueError(f"groups has shape {column.shape}; ({n},) was expected, one group for each row.")
+    missing = int(is_missing(column).sum())
+    if missing:
         raise ValueError(
-            f"{np.isin(code, np.flatnonzero(missing)).sum()} rows have a missing group. Drop them or name "
-            "their group, for instance 'unknown'."
+            f"{missing} rows have a missing group. Drop them or name their group, for instance 'unknown'."
         )
-    if array.dtype == object:
-        labels, code = _sorted_labels(labels, code)
-    return labels, code
-
-
-def _sorted_labels(labels: NDArray[Any], code: IntArray) -> tuple[NDArray[Any], IntArray]:
-    try:
-        order = np.argsort(labels)
-    except TypeError:  # mixed kinds have no order: that of appearance stays
-        return labels, code
-    place = np.empty_like(order)
-    place[order] = np.arange(order.size)
-    return labels[order], place[code]
+    codes = Codes().fit(column)
+    return codes.values_, codes.transform(column)
 
 
 def _checked_names(metrics: Iterable[str]) -> list[str]:

@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 
 from groupshift._explain.evidence_parts import BoolArray, FloatArray, Table
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.wording import percent
+from groupshift._explain.wording import percent, plural
 from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.points import Points
 from groupshift._math.sums import mean_by, ratio
@@ -24,65 +24,35 @@ POOR_FIT = 0.1
 # One cell in a thousand lies this many times farther from its mixture than chance puts it on average.
 SURE_MISFIT = 2.24
 
-
-class Kind(NamedTuple):
-    """What a caution is about ("group", "cell" or "cluster"), and what is said of one of them, and of many."""
-
-    about: str
-    of_one: str
-    of_many: str
-
-
+# What each kind of caution is about, and what is said of it; it must fit one as well as many.
 KINDS = {
-    "few rows in group": Kind(
-        "group",
-        "has fewer than 50 rows, so its share leans on other groups",
-        "have fewer than 50 rows, so their shares lean on other groups",
-    ),
-    "few rows in cell": Kind(
-        "cell",
-        "has fewer than 20 rows, so its share leans on its group and on other groups",
-        "have fewer than 20 rows, so their shares lean on their group and on other groups",
-    ),
-    "classes look alike": Kind(
+    "few rows in group": ("group", "fewer than 50 rows, so the share leans on other groups"),
+    "few rows in cell": ("cell", "fewer than 20 rows, so the share leans on the group and on other groups"),
+    "classes look alike": (
         "cluster",
-        "hardly tells positives from negatives (AUC below 0.6), so shares are hardly identified there",
-        "hardly tell positives from negatives (AUC below 0.6), so shares are hardly identified there",
+        "scores hardly tell positives from negatives (AUC below 0.6), so shares are hardly identified there",
     ),
-    "few labelled rows in cluster": Kind(
+    "few labelled rows in cluster": ("cluster", "fewer than 20 labelled rows, so scores are guesses there"),
+    "few labels of one class": (
         "cluster",
-        "has fewer than 20 labelled rows, so scores are guesses there",
-        "have fewer than 20 labelled rows, so scores are guesses there",
+        "fewer than 20 labelled rows of one class, so unlabelled rows say nothing of shares there",
     ),
-    "few labels of one class": Kind(
-        "cluster",
-        "has fewer than 20 labelled rows of one class, so its unlabelled rows say nothing of its shares",
-        "have fewer than 20 labelled rows of one class, so their unlabelled rows say nothing of their shares",
-    ),
-    "share at the edge": Kind(
+    "share at the edge": (
         "cell",
-        "has an estimated share below 2 % or above 98 %, where small errors of calibration weigh most",
-        "have estimated shares below 2 % or above 98 %, where small errors of calibration weigh most",
+        "an estimated share below 2 % or above 98 %, where small errors of calibration weigh most",
     ),
-    "scores outside the labelled range": Kind(
+    "scores outside the labelled range": (
         "group",
-        "has a mean score outside the range that hidden labels could check, so nothing vouches for its shift",
-        "have mean scores outside the range that hidden labels could check, so nothing vouches for their shifts",
+        "a mean score outside the range that hidden labels could check, so nothing vouches for the shift",
     ),
-    "shift outside the labelled range": Kind(
+    "shift outside the labelled range": (
         "group",
-        "has a larger shift than any that hidden labels could check, so nothing vouches for its size",
-        "have larger shifts than any that hidden labels could check, so nothing vouches for their size",
+        "a larger shift than any that hidden labels could check, so nothing vouches for its size",
     ),
-    "mixture does not fit": Kind(
-        "cell",
-        "has scores that no mix of labelled positives and negatives explains",
-        "have scores that no mix of labelled positives and negatives explains",
-    ),
-    "no unlabelled rows": Kind(
+    "mixture does not fit": ("cell", "scores that no mix of labelled positives and negatives explains"),
+    "no unlabelled rows": (
         "group",
-        "has labels but no unlabelled rows, and gets the shift common to all groups until an update brings some",
-        "have labels but no unlabelled rows, and get the shift common to all groups until an update brings some",
+        "labels but no unlabelled rows, so the shift common to all groups is used until an update brings some",
     ),
 }
 
@@ -115,14 +85,13 @@ def caution_sentences(table: Table, n_rows: int, n_clusters: int) -> Iterator[st
     """One sentence for each kind of caution, the most rows first."""
     rows_of = {kind: int(table["rows"][table["kind"] == kind].sum()) for kind in table["kind"].tolist()}
     for name in sorted(rows_of, key=lambda kind: -rows_of[kind]):
-        own, kind = table["kind"] == name, KINDS[name]
+        own, (about, explanation) = table["kind"] == name, KINDS[name]
         part = rows_of[name] / n_rows if n_rows else 0.0
         amount = percent(part, 0) if part >= 0.01 else "less than 1 %"
         among = f", {amount} of the population" if part > 0 else ""
         count = int(own.sum())
-        named = _named(table, own, kind.about, n_clusters)
-        explanation = kind.of_one if count == 1 else kind.of_many
-        yield f"{count:,} {kind.about}{'' if count == 1 else 's'} ({named}{among}) {explanation}."
+        named = _named(table, own, about, n_clusters)
+        yield f"{plural(count, about)} ({named}{among}): {explanation}."
 
 
 def row_value(points: Points, model: FittedModel) -> FloatArray:

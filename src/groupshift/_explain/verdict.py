@@ -10,6 +10,7 @@ from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.wording import percent
 from groupshift._fit.trials import noise_margin
+from groupshift._math.sums import ratio
 from groupshift._math.trust import UNCHECKED_TRUST
 
 Overview = dict[str, float]
@@ -93,13 +94,15 @@ def gain_sentences(model: FittedModel, overview: Overview) -> Iterator[str]:
 
 def _trust_sentences(model: FittedModel, overview: Overview, shifted: bool) -> Iterator[str]:
     """How much of every shift is used, and why."""
+    if model.shares is None:
+        return
     used = f"{percent(overview['trust'], 0)} of every shift is used"
     confirmed = (
         _confirmed(overview["trust_estimate"], overview["trust_error"]) if "trust_error" in overview else None
     )
-    if model.shares is not None and model.trust == 0:
+    if model.trust == 0:
         yield "You set the trust to 0: no shift that was estimated from scores is used."
-    elif shifted and model.trust != "learned":
+    elif shifted and model.trust != "learned" and overview["trust"] > 0:
         start = f"Labels confirm {confirmed}. " if confirmed else ""
         yield f"{start}You set the trust: {used}."
     elif confirmed is not None and overview["trust"] > 0:
@@ -172,7 +175,7 @@ def always_true(model: FittedModel) -> Iterator[str]:
 
 
 def copies_among_labels(overview: Overview) -> Iterator[str]:
-    """Copies that nobody marked: a hidden label then stands open elsewhere."""
+    """Copies that nobody marked: a label that is hidden in one can be read in another."""
     copies = overview.get("unmarked_copies", 0.0)
     if copies > MANY_COPIES:
         yield (
@@ -190,17 +193,15 @@ def pooled_effect(effect: FloatArray, error: FloatArray, rows: IntArray) -> tupl
     effect, error = (values.reshape(rows.size, -1) for values in (effect, error))
     known = np.isfinite(effect)
     weight = np.where(known, rows.reshape(-1, 1), 0.0)
-    total = weight.sum(0)
-    safe = np.where(total > 0, total, np.nan)
-    value = (weight * np.where(known, effect, 0.0)).sum(0) / safe
-    return value, np.sqrt((weight**2 * np.where(known, error, 0.0) ** 2).sum(0)) / safe
+    value = (weight * np.where(known, effect, 0.0)).sum(0)
+    variance = (weight**2 * np.where(known, error, 0.0) ** 2).sum(0)
+    return ratio(value, weight.sum(0)), ratio(np.sqrt(variance), weight.sum(0))
 
 
 def mean_of_known(values: FloatArray, axis: int | None = None) -> FloatArray:
     """Mean of the values that are not NaN; NaN, without a warning, where there are none."""
     known = np.isfinite(values)
-    count = known.sum(axis)
-    return np.where(count > 0, np.where(known, values, 0.0).sum(axis) / np.maximum(count, 1), np.nan)
+    return ratio(np.where(known, values, 0.0).sum(axis), known.sum(axis))
 
 
 def _effect_level(effect: float, error: float) -> int:

@@ -1,30 +1,17 @@
 """The first page: what was learned, is it worth it, what to beware of, in sentences."""
 
-from typing import Any
-
 import numpy as np
 from scipy.special import ndtri
 
-from groupshift._explain.report.facts import Facts
-from groupshift._explain.report.markup import (
-    Markup,
-    bullets,
-    count,
-    join,
-    paragraphs,
-    percent,
-    percent_range,
-    plural,
-    tag,
-    tidy,
-)
+from groupshift._explain.report.facts import Facts, GroupLines
+from groupshift._explain.report.formats import count, percent, percent_range
+from groupshift._explain.wording import plural
 
 # The share of a group of fewer rows is mostly chance and the other groups.
 FEW_ROWS = 30
-TONE = {"yes": "yes", "little": "yes", "no": "no", "harmful": "no"}
 
 
-def tiles(facts: Facts) -> Markup:
+def tiles(facts: Facts) -> dict[str, str]:
     """The numbers that everyone asks for first."""
     model = facts.model
     pairs = {"labelled positive": percent(facts.labeled_overall)}
@@ -37,32 +24,7 @@ def tiles(facts: Facts) -> Markup:
     pairs["clusters"] = count(facts.n_clusters)
     if facts.shifted and model.trust_ > 0:
         pairs["of each shift used"] = percent(model.trust_, 0)
-    return tag(
-        "dl",
-        *(tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs.items()),
-        class_="tiles",
-    )
-
-
-def answer_section(facts: Facts) -> Markup:
-    """The verdict, then the three answers side by side."""
-    diagnosis = facts.diagnosis
-    columns = {
-        "What was learned": paragraphs(learned(facts)),
-        "Is it worth it?": paragraphs(worth(facts)),
-        "What to beware of": bullets(beware(facts)),
-    }
-    verdict = tag("p", tidy(diagnosis.verdict), class_=f"verdict {TONE.get(diagnosis.worth, '')}".strip())
-    return join(
-        [
-            verdict,
-            tag(
-                "div",
-                *(tag("div", tag("h3", title), body) for title, body in columns.items()),
-                class_="answers",
-            ),
-        ]
-    )
+    return pairs
 
 
 def learned(facts: Facts) -> list[str]:
@@ -81,33 +43,33 @@ def learned(facts: Facts) -> list[str]:
     return [*sentences, _cluster_words(facts)]
 
 
-def _extremes(groups: dict[str, Any]) -> str | None:
+def _extremes(groups: GroupLines) -> str | None:
     """The groups of lowest and highest share; those of a few rows are there by chance and left out."""
-    many = np.flatnonzero(groups["rows"] >= FEW_ROWS)
-    if len(many) < 2 or not np.ptp(groups["share"][many]):
+    many = np.flatnonzero(groups.rows >= FEW_ROWS)
+    if len(many) < 2 or not np.ptp(groups.share[many]):
         return None
 
-    def told(i: int) -> str:
-        interval = percent_range(groups["low"][i], groups["high"][i])
-        return f"{groups['name'][i]} ({percent(groups['share'][i])}, interval {interval})"
+    def described(i: int) -> str:
+        interval = percent_range(groups.low[i], groups.high[i])
+        return f"{groups.name[i]} ({percent(groups.share[i])}, interval {interval})"
 
-    lowest, highest = (int(many[find(groups["share"][many])]) for find in (np.argmin, np.argmax))
-    which = "Groups" if len(many) == len(groups["rows"]) else f"Groups of {FEW_ROWS} rows or more"
-    return f"{which} range from {told(lowest)} to {told(highest)}."
+    lowest, highest = (int(many[find(groups.share[many])]) for find in (np.argmin, np.argmax))
+    which = "Groups" if len(many) == len(groups.rows) else f"Groups of {FEW_ROWS} rows or more"
+    return f"{which} range from {described(lowest)} to {described(highest)}."
 
 
 def _disagreement(facts: Facts) -> str | None:
     """In how many groups the labelled sample misleads, by more than the noise of both."""
     groups = facts.groups
-    n, sample = groups["sample_rows"], groups["sample_share"]
-    known = n > 0
+    known = np.isfinite(groups.sample_share)
+    n, sample = groups.sample_rows, np.nan_to_num(groups.sample_share)
     if known.sum() < 2:
         return None
     margin = ndtri(0.5 + facts.coverage / 2)
     # A row of each class more: the error of a share of 0 or 1 from a handful of rows is not zero.
-    drawn_in = (np.nan_to_num(sample) * n + 1) / (n + 2)
-    variance = drawn_in * (1 - drawn_in) / (n + 2) + ((groups["high"] - groups["low"]) / (2 * margin)) ** 2
-    differs = known & (np.abs(np.nan_to_num(sample) - groups["share"]) > margin * np.sqrt(variance))
+    drawn_in = (sample * n + 1) / (n + 2)
+    variance = drawn_in * (1 - drawn_in) / (n + 2) + ((groups.high - groups.low) / (2 * margin)) ** 2
+    differs = known & (np.abs(sample - groups.share) > margin * np.sqrt(variance))
     return (
         f"In {count(differs.sum())} of {plural(int(known.sum()), 'group')} with labelled rows, "
         "the labelled sample differs from the population by more than chance "

@@ -1,27 +1,48 @@
-"""Figures of the report as data for its script, and the few that need no script as SVG."""
+"""Figures of the page as data: for its script, which draws most of them, and for two squares of SVG."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from groupshift._explain.report.markup import MINUS, Markup, join, percent, rounded, tag
+from groupshift._explain.evidence_parts import FloatArray, Table
+from groupshift._explain.report.facts import CellLines, Facts, GroupLines, HiddenLines, largest
+from groupshift._explain.report.formats import count, percent, points, rounded, texts
+from groupshift._explain.report.report_tables import TableView, calibration_table
 
-FloatArray = NDArray[np.float64]
 # Colour of the largest shift: deeper, and its number is hard to read in the light or in the dark scheme.
 DEEPEST = 0.44
+MOST_POINTS = 1_000
+ROWS_PER_BIN = 100
+# Pixels of a square of shares against shares: its side, and what stands left and above of it.
+SIDE, LEFT, TOP = 320, 48, 10
+
+Figure = dict[str, object]
 
 
-def shares_figure(groups: dict[str, Any], *, coverage: float, overall: float) -> dict:
+def figures(facts: Facts) -> dict[str, Figure]:
+    """Data of the figures that the script draws."""
+    found, model = {}, facts.model
+    if facts.has_population:
+        found["shares"] = _shares(facts.groups, facts.coverage, facts.overall)
+        if facts.shifted:
+            found["shifts"] = _shifts(facts.cells, model.evidence_.labeled_clusters.share, facts.coverage)
+    if facts.hidden is not None and facts.any_gain:
+        found["gain"] = _gain(facts.hidden)
+    if model.candidates_ is not None:
+        found["candidates"] = _candidates(model.candidates_)
+    return found
+
+
+def _shares(groups: GroupLines, coverage: float, overall: float) -> Figure:
     """Dots and intervals: the share of positives of each group, the labelled sample beside the population."""
     figure = {
         "kind": "dots",
         "label": "Share of positives of each group, with its interval",
-        "names": groups["name"],
-        "value": rounded(groups["share"]),
-        "low": rounded(groups["low"]),
-        "high": rounded(groups["high"]),
-        "rows": rounded(groups["rows"], 0),
+        "names": groups.name,
+        "value": rounded(groups.share),
+        "low": rounded(groups.low),
+        "high": rounded(groups.high),
+        "rows": rounded(groups.rows, 0),
         "format": "percent",
         "axis": "Share of positives",
         "valueLabel": "Population",
@@ -32,31 +53,31 @@ def shares_figure(groups: dict[str, Any], *, coverage: float, overall: float) ->
         "sort": "value",
         "descending": True,
     }
-    if groups["sample_rows"].any():
+    if groups.sample_rows.any():
         figure |= {
-            "other": rounded(groups["sample_share"]),
-            "otherRows": rounded(groups["sample_rows"], 0),
+            "other": rounded(groups.sample_share),
+            "otherRows": rounded(groups.sample_rows, 0),
             "otherLabel": "Labelled sample",
             "otherRowsLabel": "Labelled rows",
         }
     return figure
 
 
-def shifts_figure(cells: dict[str, Any], sample_share: FloatArray, *, coverage: float) -> dict:
+def _shifts(cells: CellLines, sample_share: FloatArray, coverage: float) -> Figure:
     """The map of shifts: groups down, clusters across."""
     return {
         "kind": "map",
         "label": "Shift of each group in each cluster",
-        "names": cells["name"],
+        "names": cells.name,
         "clusters": [f"cluster {k}" for k in range(len(sample_share))],
-        "shift": rounded(cells["shift"], 3),
-        "share": rounded(cells["share"], 3),
-        "low": rounded(cells["low"], 3),
-        "high": rounded(cells["high"], 3),
-        "rows": rounded(cells["rows"], 0),
-        "borrowed": cells["borrowed"].astype(int).ravel().tolist(),
+        "shift": rounded(cells.shift, 3),
+        "share": rounded(cells.share, 3),
+        "low": rounded(cells.low, 3),
+        "high": rounded(cells.high, 3),
+        "rows": rounded(cells.rows, 0),
+        "borrowed": cells.borrowed.astype(int).ravel().tolist(),
         "sampleShare": rounded(sample_share),
-        "scale": shift_scale(cells["shift"]),
+        "scale": shift_scale(cells.shift),
         "deepest": DEEPEST,
         "intervalLabel": f"{percent(coverage, 0)} interval",
         "searchable": True,
@@ -64,53 +85,49 @@ def shifts_figure(cells: dict[str, Any], sample_share: FloatArray, *, coverage: 
     }
 
 
-def gain_figure(hidden: dict[str, Any]) -> dict:
+# Gains, of groups or of candidates, look alike.
+GAIN = {
+    "kind": "dots",
+    "format": "signed",
+    "digits": 3,
+    "axis": "Fall of the log loss",
+    "valueLabel": "Gain",
+    "reference": 0,
+    "sort": "value",
+    "descending": True,
+}
+
+
+def _gain(hidden: HiddenLines) -> Figure:
     """Dots: how much knowing the group lowered the loss of each labelled group whose labels were hidden."""
-    return {
-        "kind": "dots",
+    return GAIN | {
         "label": "Gain on the hidden labels of each labelled group",
-        "names": hidden["name"],
-        "value": rounded(hidden["gain"]),
-        "rows": rounded(hidden["rows"], 0),
-        "format": "signed",
-        "digits": 3,
-        "axis": "Fall of the log loss",
-        "valueLabel": "Gain",
+        "names": hidden.name,
+        "value": rounded(hidden.gain),
+        "rows": rounded(hidden.rows, 0),
         "rowsLabel": "Labelled rows",
-        "reference": 0,
         "searchable": True,
-        "sort": "value",
-        "descending": True,
         "more": {
-            "Positives, in truth": [percent(v) for v in hidden["share"]],
-            "… predicted with the shift": [percent(v) for v in hidden["mean_model"]],
-            "… predicted without": [percent(v) for v in hidden["mean_global"]],
+            "Positives, in truth": [percent(v) for v in hidden.share],
+            "… predicted with the shift": [percent(v) for v in hidden.mean_model],
+            "… predicted without": [percent(v) for v in hidden.mean_global],
         },
     }
 
 
-def candidates_figure(candidates: dict[str, Any]) -> dict:
+def _candidates(candidates: Table) -> Figure:
     """Dots with intervals: the gain of every candidate that the judge weighed."""
-    error = np.asarray(candidates["std_error"], float)
     # "No shift" is what the others are compared with: it has no error of its own.
-    reach = np.where(error > 0, error, np.nan)
-    return {
-        "kind": "dots",
+    reach = np.where(candidates["std_error"] > 0, candidates["std_error"], np.nan)
+    return GAIN | {
         "label": "Gain of each candidate partition on hidden labels",
         "what": "candidates",
-        "names": [str(name) for name in candidates["name"]],
+        "names": texts(candidates["name"]),
         "value": rounded(candidates["gain"]),
         "low": rounded(candidates["gain"] - reach),
         "high": rounded(candidates["gain"] + reach),
-        "format": "signed",
-        "digits": 3,
-        "axis": "Fall of the log loss",
-        "valueLabel": "Gain",
         "intervalLabel": "± one standard error",
-        "reference": 0,
         "given": "order tried",
-        "sort": "value",
-        "descending": True,
         "marked": np.flatnonzero(candidates["chosen"]).tolist(),
         "more": {
             "Clusters": candidates["n_clusters"].tolist(),
@@ -125,113 +142,90 @@ def shift_scale(shift: FloatArray) -> float:
     >>> shift_scale(np.array([[0.2, -1.3]])), shift_scale(np.zeros((1, 1)))
     (1.5, 0.5)
     """
-    largest = float(np.quantile(np.abs(shift), 0.98)) if shift.size else 0.0
-    return max(float(np.ceil(2 * largest - 1e-9) / 2), 0.5)
+    most = float(np.quantile(np.abs(shift), 0.98)) if shift.size else 0.0
+    return max(float(np.ceil(2 * most - 1e-9) / 2), 0.5)
 
 
-def dots_legend(coverage: float, *, sample: bool, overall: str | None) -> Markup:
-    """What the marks of a share plot mean."""
-    dot = '<line class="interval" x1="2" x2="26" y1="8" y2="8"/><circle class="dot" cx="14" cy="8" r="4.3"/>'
-    diamond = '<path class="other" d="M9 3.4L13.6 8L9 12.6L4.4 8Z"/>'
-    line = '<line class="reference" x1="3" x2="3" y1="1" y2="15"/>'
-    return _legend(
-        (dot, 28, f"population, with {percent(coverage, 0)} interval"),
-        (diamond, 18, "labelled sample") if sample else None,
-        (line, 6, overall) if overall else None,
+@dataclass(frozen=True)
+class Square:
+    """Observed shares against predicted ones, as pixels: before the shift and after it, joined by lines or loose."""
+
+    title: str
+    caption: str
+    label: str
+    axis: str
+    before: list[tuple[float, float]]
+    after: list[tuple[float, float]]
+    joined: bool
+    table: TableView | None = None
+
+
+def calibration_squares(facts: Facts) -> list[Square]:
+    """Predicted against observed shares on labels that were hidden: by probability, and by group."""
+    return [square for square in (_by_probability(facts), _by_group(facts)) if square is not None]
+
+
+def _by_probability(facts: Facts) -> Square | None:
+    held_out = facts.model.evidence_.held_out
+    if held_out is None:
+        return None
+    found = held_out.calibration
+    n_bins = int(np.clip(held_out.total.rows / ROWS_PER_BIN, 4, len(found.model.overall)))
+    plain, shifted = (merged_bins(method.overall, n_bins) for method in (found.plain, found.model))
+    errors = (
+        points(float(np.average(np.abs(bins[:, 1] - bins[:, 2]), weights=bins[:, 0])))
+        for bins in (shifted, plain)
+    )
+    off = "Off by {} on average with the shift, {} without.".format(*errors)
+    return Square(
+        title="Are the probabilities right?",
+        caption=f"By predicted probability: share of rows that are positive. {off}",
+        label=f"Calibration: share of positives against predicted probability. {off}",
+        axis="Predicted probability",
+        before=_pixels(plain[:, 1], plain[:, 2]),
+        after=_pixels(shifted[:, 1], shifted[:, 2]),
+        joined=True,
+        table=calibration_table(shifted),
     )
 
 
-def shift_legend(scale: float, *, borrowed: bool, empty: bool) -> Markup:
-    """What the colours of the map mean."""
-    steps = np.linspace(-1, 1, 7)
-    swatches = (
-        tag(
-            "i",
-            class_="more-ground" if s > 0 else "less-ground",
-            style=f"opacity:{0.06 + DEEPEST * abs(s):.2f}",
-        )
-        for s in steps
+def _by_group(facts: Facts) -> Square | None:
+    hidden = facts.hidden
+    if hidden is None:
+        return None
+    shown = largest(hidden.rows, MOST_POINTS)
+    errors = (
+        points(float(np.average(np.abs(mean - hidden.share), weights=hidden.rows)))
+        for mean in (hidden.mean_model, hidden.mean_global)
     )
-    ramp = tag(
-        "li",
-        f"fewer {MINUS}{scale:g}",
-        tag("span", *swatches, class_="ramp", aria_hidden="true"),
-        f"+{scale:g} more",
+    off = "Off by {} on average with the shift, {} without".format(*errors)
+    few = "" if len(shown) == len(hidden.name) else f" The {count(len(shown))} largest groups."
+    return Square(
+        title="Are the groups right?",
+        caption=f"By group: share of rows that are positive. {off}; numbers below.{few}",
+        label=f"Share of positives of each labelled group against its mean prediction. {off}.",
+        axis="Mean prediction for the group",
+        before=_pixels(hidden.mean_global[shown], hidden.share[shown]),
+        after=_pixels(hidden.mean_model[shown], hidden.share[shown]),
+        joined=False,
     )
-    dot = '<circle class="borrowed" cx="4" cy="8" r="2.4"/>'
-    box = '<rect class="cell empty" x="1" y="2" width="20" height="12" rx="3"/>'
-    marks = _legend_items(
-        (dot, 8, "mostly borrowed from other cells") if borrowed else None,
-        (box, 22, "no rows: all borrowed") if empty else None,
+
+
+def merged_bins(bins: FloatArray, n_bins: int) -> FloatArray:
+    """Neighbouring (weight, predicted, observed) bins joined to `n_bins`: few rows make many bins noise.
+
+    >>> merged_bins(np.array([[1, 0.1, 0.0], [3, 0.3, 0.4]]), 1).round(2).tolist()
+    [[4.0, 0.25, 0.3]]
+    """
+    parts = [part for part in np.array_split(bins[bins[:, 0] > 0], n_bins) if len(part)]
+    return np.array(
+        [[part[:, 0].sum(), *np.average(part[:, 1:], axis=0, weights=part[:, 0])] for part in parts]
     )
-    return tag("ul", ramp, *marks, class_="legend")
 
 
-def _legend(*items: tuple[str, int, str] | None) -> Markup:
-    return tag("ul", *_legend_items(*items), class_="legend")
-
-
-def _legend_items(*items: tuple[str, int, str] | None) -> list[Markup]:
+def _pixels(x: FloatArray, y: FloatArray) -> list[tuple[float, float]]:
     return [
-        tag("li", Markup(f'<svg width="{width}" height="16" aria-hidden="true">{mark}</svg>'), words)
-        for mark, width, words in filter(None, items)
+        (round(LEFT + a * SIDE, 1), round(TOP + (1 - b) * SIDE, 1))
+        for a, b in zip(x.tolist(), y.tolist(), strict=True)
+        if np.isfinite(a) and np.isfinite(b)
     ]
-
-
-def square_svg(
-    series: list[tuple[str, FloatArray, FloatArray]], *, label: str, x_axis: str, joined: bool
-) -> Markup:
-    """Shares against shares on a square with its diagonal; `series` are (class, x, y), joined or loose."""
-    grid = join(_grid(t) for t in (0, 0.25, 0.5, 0.75, 1))
-    diagonal = Markup(f'<line class="reference" x1="{_x(0)}" y1="{_y(0)}" x2="{_x(1)}" y2="{_y(1)}"/>')
-    marks = [_series(name, x, y, joined) for name, x, y in series]
-    axis = tag("text", x_axis, class_="head middle", x=_x(0.5), y=_y(0) + 41)
-    size = f"0 0 {LEFT + SIDE + 24} {TOP + SIDE + 48}"
-    return tag("svg", grid, diagonal, *marks, axis, viewBox=size, role="img", aria_label=label)
-
-
-SIDE, LEFT, TOP = 320, 48, 10
-
-
-def _x(value: float) -> float:
-    return round(LEFT + value * SIDE, 1)
-
-
-def _y(value: float) -> float:
-    return round(TOP + (1 - value) * SIDE, 1)
-
-
-def _grid(t: float) -> Markup:
-    return Markup(
-        f'<line class="grid" x1="{_x(0)}" x2="{_x(1)}" y1="{_y(t)}" y2="{_y(t)}"/>'
-        f'<line class="grid" y1="{_y(0)}" y2="{_y(1)}" x1="{_x(t)}" x2="{_x(t)}"/>'
-        f'<text class="tick end" x="{_x(0) - 8}" y="{_y(t) + 4}">{percent(t, 0)}</text>'
-        f'<text class="tick" x="{_x(t)}" y="{_y(0) + 19}">{percent(t, 0)}</text>'
-    )
-
-
-def _series(name: str, x: FloatArray, y: FloatArray, joined: bool) -> Markup:
-    points = [(_x(a), _y(b)) for a, b in zip(x, y, strict=True) if np.isfinite(a) and np.isfinite(b)]
-    line = (
-        Markup(f'<path class="{name}" d="M{"L".join(f"{a} {b}" for a, b in points)}"/>')
-        if joined and points
-        else None
-    )
-    return join([line, *(_mark(name, a, b) for a, b in points)])
-
-
-def _mark(name: str, x: float, y: float) -> Markup:
-    """A dot after the shift, a hollow diamond before it: shapes differ, not colours alone."""
-    if name == "after":
-        return Markup(f'<circle class="after-dot" cx="{x}" cy="{y}" r="3.4"/>')
-    return Markup(f'<path class="before-dot" d="M{x} {y - 3.8:.1f}l3.8 3.8l-3.8 3.8l-3.8 -3.8Z"/>')
-
-
-def before_after_legend() -> Markup:
-    """With the shift and without, and where truth and prediction agree."""
-    dot = '<circle class="after-dot" cx="7" cy="8" r="3.8"/>'
-    diamond = '<path class="before-dot" d="M7 4l4 4l-4 4l-4 -4Z"/>'
-    line = '<line class="reference" x1="1" x2="15" y1="15" y2="1"/>'
-    return _legend(
-        (dot, 14, "with the shift"), (diamond, 14, "plain classifier"), (line, 16, "predicted as observed")
-    )

@@ -1,16 +1,13 @@
 """What the report shows of a fitted model: groups of the population, cells, hidden labels."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from groupshift._explain.diagnostics import Diagnosis
+from groupshift._explain.evidence_parts import BoolArray, Column, FloatArray, IntArray
+from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_tables import cell_shares, group_level_shares, labeled_sample, overall_shares
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # Keep the page under 5 MB: a few hundred bytes for each group, some thirty for each cell.
 MAX_GROUPS = 6_000
@@ -33,9 +30,9 @@ class Names:
     group: str | None = None
 
     @classmethod
-    def of(cls, model: Any) -> "Names":
+    def of(cls, model: FittedModel) -> "Names":
         """From the frame or series that the model was fitted on."""
-        known = getattr(model, "role_names_", {})
+        known = model.role_names_
         return cls(known.get("target"), str(model.classes_[-1]), known.get("group"))
 
     @property
@@ -51,30 +48,69 @@ class Names:
 
 
 @dataclass(frozen=True)
+class GroupLines:
+    """The groups of the population, the largest ones where there are too many for a page: arrays (n_groups,)."""
+
+    name: list[str]
+    rows: IntArray
+    share: FloatArray
+    low: FloatArray
+    high: FloatArray
+    sample_share: FloatArray
+    sample_rows: IntArray
+
+
+@dataclass(frozen=True)
+class CellLines:
+    """One line for each group of the map: arrays (n_groups, n_clusters)."""
+
+    name: list[str]
+    rows: IntArray
+    share: FloatArray
+    low: FloatArray
+    high: FloatArray
+    shift: FloatArray
+    borrowed: BoolArray
+
+    @property
+    def any_empty(self) -> bool:
+        return bool((self.rows == 0).any())
+
+    @property
+    def any_borrowed(self) -> bool:
+        return bool((self.borrowed & (self.rows > 0)).any())
+
+
+@dataclass(frozen=True)
+class HiddenLines:
+    """Labelled groups whose labels were hidden: arrays (n_groups,)."""
+
+    name: list[str]
+    rows: IntArray
+    gain: FloatArray
+    share: FloatArray
+    loss_model: FloatArray
+    auc_global: FloatArray
+    auc_model: FloatArray
+    mean_global: FloatArray
+    mean_model: FloatArray
+
+
+@dataclass(frozen=True)
 class Facts:
-    """A fitted model as the report reads it.
+    """A fitted model as the report reads it; `hidden` is None where no group's labels could be hidden."""
 
-    Attributes
-    ----------
-    groups : dict of name, rows, share, low, high, sample_share, sample_rows
-        The groups of the population, the largest ones where there are too many for a page.
-    cells : dict of name, shift, share, low, high, rows, borrowed
-        One line for each group of the map; arrays of shape (n_groups, n_clusters).
-    hidden : dict of name, rows, gain, share, mean_global, mean_model, auc_global, auc_model
-        Labelled groups whose labels were hidden; empty where nothing could be hidden.
-    """
-
-    model: Any
+    model: FittedModel
     diagnosis: Diagnosis
     coverage: float
-    groups: dict[str, Any]
-    cells: dict[str, Any]
-    hidden: dict[str, Any] = field(default_factory=dict)
-    names: Names = Names()
+    groups: GroupLines
+    cells: CellLines
+    hidden: HiddenLines | None
+    names: Names
 
     @classmethod
     def of(
-        cls, model: Any, diagnosis: Diagnosis, *, coverage: float = 0.9, names: Names | None = None
+        cls, model: FittedModel, diagnosis: Diagnosis, *, coverage: float = 0.9, names: Names | None = None
     ) -> "Facts":
         return cls(
             model,
@@ -92,7 +128,7 @@ class Facts:
 
     @property
     def n_clusters(self) -> int:
-        return int(self.model.n_clusters_)
+        return self.model.n_clusters_
 
     @property
     def has_population(self) -> bool:
@@ -102,6 +138,11 @@ class Facts:
     def shifted(self) -> bool:
         """Whether any probability differs from the plain classifier's."""
         return bool(np.any(self.model.shift_))
+
+    @property
+    def any_gain(self) -> bool:
+        """Whether any labelled group is better or worse off than with the plain classifier."""
+        return self.hidden is not None and bool(np.any(self.hidden.gain))
 
     @property
     def overall(self) -> float:
@@ -114,14 +155,14 @@ class Facts:
         return overall_shares(self.model)[0]
 
 
-def shown_names(values: Any) -> list[str]:
+def shown_names(values: Column) -> list[str]:
     """Names of groups as text of readable length; what UTF-8 cannot write is replaced.
 
     >>> shown_names(np.array(["Oslo", None, 7], dtype=object))
     ['Oslo', '(missing)', '7']
     """
     names = []
-    for value in np.asarray(values).tolist():
+    for value in values.tolist():
         missing = value is None or value != value
         name = "(missing)" if missing else str(value).encode("utf-8", "replace").decode("utf-8")
         name = " ".join(name.split()) or "(empty)"
@@ -140,42 +181,48 @@ def largest(rows: IntArray, most: int) -> IntArray:
     return np.sort(np.argsort(-rows, kind="stable")[:most])
 
 
-def _kept(values: Any, digits: int = 6) -> NDArray:
+def _kept(values: FloatArray, digits: int = 6) -> FloatArray:
     """Numbers as the page's data keeps them, rounded once: figure and table agree to the last digit."""
-    return np.round(np.asarray(values), digits)
+    return np.round(values, digits)
 
 
-def _groups(model: Any, coverage: float) -> dict[str, Any]:
+def _groups(model: FittedModel, coverage: float) -> GroupLines:
     table = group_level_shares(model, coverage)
     shown = largest(table["rows"], MAX_GROUPS)
-    groups: dict[str, Any] = {name: _kept(table[name][shown]) for name in ("rows", "share", "low", "high")}
-    groups["name"] = shown_names(model.groups_[shown])
-    share, rows = labeled_sample(model)
-    groups["sample_share"], groups["sample_rows"] = _kept(share[shown]), rows[shown]
-    return groups
+    share, low, high = (_kept(table[name][shown]) for name in ("share", "low", "high"))
+    sample_share, sample_rows = labeled_sample(model)
+    return GroupLines(
+        shown_names(model.groups_[shown]),
+        table["rows"][shown],
+        share,
+        low,
+        high,
+        _kept(sample_share[shown]),
+        sample_rows[shown],
+    )
 
 
-def _cells(model: Any, coverage: float) -> dict[str, Any]:
+def _cells(model: FittedModel, coverage: float) -> CellLines:
     shown = largest(model.rows_.sum(1), max(MAX_CELLS // max(model.n_clusters_, 1), 1))
     table = cell_shares(model, coverage)
     share, low, high = (table[name].reshape(model.shift_.shape)[shown] for name in ("share", "low", "high"))
-    return {
-        "name": shown_names(model.groups_[shown]),
-        "shift": _kept(model.shift_[shown], 3),
-        "share": share,
-        "low": low,
-        "high": high,
-        "rows": model.rows_[shown],
-        "borrowed": (model.pooling_[shown] > BORROWED) & (model.shift_variance_[shown] > 0),
-    }
+    borrowed = (model.pooling_[shown] > BORROWED) & (model.shift_variance_[shown] > 0)
+    return CellLines(
+        shown_names(model.groups_[shown]),
+        model.rows_[shown],
+        share,
+        low,
+        high,
+        _kept(model.shift_[shown], 3),
+        borrowed,
+    )
 
 
-def _hidden(diagnosis: Diagnosis) -> dict[str, Any]:
+def _hidden(diagnosis: Diagnosis) -> HiddenLines | None:
     table = diagnosis.hidden_labels
     if len(table["group"]) < 2:
-        return {}
+        return None
     shown = largest(table["rows"], MAX_GROUPS)
-    hidden: dict[str, Any] = {name: np.asarray(values)[shown] for name, values in table.items()}
-    hidden["name"] = shown_names(hidden["group"])
-    hidden["gain"] = _kept(hidden["loss_global"] - hidden["loss_model"])
-    return hidden
+    kept = {name: table[name][shown] for name in HiddenLines.__dataclass_fields__ if name in table}
+    gain = _kept((table["loss_global"] - table["loss_model"])[shown])
+    return HiddenLines(name=shown_names(table["group"][shown]), gain=gain, **kept)

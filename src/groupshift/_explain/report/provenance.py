@@ -1,85 +1,87 @@
-"""Sections for the record: data, settings, versions."""
+"""For the record: data, settings, versions, and the cards of the clusters."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import NamedTuple
 
+from groupshift._explain.cluster_profile import describe_clusters
+from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.report.facts import Facts
-from groupshift._explain.report.markup import (
-    Markup,
-    behind_details,
-    count,
-    definitions,
-    join,
-    percent,
-    table,
-    tag,
-)
+from groupshift._explain.report.formats import count, percent, texts
+from groupshift._explain.wording import plural
 
 PACKAGES = ("groupshift", "numpy", "scipy", "scikit-learn", "narwhals")
-MOST_FEATURES = 200
+MOST_CLUSTERS = 24
+MOST_DIFFERENCES = 5
 
 
-def data_section(facts: Facts) -> Markup:
-    """What the model was fitted on, and how."""
-    model = facts.model
-    named = {"Target": facts.names.target, "Group": facts.names.group}
-    pairs: dict[str, Any] = {f"{role} column": name for role, name in named.items() if name is not None}
+class ClusterCard(NamedTuple):
+    """A cluster: its size and shares in a sentence, and what sets it apart."""
+
+    numbers: str
+    differences: list[str]
+
+
+class Setting(NamedTuple):
+    name: str
+    value: str
+    is_default: bool
+
+
+def cluster_cards(facts: Facts) -> list[ClusterCard]:
+    """The first clusters; `facts.n_clusters` may be more."""
+    found = describe_clusters(facts.model.evidence_.clusters, facts.model.encoder_, most=MOST_DIFFERENCES)
+    return [
+        ClusterCard(_cluster_numbers(facts, k), texts(found["phrase"][found["cluster"] == k]))
+        for k in range(min(facts.n_clusters, MOST_CLUSTERS))
+    ]
+
+
+def _cluster_numbers(facts: Facts, k: int) -> str:
+    model, labeled = facts.model, facts.model.evidence_.labeled_clusters
+    sample = f"{plural(int(labeled.rows[k]), 'labelled row')}, {percent(labeled.share[k])} of them positive"
+    weight = model.row_weight_[:, k]
+    if not facts.has_population:
+        return f"{sample}."
+    part = f"{percent(weight.sum() / max(model.row_weight_.sum(), 1e-300), 0)} of the population, {sample}"
+    if not weight.sum():
+        return f"{part}."
+    return f"{part}; population {percent((weight * model.group_prior_[:, k]).sum() / weight.sum())}."
+
+
+def data_facts(facts: Facts) -> dict[str, str]:
+    """What the model was fitted on."""
+    model, names = facts.model, facts.names
+    named = {"Target column": names.target, "Group column": names.group}
+    pairs = {role: name for role, name in named.items() if name is not None}
     pairs |= {
-        "Positive class": facts.names.positive or str(model.classes_[-1]),
+        "Positive class": names.positive or str(model.classes_[-1]),
         "Negative class": str(model.classes_[0]),
+        "Labelled rows": f"{count(model.labeled_rows_.sum())} ({percent(facts.labeled_overall)} positive)",
+        "Population (unlabelled) rows": count(model.rows_.sum()),
     }
-    pairs["Labelled rows"] = f"{count(model.labeled_rows_.sum())} ({percent(facts.labeled_overall)} positive)"
-    pairs["Population (unlabelled) rows"] = count(model.rows_.sum())
     if model.has_groups_:
         pairs["Groups with labelled rows"] = count(len(model.labeled_groups_))
         pairs["Groups with unlabelled rows"] = count(facts.n_groups)
-    pairs["Features"] = count(len(model.encoder_.names_))
-    return join(
-        [
-            definitions(pairs),
-            behind_details("Features", _features(model), open_=True),
-            tag("h3", "Settings"),
-            tag("p", "Settings that differ from their default are in bold.", class_="quiet"),
-            _settings(model),
-        ]
-    )
+    return pairs | {"Features": count(len(model.encoder_.names_))}
 
 
-def _features(model: Any) -> Markup:
-    encoder = model.encoder_
-    shown = slice(MOST_FEATURES)
-    caption = "Features and their kinds"
-    if len(encoder.names_) > MOST_FEATURES:
-        caption += f" (the first {MOST_FEATURES} of {count(len(encoder.names_))})"
-    kinds = [
-        f"{kind}, {count(len(levels))} values" if kind == "category" else kind
-        for kind, levels in zip(encoder.kinds_[shown], encoder.categories_[shown], strict=True)
-    ]
-    return table({"Feature": encoder.names_[shown], "Kind": kinds}, caption=caption, words=["Kind"])
-
-
-def _settings(model: Any) -> Markup:
+def settings(model: FittedModel) -> list[Setting]:
+    """Every setting, and whether it has its default value."""
     usual = type(model)().get_params(deep=False)
-    given = model.get_params(deep=False)
-    shown = {name: tag("code", " ".join(str(value).split())) for name, value in given.items()}
-    return definitions(
-        {
-            name: value
-            if given[name] is usual[name] or _same(given[name], usual[name])
-            else tag("strong", value)
-            for name, value in shown.items()
-        }
-    )
+    return [
+        Setting(name, " ".join(str(value).split()), value is usual[name] or _same(value, usual[name]))
+        for name, value in model.get_params(deep=False).items()
+    ]
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: object, b: object) -> bool:
     """Equal, where a setting may be an array or estimator that has no plain answer."""
     return type(a) is type(b) and isinstance(a, (str, int, float, bool)) and a == b
 
 
-def versions_section(facts: Facts) -> Markup:
-    return definitions({"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}})
+def versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
 
 
 def _version(package: str) -> str:

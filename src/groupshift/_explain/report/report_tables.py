@@ -1,0 +1,198 @@
+"""The tables of the page: numbers as text, column by column. None where there is nothing to show."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from groupshift._explain.evidence_parts import FloatArray
+from groupshift._explain.fitted_model import FittedModel
+from groupshift._explain.report.facts import Facts, shown_names
+from groupshift._explain.report.formats import (
+    NOTHING,
+    THIN,
+    count,
+    decimals,
+    percent,
+    percent_range,
+    signed,
+    texts,
+)
+
+# Tables of more lines stay closed for readers without JavaScript, too: the page would be miles long.
+OPEN_LINES = 200
+MOST_LINES = 25
+MOST_FEATURES = 200
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table behind a line that opens it. Its first column names the lines; those in `words` hold no numbers."""
+
+    columns: Mapping[str, Sequence[str]]
+    caption: str
+    title: str = "Numbers as a table"
+    words: tuple[str, ...] = ()
+    marked: int | None = None
+
+    @property
+    def lines(self) -> Iterator[tuple[str, ...]]:
+        return zip(*self.columns.values(), strict=True)
+
+    @property
+    def is_open(self) -> bool:
+        return len(next(iter(self.columns.values()))) <= OPEN_LINES
+
+
+def shares_table(facts: Facts) -> TableView:
+    groups = facts.groups
+    columns = {
+        "Group": groups.name,
+        "Population": [percent(v) for v in groups.share],
+        f"{percent(facts.coverage, 0)} interval": [
+            percent_range(low, high) for low, high in zip(groups.low, groups.high, strict=True)
+        ],
+        "Population rows": [count(v) for v in groups.rows],
+    }
+    if groups.sample_rows.any():
+        columns["Labelled sample"] = [percent(v) for v in groups.sample_share]
+        columns["Labelled rows"] = [count(v) for v in groups.sample_rows]
+    return TableView(columns, "Shares of positives by group")
+
+
+def shifts_table(facts: Facts) -> TableView:
+    shifts = {f"Cluster {k}": [signed(v) for v in shift] for k, shift in enumerate(facts.cells.shift.T)}
+    return TableView({"Group": facts.cells.name, **shifts}, "Shifts (log-odds) by group and cluster")
+
+
+def calibration_table(bins: FloatArray) -> TableView:
+    columns = {
+        "Bin": texts(range(1, len(bins) + 1)),
+        "Predicted": [percent(v) for v in bins[:, 1]],
+        "Observed": [percent(v) for v in bins[:, 2]],
+        "Rows (weighted)": [count(v) for v in bins[:, 0]],
+    }
+    return TableView(columns, "Calibration with the shift")
+
+
+def gain_table(facts: Facts) -> TableView | None:
+    hidden = facts.hidden
+    if hidden is None or not facts.any_gain:
+        return None
+    columns = {
+        "Group": hidden.name,
+        "Gain": [signed(v, 3) for v in hidden.gain],
+        "Log loss": [decimals(v) for v in hidden.loss_model],
+        "AUC": [decimals(v) for v in hidden.auc_model],
+        "AUC, plain": [decimals(v) for v in hidden.auc_global],
+        "Positive": [percent(v) for v in hidden.share],
+        "Predicted": [percent(v) for v in hidden.mean_model],
+        "Predicted, plain": [percent(v) for v in hidden.mean_global],
+        "Rows": [count(v) for v in hidden.rows],
+    }
+    return TableView(columns, "Hidden labels by group")
+
+
+def independence_table(facts: Facts) -> TableView | None:
+    found = facts.diagnosis.independence
+    tested = np.isfinite(found["feature_effect"]) | np.isfinite(found["score_effect"])
+    if not tested.any():
+        return None
+    own = {name: values[tested] for name, values in found.items()}
+    columns = {
+        "Where": [
+            f"Cluster {k}, class {label}" for k, label in zip(own["cluster"], own["label"], strict=True)
+        ],
+        "Rows": [count(v) for v in own["rows"]],
+        "Groups": [count(v) for v in own["groups"]],
+        "Score": [_effect(v) for v in own["score_effect"]],
+        "Features, mean": [_effect(v) for v in own["feature_effect"]],
+        "Strongest feature": [
+            f"{name} ({_effect(v)})"
+            for name, v in zip(own["strongest_feature"], own["strongest_effect"], strict=True)
+        ],
+        "p-value": ["< 0.001" if np.isfinite(v) and v < 0.001 else decimals(v) for v in own["p_value"]],
+    }
+    caption = "Share of variance inside a cluster and class that the group explains, beyond chance"
+    return TableView(columns, caption, "Independence by cluster and class", words=("Strongest feature",))
+
+
+def feature_effects_table(facts: Facts) -> TableView | None:
+    found = facts.diagnosis.features
+    known = np.flatnonzero(np.isfinite(found["effect"]))
+    if not len(known):
+        return None
+    first = known[:MOST_LINES]
+    columns = {
+        "Feature": texts(found["feature"][first]),
+        "Explained by the group": [_effect(v) for v in found["effect"][first]],
+        "Standard error": [f"{100 * v:.2f}{THIN}%" for v in found["std_error"][first]],
+    }
+    more = f", the {len(first)} strongest of {len(known)}" if len(known) > len(first) else ""
+    return TableView(columns, f"Features, given cluster and class{more}", "Independence by feature")
+
+
+def mixture_table(facts: Facts) -> TableView | None:
+    found = facts.diagnosis.mixture
+    known = np.flatnonzero(np.isfinite(found["excess"]) & (found["rows"] > 0)) if found else np.zeros(0, int)
+    if not len(known):
+        return None
+    worst = known[np.argsort(-found["excess"][known], kind="stable")][:MOST_LINES]
+    gaps = {"Gap": "best_distance", "Gap by chance": "by_chance", "Excess": "excess"}
+    columns = {
+        "Group": shown_names(found["group"][worst]),
+        "Cluster": texts(found["cluster"][worst]),
+        "Rows": [count(v) for v in found["rows"][worst]],
+        **{title: [decimals(v) for v in found[name][worst]] for title, name in gaps.items()},
+    }
+    caption = (
+        "Cells whose scores fit a mixture of labelled positives and negatives least (gap of distributions)"
+    )
+    return TableView(columns, caption, f"Cells that fit least ({len(worst)} of {count(len(known))})")
+
+
+def candidates_table(model: FittedModel) -> TableView | None:
+    found = model.candidates_
+    if found is None:
+        return None
+    columns = {
+        "Candidate": texts(found["name"]),
+        "Clusters": [count(v) for v in found["n_clusters"]],
+        "Log loss": [decimals(v, 4) for v in found["loss"]],
+        "Gain": [signed(v, 4) for v in found["gain"]],
+        "Standard error": [decimals(v, 4) for v in found["std_error"]],
+        "Trust": [decimals(v, 2) for v in found["trust"]],
+    }
+    return TableView(columns, "Candidates", marked=int(found["chosen"].argmax()))
+
+
+def features_table(model: FittedModel) -> TableView:
+    encoder, first = model.encoder_, slice(MOST_FEATURES)
+    kinds = [
+        f"{kind}, {count(len(levels))} values" if kind == "category" else kind
+        for kind, levels in zip(encoder.kinds_[first], encoder.categories_[first], strict=True)
+    ]
+    caption = "Features and their kinds"
+    if len(encoder.names_) > MOST_FEATURES:
+        caption += f" (the first {MOST_FEATURES} of {count(len(encoder.names_))})"
+    return TableView({"Feature": encoder.names_[first], "Kind": kinds}, caption, "Features", words=("Kind",))
+
+
+def last_notes(model: FittedModel) -> list[str]:
+    """What was decided on the way; a step that was decided anew says the same with other numbers: the last counts."""
+    return list({re.sub(r"\d+\.\d+", "", note): note for note in model.notes_}.values())
+
+
+def why_unjudged(model: FittedModel) -> str:
+    if model.partition == "validated" or isinstance(model.partition, (list, tuple)):
+        reason = "it needs labelled rows of two groups or more"
+    else:
+        given = model.partition if isinstance(model.partition, (str, int)) else type(model.partition).__name__
+        reason = f"the partition was set to {given!r}"
+    return f"{reason}. {' '.join(model.notes_)}"
+
+
+def _effect(value: float) -> str:
+    """An effect as a percentage; less what chance explains it may come out below nothing."""
+    return f"{max(100 * value, 0):.1f}{THIN}%" if np.isfinite(value) else NOTHING
