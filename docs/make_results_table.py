@@ -14,9 +14,7 @@ from pathlib import Path
 from groupshift.experiments.differences import against_paper
 from groupshift.experiments.grid import list_tasks
 from groupshift.experiments.published import NAMES, published_auc
-from groupshift.experiments.results import Mean, Results
-from groupshift.experiments.spec import Experiment
-from groupshift.experiments.store import Store, read_csv
+from groupshift.experiments.results import Mean, Results, load_results
 from groupshift.experiments.table_text import place_title, share, signed
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,7 +63,8 @@ def block(folder: Path) -> str:
     """What the README says about a folder of results."""
     if not (folder / "results.csv").is_file():
         return ABSENT
-    results = read(folder)
+    # The tables as they stand: to make them anew would meddle with a running experiment.
+    results = load_results(folder, combine=False)
     values = draws(results)
     titles = list(dict.fromkeys((data, setting) for data, setting, _, _ in values))
     return "\n\n".join(
@@ -79,25 +78,6 @@ def block(folder: Path) -> str:
             "\n".join(f"- {sentence}" for sentence in against_paper(results)),
             "</details>",
         ]
-    )
-
-
-def read(folder: Path) -> Results:
-    """Results as the tables stand; `load_results` would make them anew, under the hands of a running experiment."""
-    described = Store(folder).read_experiment()
-    values: dict = {}
-    for row in read_csv(folder / "results.csv"):
-        if row["value"]:
-            place = (row["data"], row["setting"], row["d"], row["K"])
-            by_draw = values.setdefault((place, row["method"], row["metric"]), {})
-            by_draw[int(row["repetition"])] = float(row["value"])
-    return Results(
-        experiment=Experiment.from_dict(described),
-        tables=described.get("tables", {}),
-        values=values,
-        runs=[],
-        bins=[],
-        expected=set(),
     )
 
 

@@ -74,6 +74,34 @@ def test_bad_input_is_one_line_and_code_2(tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_without_the_data_files_the_rest_runs_and_one_sentence_says_what_to_do(
+    spec, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with open(spec, "a") as file:
+        file.write('[[data]]\nkind = "acs"\nname = "income"\ntask = "income"\npath = "persons.parquet"\n')
+    assert main(["run", spec, "--out", "out", "--jobs", "1", "--scale", "less"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    (sentence,) = (line for line in said if "income" in line)
+    assert sentence.startswith("Not run: income (persons.parquet is not there). Name the folder")
+    assert any(line.startswith("2 run, 0 failed") for line in said)
+    assert main(["run", spec, "--data", "nowhere", "--out", "out", "--scale", "less"]) == 0
+    only = tmp_path / "only.toml"
+    only.write_text(
+        'name = "only"\ntitle = "only"\nmethods = ["global"]\n'
+        '[[data]]\nkind = "acs"\nname = "income"\ntask = "income"\npath = "persons.parquet"\n'
+    )
+    assert main([str(only)]) == 2
+    assert "--data" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_fetching_says_how_to_go_on(tmp_path, capsys, monkeypatch):
+    file = tmp_path / "2018" / "1-Year" / "psam_p01.csv"
+    monkeypatch.setattr("groupshift.experiments.reproduce.download_persons", lambda **_: [file])
+    assert main(["fetch", "--out", str(tmp_path), "--states", "AL"]) == 0
+    assert capsys.readouterr().err == f"1 file. Next: groupshift reproduce paper --data {file.parent}\n"
+
+
 def test_groupshift_reproduce_is_the_same_command_line(spec, tmp_path, capsys):
     pytest.importorskip("typer")
     from groupshift.cli.errors import run

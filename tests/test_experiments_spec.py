@@ -1,13 +1,16 @@
 """Experiments as data: what a file says is what is run, and what it cannot mean is refused."""
 
+import tomllib
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import groupshift
 from groupshift.datasets import acs_task, load_flights
 from groupshift.experiments import Experiment, list_tasks, load_experiment
-from groupshift.experiments.data_sources import load_table, missing_sources, prepare_tables
+from groupshift.experiments.data_sources import load_table, missing_files, prepare_tables
 
 
 @pytest.mark.parametrize("name", ["paper", "authors_code", "beyond"])
@@ -132,12 +135,32 @@ def test_a_prepared_table_is_the_source_without_missing_values(tmp_path):
     (written,) = prepare_tables(there, tmp_path / "prepared")
     assert written.name == "jobs.table.npz"
     elsewhere = load_experiment({**MINIMAL, "data": [data]}, data_dir=tmp_path / "prepared")
-    assert missing_sources(elsewhere) == []
+    assert missing_files(elsewhere.data[0]) == []
     table, source = load_table(elsewhere.data[0]), acs_task("employment", frame)
     assert np.array_equal(table.X, np.nan_to_num(source.X))
     assert np.array_equal(table.groups, source.groups)
     assert np.array_equal(table.example_ids, source.example_ids)
     assert (table.feature_names, table.missing) == (source.feature_names, source.missing)
+
+
+def test_census_files_stand_in_for_the_file_that_an_experiment_names(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = people()
+    frame.to_csv(tmp_path / "psam_p01.csv", index=False)
+    data = {"kind": "acs", "name": "jobs", "task": "employment", "path": "2024.parquet", "note": "Of 2024."}
+    (found,) = load_experiment({**MINIMAL, "data": [data]}, data_dir=tmp_path).data
+    assert missing_files(found) == []
+    assert "2024" not in found.note
+    assert np.array_equal(load_table(found).y, acs_task("employment", frame).y)
+
+
+def test_no_packaged_file_names_a_path_outside_the_package():
+    package = Path(groupshift.__file__).parent
+    files = [path for path in package.rglob("*") if path.suffix in (".py", ".toml", ".html", ".css", ".js")]
+    assert [path.name for path in files if "shared/data" in path.read_text(encoding="utf-8")] == []
+    for spec in package.rglob("*.toml"):
+        paths = [entry["path"] for entry in tomllib.loads(spec.read_text())["data"] if "path" in entry]
+        assert all(Path(path).name == path for path in paths)
 
 
 FLIGHTS = [
@@ -148,7 +171,7 @@ FLIGHTS = [
 
 def test_flights_need_no_file_and_none_is_prepared(tmp_path):
     experiment = load_experiment({**MINIMAL, "data": FLIGHTS}, data_dir=tmp_path / "nowhere")
-    assert missing_sources(experiment) == []
+    assert [missing_files(data) for data in experiment.data] == [[], []]
     assert prepare_tables(experiment, tmp_path) == []
 
 

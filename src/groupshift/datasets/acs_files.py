@@ -25,6 +25,7 @@ Source: TypeAlias = "IntoDataFrame | str | Path | Sequence[str | Path]"
 # Census text for "not applicable"; some early files pad it.
 NOT_APPLICABLE = ["", " ", "N.A.", "N.A.//", "NA", "bb", "bbb", "bbbb"]
 TEXT = ("SERIALNO",)
+PERSON_FILES = ("psam_p*.csv", "ss??p*.csv", "csv_p*.zip")
 # State codes of the Census, by postal letters.
 FIPS = {
     **{"AL": 1, "AK": 2, "AZ": 4, "AR": 5, "CA": 6, "CO": 8, "CT": 9, "DE": 10, "DC": 11, "FL": 12, "GA": 13},
@@ -117,14 +118,17 @@ def _file_name(state: str, year: int) -> str:
     return f"ss{year % 100}p{state.lower()}.csv"
 
 
+def person_files(folder: Path) -> list[Path]:
+    """Files of person records in a folder, by their Census names."""
+    return sorted(file for pattern in PERSON_FILES for file in folder.glob(pattern))
+
+
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        patterns = ("*.parquet", "psam_p*.csv", "ss??p*.csv", "csv_p*.zip")
-        found = sorted(file for pattern in patterns for file in path.glob(pattern))
+        found = sorted({*path.glob("*.parquet"), *person_files(path)})
         if not found:
-            raise FileNotFoundError(
-                f"The folder {path} holds no ACS person files: expected {', '.join(patterns)}."
-            )
+            expected = ", ".join(("*.parquet", *PERSON_FILES))
+            raise FileNotFoundError(f"The folder {path} holds no ACS person files: expected {expected}.")
         return found
     if not path.is_file():
         raise FileNotFoundError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -35,11 +36,31 @@ def prepared_path(data: AcsData | ReviewsData) -> Path:
     return Path(data.path).parent / f"{data.name}.table.npz"
 
 
-def missing_sources(experiment: Experiment) -> list[str]:
-    """Files that the experiment needs and that are not there."""
-    filed = [d for d in _from_files(experiment) if not prepared_path(d).is_file()]
-    wanted = [p for d in filed for p in (d.path, _embeddings(d)) if p]
-    return sorted({p for p in wanted if not Path(p).exists()})
+def missing_files(data: DataSpec) -> list[str]:
+    """Files that a data set needs and that are not there."""
+    if isinstance(data, SyntheticData | FlightsData) or prepared_path(data).is_file():
+        return []
+    wanted = [data.path, data.embeddings if isinstance(data, ReviewsData) else None]
+    return [path for path in wanted if path and not Path(path).exists()]
+
+
+def without_missing(experiment: Experiment) -> tuple[Experiment, str]:
+    """The experiment on the data sets that are there, and a sentence on the others ("" if there are none)."""
+    absent: dict[str, list[str]] = {}
+    for data in experiment.data:
+        for path in missing_files(data):
+            absent.setdefault(path, []).append(data.name)
+    if not absent:
+        return experiment, ""
+    listed = "; ".join(f"{', '.join(names)} ({path} is not there)" for path, names in absent.items())
+    what_to_do = (
+        f"Not run: {listed}. Name the folder of these files with --data; "
+        "`groupshift reproduce fetch` downloads the Census files."
+    )
+    there = tuple(data for data in experiment.data if not missing_files(data))
+    if not there:
+        raise FileNotFoundError(what_to_do)
+    return replace(experiment, data=there), what_to_do
 
 
 def prepare_tables(experiment: Experiment, folder: str | Path) -> list[Path]:
@@ -77,10 +98,6 @@ def describe_table(data: DataSpec) -> dict[str, object]:
 
 def _from_files(experiment: Experiment) -> list[AcsData | ReviewsData]:
     return [d for d in experiment.data if isinstance(d, AcsData | ReviewsData)]
-
-
-def _embeddings(data: AcsData | ReviewsData) -> str | None:
-    return data.embeddings if isinstance(data, ReviewsData) else None
 
 
 def _compact(array: np.ndarray) -> np.ndarray:

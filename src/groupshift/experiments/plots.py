@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from groupshift.datasets.assembly import need
 from groupshift.experiments.published import RELATIVE_AUC, published_auc
 from groupshift.experiments.result_tables import relative_auc
 from groupshift.experiments.results import Place, Results
 from groupshift.experiments.table_text import place_title
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
 # One colour for one method everywhere; told apart by people who do not see red and green (Okabe and Ito).
 COLORS = {
@@ -28,12 +34,9 @@ COLORS = {
 }
 # A bin with fewer test rows shows chance, not calibration.
 MIN_BIN_ROWS = 50
-STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
+STYLE: dict[str, object] = {
+    **{"font.size": 9, "axes.titlesize": 10, "axes.titlelocation": "left"},
+    **{"axes.spines.top": False, "axes.spines.right": False},
 }
 
 
@@ -44,54 +47,46 @@ class Figure:
     name: str
     title: str
     caption: str
-    picture: Any
+    picture: Canvas
 
 
 def all_figures(results: Results) -> list[Figure]:
     """Every figure that the results have anything to say to."""
-    import_matplotlib()
-    import matplotlib
+    need("matplotlib", extra="experiments", what="A report with figures (tables alone need figures=False)")
+    from matplotlib import style
 
-    makers: tuple[Callable[[Results], Figure | None], ...] = (
-        real_figure,
-        relative_figure,
-        breakdown_figure,
-        bayes_figure,
-        partition_figure,
-        calibration_figure,
-    )
-    with matplotlib.rc_context(STYLE):
-        return [figure for figure in (make(results) for make in makers) if figure is not None]
-
-
-def import_matplotlib() -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            'Figures need matplotlib. Install it with: pip install "groupshift[experiments]". For tables alone, '
-            "pass figures=False."
-        ) from error
+    with style.context(STYLE):
+        figures = (
+            real_figure(results),
+            relative_figure(results),
+            breakdown_figure(results),
+            bayes_figure(results),
+            partition_figure(results),
+            calibration_figure(results),
+        )
+        return [figure for figure in figures if figure is not None]
 
 
 def _panels(
-    n_rows: int, n_columns: int, *, width: float, height: float, **options: Any
-) -> tuple[Any, np.ndarray]:
+    n_rows: int, n_columns: int, *, size: tuple[float, float], share_x: bool = False, share_y: bool = False
+) -> tuple[Canvas, np.ndarray]:
     # Not pyplot: no window system, no state left behind.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
-    figure = Canvas(figsize=(width, height), layout="constrained")
+    figure = Canvas(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
+    return figure, figure.subplots(n_rows, n_columns, squeeze=False, sharex=share_x, sharey=share_y)
 
 
 def _color(results: Results, method: str) -> str:
-    kind = next((m.name for m in results.experiment.methods if m.label == method), method)
-    return COLORS.get(kind, "#444444")
+    return COLORS.get(results.kinds.get(method, method), "#444444")
 
 
-def _name_rows(axes: Any, results: Results, methods: list[str]) -> None:
+def _name_rows(axes: Axes, results: Results, methods: list[str], *, zero: bool = False) -> None:
+    """A row for each method, and a line where a difference is 0."""
+    if zero:
+        axes.axvline(0, color="#888888", lw=0.8, zorder=1)
     axes.set_yticks(range(len(methods)), [results.title(m) for m in methods])
     axes.set_ylim(len(methods) - 0.5, -0.5)
     axes.grid(axis="x", color="#e6e6e6", zorder=0)
@@ -106,13 +101,8 @@ def real_figure(results: Results) -> Figure | None:
     settings = [s for s in ("1", "2", "natural") if any(p[1] == s for p in places)]
     data = list(dict.fromkeys(p[0] for p in places))
     methods = [m for m in results.methods if any(results.of(p, m) for p in places)]
-    figure, grid = _panels(
-        len(settings),
-        len(data),
-        width=max(2.6 * len(data) + 1.4, 5.5),
-        height=0.26 * len(settings) * (len(methods) + 3),
-        sharey=True,
-    )
+    size = max(2.6 * len(data) + 1.4, 5.5), 0.26 * len(settings) * (len(methods) + 3)
+    figure, grid = _panels(len(settings), len(data), size=size, share_y=True)
     for i, setting in enumerate(settings):
         for j, name in enumerate(data):
             axes, place = grid[i, j], (name, setting, "", "")
@@ -130,18 +120,18 @@ def real_figure(results: Results) -> Figure | None:
     return Figure("real_data", "Real data: this run beside the paper", caption, figure)
 
 
-def _explain_markers(figure: Any, filled: str, hollow: str) -> None:
+def _explain_markers(figure: Canvas, filled: str, hollow: str) -> None:
     from matplotlib.lines import Line2D
 
-    common: dict[str, Any] = {"ls": "none", "mec": "#222222", "ms": 5}
+    dark = "#222222"
     handles = [
-        Line2D([], [], marker="o", color="#222222", label=filled, **common),
-        Line2D([], [], marker="D", mfc="white", label=hollow, **common),
+        Line2D([], [], ls="none", ms=5, mec=dark, marker=marker, mfc=face, label=label)
+        for marker, face, label in (("o", dark, filled), ("D", "white", hollow))
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
 
 
-def _real_panel(axes: Any, results: Results, place: Place, methods: list[str]) -> None:
+def _real_panel(axes: Axes, results: Results, place: Place, methods: list[str]) -> None:
     for y, method in enumerate(methods):
         mean = results.mean(place, method)
         paper = published_auc(method, place[0], place[1])
@@ -164,9 +154,8 @@ def relative_figure(results: Results) -> Figure | None:
         methods,
         lambda method, setting: relative_auc(results, method, setting),
         "AUC relative to Global, %",
-        "Each dot is one (d, K), averaged over draws; boxes show quartiles and the median. Hollow "
-        "diamonds: the paper's "
-        "medians, read off its figure by eye (it shows setting 1 as about 0).",
+        "Each dot is one (d, K), averaged over draws; boxes show quartiles and the median. Hollow diamonds: "
+        "the paper's medians, read off its figure by eye (it shows setting 1 as about 0).",
         published=True,
     )
 
@@ -175,9 +164,8 @@ def bayes_figure(results: Results) -> Figure | None:
     """How far from the best possible, on the same rows."""
 
     def below(method: str, setting: str) -> dict[Place, float]:
-        places = [p for p in results.places if p[:2] == ("synthetic", setting)]
-        found = {p: 100 * results.against(p, "bayes", method).value for p in places}
-        return {p: v for p, v in found.items() if not math.isnan(v)}
+        gaps = results.by_place("synthetic", setting, "bayes", method)
+        return {place: 100 * gap for place, gap in gaps.items()}
 
     return _distribution(
         results,
@@ -187,8 +175,7 @@ def bayes_figure(results: Results) -> Figure | None:
         below,
         "AUC points below the Bayes limit",
         "Each dot is one (d, K). The limit is the exact posterior under the true shares of each group: no "
-        "method can be "
-        "better on average. Left is better.",
+        "method can be better on average. Left is better.",
     )
 
 
@@ -208,21 +195,15 @@ def _distribution(
     methods = [m for m in methods if any(found[m, s] for s in settings)]
     if not methods:
         return None
-    figure, grid = _panels(
-        1,
-        len(settings),
-        width=4.0 * len(settings) + 1,
-        height=0.42 * len(methods) + 1.1,
-        sharey=True,
-    )
+    size = 4.0 * len(settings) + 1, 0.42 * len(methods) + 1.1
+    figure, grid = _panels(1, len(settings), size=size, share_y=True)
     for axes, setting in zip(grid[0], settings, strict=True):
         for y, method in enumerate(methods):
             _box(axes, y, found[method, setting], _color(results, method))
             paper = RELATIVE_AUC.get((method, int(setting))) if published else None
             if paper is not None:
                 axes.plot(paper, y, "D", mfc="white", mec="#222222", ms=6, zorder=5)
-        axes.axvline(0, color="#888888", lw=0.8, zorder=1)
-        _name_rows(axes, results, methods)
+        _name_rows(axes, results, methods, zero=True)
         axes.set_title(f"setting {setting}")
         axes.set_xlabel(label)
     if published:
@@ -230,7 +211,7 @@ def _distribution(
     return Figure(name, title, caption, figure)
 
 
-def _box(axes: Any, y: int, values: list[float], color: str) -> None:
+def _box(axes: Axes, y: int, values: list[float], color: str) -> None:
     if not values:
         return
     line = {"color": color, "lw": 1.2}
@@ -260,14 +241,8 @@ def breakdown_figure(results: Results) -> Figure | None:
     dimensions = sorted({int(p[2]) for p in places})
     clusters = sorted({int(p[3]) for p in places})
     methods = [m for m in results.methods if m != "global" and any(results.of(p, m) for p in places)]
-    figure, grid = _panels(
-        len(clusters),
-        len(dimensions),
-        width=2.1 * len(dimensions) + 1.6,
-        height=(0.2 * len(methods) + 0.5) * len(clusters) + 0.4,
-        sharex=True,
-        sharey=True,
-    )
+    size = 2.1 * len(dimensions) + 1.6, (0.2 * len(methods) + 0.5) * len(clusters) + 0.4
+    figure, grid = _panels(len(clusters), len(dimensions), size=size, share_x=True, share_y=True)
     for i, K in enumerate(clusters):
         for j, d in enumerate(dimensions):
             _breakdown_panel(grid[i, j], results, ("synthetic", "2", str(d), str(K)), methods)
@@ -281,7 +256,7 @@ def breakdown_figure(results: Results) -> Figure | None:
     return Figure("figure3", "Figure 3: AUC relative to Global by d and K", caption, figure)
 
 
-def _breakdown_panel(axes: Any, results: Results, place: Place, methods: list[str]) -> None:
+def _breakdown_panel(axes: Axes, results: Results, place: Place, methods: list[str]) -> None:
     base = results.of(place, "global")
     for y, method in enumerate(methods):
         own = results.of(place, method)
@@ -290,13 +265,12 @@ def _breakdown_panel(axes: Any, results: Results, place: Place, methods: list[st
         axes.plot(values, [y] * len(values), "o", color=color, ms=3, alpha=0.6, zorder=3)
         if values:
             axes.plot(np.mean(values), y, "|", color=color, ms=11, mew=2.2, zorder=4)
-    axes.axvline(0, color="#888888", lw=0.8, zorder=1)
-    _name_rows(axes, results, methods)
+    _name_rows(axes, results, methods, zero=True)
 
 
 def partition_figure(results: Results) -> Figure | None:
     """AUC lost against the oracle, by how well the partition was found."""
-    figure, grid = _panels(1, 1, width=6.0, height=3.8)
+    figure, grid = _panels(1, 1, size=(6.0, 3.8))
     axes, empty = grid[0, 0], True
     for method, marker in (("published", "o"), ("groupshift", "s")):
         points = [
@@ -333,10 +307,9 @@ def calibration_figure(results: Results) -> Figure | None:
         return None
     columns = min(4, len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure, grid = _panels(
-        rows, columns, width=2.5 * columns, height=2.6 * rows + 0.5, sharex=True, sharey=True
-    )
-    handles: dict[str, Any] = {}
+    size = 2.5 * columns, 2.6 * rows + 0.5
+    figure, grid = _panels(rows, columns, size=size, share_x=True, share_y=True)
+    handles: dict[str, Artist] = {}
     for axes, panel in zip(grid.flat, panels, strict=False):
         axes.plot([0, 1], [0, 1], color="#bbbbbb", lw=0.8)
         for method in results.methods:

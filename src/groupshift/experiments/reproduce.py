@@ -6,9 +6,12 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from groupshift._explain.wording import plural
+from groupshift.datasets.acs_files import download_persons
 from groupshift.experiments.console import plan_line, plan_table, progress_shown, say
-from groupshift.experiments.data_sources import prepare_tables
+from groupshift.experiments.data_sources import prepare_tables, without_missing
 from groupshift.experiments.grid import list_tasks
 from groupshift.experiments.run import run_experiment
 from groupshift.experiments.spec import Experiment
@@ -37,9 +40,12 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m groupshi
 
 def _run(options: argparse.Namespace) -> None:
     experiment, store = _named(options)
+    experiment, absent = without_missing(experiment)
     tasks = list_tasks(experiment)
     say(_heading(experiment, store))
     say(plan_line(tasks, store.pending(tasks, retry_failed=options.retry_failed)))
+    if absent:
+        say(absent)
     with progress_shown() as show:
         summary = run_experiment(
             experiment,
@@ -70,6 +76,13 @@ def _prepare(options: argparse.Namespace) -> None:
         say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
 
 
+def _fetch(options: argparse.Namespace) -> None:
+    folder, horizon = Path(options.out), f"{options.years}-Year"
+    states = options.states.split(",") if options.states else None
+    files = download_persons(year=options.year, horizon=horizon, states=states, data_dir=folder)
+    say(f"{plural(len(files), 'file')}. Next: groupshift reproduce paper --data {files[0].parent}")
+
+
 def _combine(options: argparse.Namespace) -> None:
     store = Store(options.folder)
     counts = store.combine(store.stored_tasks())
@@ -85,6 +98,7 @@ def _report(options: argparse.Namespace) -> None:
 COMMANDS = {
     "run": (_run, "run what is not finished yet; kill it whenever you like, it goes on where it was"),
     "plan": (_plan, "list what a run would do, and run nothing"),
+    "fetch": (_fetch, "download Census files of person records, with folktables"),
     "prepare": (_prepare, "write the real tables as npz files, for a machine without pyarrow"),
     "combine": (_combine, "make the tables of a folder of results again"),
     "report": (_report, "write one HTML file on a folder of results, and its tables and figures as files"),
@@ -108,14 +122,18 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=help_line, description=help_line)
         if name in ("combine", "report"):
             sub.add_argument("folder", metavar="FOLDER", help="a folder that `run` wrote")
+        elif name == "fetch":
+            sub.add_argument("--year", type=int, default=2018, help="by default 2018, as in the paper")
+            sub.add_argument("--years", type=int, choices=(1, 5), default=1, help="years that a file covers")
+            sub.add_argument("--states", metavar="AL,AK,…", help="by default all of them, and Puerto Rico")
         else:
             sub.add_argument("spec", metavar="FILE", help="a TOML file, or paper, authors_code, beyond")
             sub.add_argument("--scale", help="small, results or paper; by default the file's own")
             sub.add_argument("--data", metavar="FOLDER", help="where the data files are")
         if name != "combine":
             default = "FOLDER/report" if name == "report" else "results/NAME"
-            needed = name == "prepare"
-            about = "to be passed as --data later" if needed else f"by default {default}"
+            needed = name in ("prepare", "fetch")
+            about = "where to write; to be named by --data later" if needed else f"by default {default}"
             sub.add_argument("--out", "-o", metavar="FOLDER", help=about, required=needed)
         if name == "run":
             cores = os.cpu_count() or 1

@@ -19,7 +19,7 @@ from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from threadpoolctl import threadpool_limits
 
-from groupshift.experiments.data_sources import describe_table, missing_sources
+from groupshift.experiments.data_sources import describe_table, without_missing
 from groupshift.experiments.grid import Task, list_tasks
 from groupshift.experiments.methods import run_method
 from groupshift.experiments.origin import deciding_origin
@@ -87,12 +87,9 @@ def run_experiment(
     -------
     Summary
     """
-    absent = missing_sources(experiment)
+    _, absent = without_missing(experiment)
     if absent:
-        raise FileNotFoundError(
-            f"The experiment needs {', '.join(absent)}. Pass the folder of the data with --data, or run "
-            "another experiment."
-        )
+        raise FileNotFoundError(absent)
     store, tasks = Store(out), list_tasks(experiment)
     tables = {data.name: describe_table(data) for data in experiment.data}
     with store.lock():
@@ -146,7 +143,7 @@ def run_draw(
 ) -> list[tuple[str, str]]:
     """Make a draw, run methods on it, store each as soon as it is finished; (key, status) of each."""
     store, work, finished = Store(folder), SharedWork(), []
-    if deadline is not None and time.time() > deadline:
+    if deadline is not None and time.time() >= deadline:
         return []
     with threadpool_limits(limits=1):
         try:
@@ -154,7 +151,7 @@ def run_draw(
         except Exception as error:
             sample, broken = None, error
         for task in tasks:
-            if deadline is not None and time.time() > deadline:
+            if deadline is not None and time.time() >= deadline:
                 break
             lines = _run_task(experiment, task, sample, work, broken)
             store.write(task, lines)

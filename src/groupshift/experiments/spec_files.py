@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from groupshift.datasets.acs_files import person_files
 from groupshift.experiments.spec import AcsData, Experiment, FlightsData, ReviewsData, SyntheticData
 from groupshift.experiments.typed_tables import build
 
@@ -95,6 +96,9 @@ def _at_scale(table: Toml, overlay: Mapping[str, Any]) -> Toml:
 
 def _with_paths(entry: Toml, folder: Path) -> Toml:
     paths = {key: str(folder / entry[key]) for key in ("path", "embeddings") if entry.get(key)}
+    if entry.get("kind") == "acs" and not Path(paths.get("path", "")).exists() and person_files(folder):
+        # The Census's own files do as well as the one that the experiment names; its note is on that one.
+        return {**entry, "path": str(folder), "note": f"Census person files of {folder}."}
     return {**entry, **paths}
 
 

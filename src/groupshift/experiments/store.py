@@ -168,6 +168,9 @@ def write_csv(path: Path, columns: Iterable[str], rows: Iterable[Iterable[object
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
+    """Rows of a table as text; none if it was not written yet."""
+    if not path.is_file():
+        return []
     data = path.read_bytes()
     text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
     return list(csv.DictReader(io.StringIO(text)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from groupshift.experiments.results import Mean
 
@@ -22,6 +21,10 @@ TITLES = {
 }
 
 
+# The numbers behind a line, by name.
+Record = dict[str, str | float | None]
+
+
 @dataclass(frozen=True)
 class Table:
     """A table to be read: `body` holds text, a row per method; `records` hold the numbers behind it."""
@@ -31,13 +34,13 @@ class Table:
     note: str
     header: Sequence[str]
     body: Sequence[Sequence[str]]
-    records: Sequence[dict[str, Any]] = field(default_factory=list)
+    records: Sequence[Record] = field(default_factory=list)
 
 
-def percent(value: float) -> str:
-    """A relative difference.
+def relative(value: float) -> str:
+    """A difference that is already in percent.
 
-    >>> percent(15.04)
+    >>> relative(15.04)
     '+15.0 %'
     """
     return f"{value:+.1f} %".replace("-", MINUS)
