@@ -49,7 +49,7 @@ def test_batches_of_a_column_give_the_plan_of_the_whole_and_count_what_is_lost(v
     survey, whole = in_batches(column, sizes), survey_column(column)
     plan = plan_of("c", survey)
     assert plan == plan_column("c", column)
-    assert (survey.misfits, survey.nearly_dates) == (whole.misfits, whole.nearly_dates)
+    assert (survey.misfits, survey.counts) == (whole.misfits, whole.counts)
     if plan.used:
         assert survey.lost(plan) == convert(column, plan)[1]
 

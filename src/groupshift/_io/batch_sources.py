@@ -115,7 +115,7 @@ class CsvTable:
         kind = self.kinds.get(name)
         plan = ColumnPlan(name, kind) if kind == "category" else plan_of(name, survey, wanted=True)
         if kind == "number" and plan.kind != "number":
-            plan = ColumnPlan(name, kind, decimal="," if survey.comma > survey.plain else ".")
+            plan = ColumnPlan(name, kind, decimal=survey.decimal)
         lost = survey.lost(plan)
         if lost > (1 - NEARLY_ALL) * survey.values:
             raise SourceError(

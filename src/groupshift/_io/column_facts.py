@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -138,77 +138,64 @@ class ColumnSurvey:
     Attributes
     ----------
     kind : {"nested", "boolean", "date", "integer", "number", "text"}
-        By the type in the file; what text holds is told by the counts below.
+        By the type in the file; what text holds is told by the counts.
     rows, values : number of rows, and of those that are not missing
     distinct : distinct values of integers and text
     low, high : the smallest and largest whole number
-    codes, whole, plain, comma, truths, dated : numbers of texts that are "007", whole numbers, numbers with a
-        decimal point, numbers with a decimal comma, "true" or "false", or begin like a date
-    dates : numbers of texts that are dates, by format
-    nearly_dates : number of texts that look like dates in whatever form
+    counts : numbers of texts that are a "code" ("007"), "whole" numbers, numbers with the decimal mark "." or ",",
+        a "truth" ("true" or "false"), "dated" (begin like a date) or "nearly dated" (look like one in whatever form),
+        and dates, by format
     misfits : the first text that cannot be read, by decimal mark and date format
     """
 
     kind: str
     rows: int
     values: int
-    distinct: Distinct
+    distinct: Distinct = field(default_factory=Distinct.none)
     low: float = np.inf
     high: float = -np.inf
-    codes: int = 0
-    whole: int = 0
-    plain: int = 0
-    comma: int = 0
-    truths: int = 0
-    dated: int = 0
-    dates: tuple[int, ...] = (0,) * len(DATE_FORMATS)
-    nearly_dates: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     misfits: dict[str, str] = field(default_factory=dict)
 
     def __add__(self, other: ColumnSurvey) -> ColumnSurvey:
         return ColumnSurvey(
             "nested" if "nested" in (self.kind, other.kind) else self.kind,
-            rows=self.rows + other.rows,
-            values=self.values + other.values,
-            distinct=self.distinct + other.distinct,
-            low=min(self.low, other.low),
-            high=max(self.high, other.high),
-            codes=self.codes + other.codes,
-            whole=self.whole + other.whole,
-            plain=self.plain + other.plain,
-            comma=self.comma + other.comma,
-            truths=self.truths + other.truths,
-            dated=self.dated + other.dated,
-            dates=tuple(a + b for a, b in zip(self.dates, other.dates, strict=True)),
-            nearly_dates=self.nearly_dates + other.nearly_dates,
-            misfits=other.misfits | self.misfits,
+            self.rows + other.rows,
+            self.values + other.values,
+            self.distinct + other.distinct,
+            min(self.low, other.low),
+            max(self.high, other.high),
+            self.counts + other.counts,
+            other.misfits | self.misfits,
         )
 
     @property
     def is_whole(self) -> bool:
         """Whether every value is a whole number, and none a name made of digits, such as "007"."""
-        return self.kind == "integer" or (0 < self.values == self.whole and not self.codes)
+        return self.kind == "integer" or (0 < self.values == self.counts["whole"] and not self.counts["code"])
+
+    @property
+    def decimal(self) -> str:
+        """The decimal mark with which more of the texts are numbers."""
+        return "." if self.counts["."] >= self.counts[","] else ","
 
     def lost(self, plan: ColumnPlan) -> int:
         """How many values do not fit the plan and become missing."""
         if self.kind != "text" or plan.kind not in ("number", "date"):
             return 0
-        if plan.kind == "date":
-            return self.values - self.dates[DATE_FORMATS.index(str(plan.format))]
-        return self.values - (self.plain if plan.decimal == "." else self.comma)
+        return self.values - self.counts[plan.format or plan.decimal]
 
     def nearly(self, plan: ColumnPlan) -> Nearly | None:
         """What a text column that is no number and no date may have been meant to be."""
         if self.kind != "text" or plan.kind not in ("category", "id") or self.distinct.count <= MANY_VALUES:
             return None
-        if self.nearly_dates > MOST * self.values:
-            best = DATE_FORMATS[int(np.argmax(self.dates))]
-            form = best if self.dated else None
-            return Nearly("date", self.nearly_dates / self.values, self.misfits[best], form)
-        decimal = "." if self.plain >= self.comma else ","
+        if (share := self.counts["nearly dated"] / self.values) > MOST:
+            best = max(DATE_FORMATS, key=self.counts.__getitem__)
+            return Nearly("date", share, self.misfits[best], best if self.counts["dated"] else None)
         # Digits alone are names with leading zeros or row numbers, and rightly no numbers.
-        if decimal in self.misfits and not self.codes and max(self.plain, self.comma) > MOST * self.values:
-            return Nearly("number", max(self.plain, self.comma) / self.values, self.misfits[decimal])
+        may_be_numbers = self.decimal in self.misfits and not self.counts["code"]
+        if may_be_numbers and (share := self.counts[self.decimal] / self.values) > MOST:
+            return Nearly("number", share, self.misfits[self.decimal])
         return None
 
 
@@ -226,17 +213,17 @@ def survey_column(
     column: pa.ChunkedArray, *, as_texts: bool = False, missing: tuple[str, ...] = MISSING
 ) -> ColumnSurvey:
     """The survey of a column or a batch of it; `as_texts` where other files have it in another type."""
+    import pyarrow.compute as pc
+
     kind = kind_of_type(column.type)
     if kind == "nested":
-        return ColumnSurvey(kind, len(column), len(column), Distinct.none())
+        return ColumnSurvey(kind, len(column), len(column))
     column = decoded(column)
     if kind == "text" or as_texts:
         return _survey_text(as_text(column, missing=missing))
-    survey = ColumnSurvey(kind, len(column), len(column) - column.null_count, Distinct.none())
+    survey = ColumnSurvey(kind, len(column), len(column) - column.null_count)
     if kind != "integer" or not survey.values:
         return survey
-    import pyarrow.compute as pc
-
     ends = pc.min_max(column).as_py()
     return replace(survey, distinct=Distinct.of(column), low=ends["min"], high=ends["max"])
 
@@ -266,50 +253,41 @@ def _survey_text(text: pa.ChunkedArray) -> ColumnSurvey:
     import pyarrow.compute as pc
 
     values, rows = value_counts(text)
-    survey = ColumnSurvey("text", len(text), int(rows.sum()), Distinct.none()._with(_hashed(values), rows))
-
-    def like(pattern: str) -> int:
-        return _rows_where(pc.match_substring_regex(values, pattern), rows)
-
-    survey = replace(survey, codes=like(r"^0\d+$"), whole=like(r"^-?\d+$"))
     numbers = numbers_in(values, ".")
-    plain = _rows_where(numbers.is_valid(), rows)
+    # Which texts are read in which way.
+    read = {".": numbers.is_valid()}
+    found = {"code": _like(values, r"^0\d+$"), "whole": _like(values, r"^-?\d+$")}
+    ends = {"min": None}
     if all_numbers(values):
         # Plain numbers are numbers with a decimal comma too, none of which they have.
         ends = pc.min_max(numbers).as_py()
-        low, high = (ends["min"], ends["max"]) if ends["min"] is not None else (np.inf, -np.inf)
-        no_date = pa.array(np.zeros(len(values), bool))
-        fits = dict.fromkeys(".,", numbers.is_valid()) | dict.fromkeys(DATE_FORMATS, no_date)
-        return replace(survey, plain=plain, comma=plain, low=low, high=high, misfits=_misfits(values, fits))
-    truth = pc.is_in(pc.utf8_lower(values), value_set=pa.array(["true", "false"]))
-    looks_dated = pc.match_substring_regex(values, LOOKS_LIKE_DATE)
-    dated = _rows_where(looks_dated, rows)
-    fits = {".": numbers.is_valid(), ",": numbers_in(values, ",").is_valid()}
-    parsed = {form: dates_in(values, form).is_valid() if dated else looks_dated for form in DATE_FORMATS}
-    # A year of two digits is parsed too, as one of the first century: that is no fit.
-    fits |= {form: pc.and_(there, looks_dated) for form, there in parsed.items()}
-    return replace(
-        survey,
-        plain=plain,
-        comma=_rows_where(fits[","], rows),
-        truths=_rows_where(truth, rows),
-        dated=dated,
-        dates=tuple(_rows_where(parsed[form], rows) for form in DATE_FORMATS),
-        nearly_dates=like(NEARLY_DATE),
-        misfits=_misfits(values, fits),
+        read |= {",": read["."], **dict.fromkeys(DATE_FORMATS, pa.array(np.zeros(len(values), bool)))}
+        found |= {".": read["."], ",": read["."]}
+    else:
+        dated = _like(values, LOOKS_LIKE_DATE)
+        read[","] = numbers_in(values, ",").is_valid()
+        some = pc.any(dated).as_py()
+        parsed = {form: dates_in(values, form).is_valid() if some else dated for form in DATE_FORMATS}
+        found |= {"dated": dated, "nearly dated": _like(values, NEARLY_DATE), **read, **parsed}
+        found["truth"] = pc.is_in(pc.utf8_lower(values), value_set=pa.array(["true", "false"]))
+        # A year of two digits is parsed too, as one of the first century: that is no fit.
+        read |= {form: pc.and_(there, dated) for form, there in parsed.items()}
+    first_misfit = {way: pc.index(fits, False).as_py() for way, fits in read.items()}
+    return ColumnSurvey(
+        "text",
+        len(text),
+        int(rows.sum()),
+        Distinct.none()._with(_hashed(values), rows),
+        *((np.inf, -np.inf) if ends["min"] is None else (ends["min"], ends["max"])),
+        Counter({name: int(rows[np.asarray(mask, bool)].sum()) for name, mask in found.items()}),
+        {way: values[at].as_py() for way, at in first_misfit.items() if at >= 0},
     )
 
 
-def _misfits(values: pa.Array, fits: Mapping[str, pa.Array]) -> dict[str, str]:
-    """The first text that is not read in each of some ways, where there is one."""
+def _like(values: pa.Array, pattern: str) -> pa.Array:
     import pyarrow.compute as pc
 
-    first = {way: pc.index(fit, False).as_py() for way, fit in fits.items()}
-    return {way: values[at].as_py() for way, at in first.items() if at >= 0}
-
-
-def _rows_where(mask: pa.Array, rows: NDArray[np.int64]) -> int:
-    return int(rows[mask.to_numpy(zero_copy_only=False).astype(bool)].sum())
+    return pc.match_substring_regex(values, pattern)
 
 
 def plan_column(name: str, column: pa.ChunkedArray) -> ColumnPlan:
@@ -335,18 +313,18 @@ def plan_of(name: str, survey: ColumnSurvey, *, wanted: bool = False) -> ColumnP
 
 def _plan_of_text(name: str, survey: ColumnSurvey) -> ColumnPlan | None:
     """Numbers, truth values and dates that are written as text; None for names."""
+    counts = survey.counts
     # "007" and "01234" are names made of digits: postcodes, FIPS codes, ids.
-    if survey.codes:
+    if counts["code"]:
         return None
     enough = NEARLY_ALL * survey.values
-    if survey.plain >= enough:
-        return ColumnPlan(name, "number")
-    if survey.comma >= enough:
-        return ColumnPlan(name, "number", decimal=",")
-    if survey.truths == survey.rows:
+    for decimal in ".,":
+        if counts[decimal] >= enough:
+            return ColumnPlan(name, "number", decimal=decimal)
+    if counts["truth"] == survey.rows:
         return ColumnPlan(name, "boolean")
-    for form, parsed in zip(DATE_FORMATS, survey.dates, strict=True):
-        if min(survey.dated, parsed) >= enough:
+    for form in DATE_FORMATS:
+        if min(counts["dated"], counts[form]) >= enough:
             return ColumnPlan(name, "date", format=form)
     return None
 

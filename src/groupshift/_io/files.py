@@ -1,43 +1,44 @@
 """Files written whole or not at all, and tables written in batches: CSV, TSV, Parquet, Arrow, gzip."""
 
+from __future__ import annotations
+
 import errno
+import gzip
 import os
 import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 STANDARD_OUTPUT = "-"
-TEXT_SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
-BINARY_FORMATS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
+SEPARATORS = {"csv": ",", "tsv": "\t"}
+FORMATS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
+FORMATS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow")
 PAGE_ENDINGS = (".html", ".htm")
+AnyPath = str | os.PathLike[str]
 
 
 class OutputError(OSError):
     """An output that cannot be written; the message says why and what to do."""
 
 
-def need_pyarrow(what: str) -> Any:
-    """pyarrow, or an error that names the extra."""
+def need_pyarrow(what: str) -> None:
+    """Without pyarrow, an error that names the extra."""
     try:
-        import pyarrow
+        import pyarrow  # noqa: F401
     except ImportError as error:
         raise ImportError(
             f'{what} needs pyarrow. Install it with: pip install "groupshift[files]"'
         ) from error
-    return pyarrow
 
 
-def check_output(path: str | os.PathLike, *, force: bool = False) -> None:
+def check_output(path: AnyPath, *, force: bool = False) -> None:
     """Refuse an output that could not be written, before any work is done for it.
 
     >>> check_output("-")
@@ -70,7 +71,7 @@ def check_output(path: str | os.PathLike, *, force: bool = False) -> None:
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike, *, force: bool = False) -> Iterator[IO[bytes]]:
+def whole_file(path: AnyPath, *, force: bool = False) -> Iterator[IO[bytes]]:
     """A file to write bytes to, which appears under its name when the block ends well, and never otherwise.
 
     Where the system allows it (Linux), the file has no name at all until it is complete, so that even a
@@ -85,17 +86,20 @@ def whole_file(path: str | os.PathLike, *, force: bool = False) -> Iterator[IO[b
             with open(path, "wb") as file:
                 yield file
         else:
-            with (
-                _unnamed_file(Path(path), force)
-                if _has_unnamed_files()
-                else _hidden_file(Path(path), force) as file
-            ):
+            file_of = _unnamed_file if _has_unnamed_files() else _hidden_file
+            with file_of(Path(path), force) as file:
                 yield file
     except OSError as error:
         raise _explained(error, path) from error
 
 
-def table_format(path: str | os.PathLike) -> str:
+def write_whole(path: AnyPath, content: str | bytes, *, force: bool = False) -> None:
+    """Write text (as UTF-8) or bytes to a file, whole or not at all."""
+    with whole_file(path, force=force) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def table_format(path: AnyPath) -> str:
     """What a file name asks for: "csv", "tsv", "parquet" or "arrow"; standard output and devices are CSV.
 
     >>> table_format("shares.csv.gz"), table_format("p.parquet"), table_format("-")
@@ -104,18 +108,16 @@ def table_format(path: str | os.PathLike) -> str:
     name = Path(path).name.lower()
     if str(path) == STANDARD_OUTPUT or _is_device(path):
         return "csv"
-    suffix = Path(name.removesuffix(".gz")).suffix
-    if suffix in TEXT_SEPARATORS:
-        return "csv" if suffix == ".csv" else "tsv"
-    if suffix in BINARY_FORMATS and not name.endswith(".gz"):
-        return BINARY_FORMATS[suffix]
+    found = FORMATS.get(Path(name.removesuffix(".gz")).suffix)
+    if found is not None and (found in SEPARATORS or not name.endswith(".gz")):
+        return found
     raise OutputError(
         f"Cannot tell what kind of file {path} should be. End its name in .csv, .tsv, .csv.gz, .tsv.gz, "
         ".parquet or .arrow."
     )
 
 
-def check_page_name(path: str | os.PathLike) -> None:
+def check_page_name(path: AnyPath) -> None:
     """Refuse a name under which nobody would look for an HTML page; standard output and devices have none.
 
     >>> check_page_name("report.html")
@@ -138,69 +140,53 @@ def check_page_name(path: str | os.PathLike) -> None:
 class TableWriter:
     """Writes tables of one schema below each other; used through `write_batches` and `write_table`."""
 
-    def __init__(self, file: IO[bytes], path: str | os.PathLike):
-        self.file = file
-        self.format = table_format(path)
-        self.zip = str(path).lower().endswith(".gz")
-        self.writer: Any = None
+    def __init__(self, file: IO[bytes], path: AnyPath, opened: ExitStack):
         self.n_rows = 0
+        self._file, self._opened = file, opened
+        self._format, self._zipped = table_format(path), str(path).lower().endswith(".gz")
+        self._writer: pa.RecordBatchFileWriter = None
 
-    def write(self, table: Any) -> None:
-        if self.writer is None:
-            self._open(table.schema)
-        self.writer.write_table(table)
+    def write(self, table: pa.Table) -> None:
+        if self._writer is None:
+            self._writer = self._opened.enter_context(self._open(table.schema))
+        self._writer.write_table(table)
         self.n_rows += table.num_rows
 
-    def close(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
-        if self.zip:
-            self.file.close()
-
-    def _open(self, schema: Any) -> None:
+    def _open(self, schema: pa.Schema) -> pa.RecordBatchFileWriter:
         import pyarrow as pa
+        import pyarrow.csv
+        import pyarrow.parquet
 
-        if self.zip:
-            import gzip
-
+        file = self._file
+        if self._zipped:
             # No name and no time inside: the same table gives the same bytes.
-            self.file = gzip.GzipFile("", "wb", fileobj=self.file, mtime=0)  # type: ignore[assignment]
-        if self.format == "parquet":
-            import pyarrow.parquet
-
-            self.writer = pa.parquet.ParquetWriter(self.file, schema)
-        elif self.format == "arrow":
-            self.writer = pa.ipc.new_file(self.file, schema)
-        else:
-            import pyarrow.csv
-
-            options = pa.csv.WriteOptions(
-                delimiter="," if self.format == "csv" else "\t", quoting_style="needed"
-            )
-            self.writer = pa.csv.CSVWriter(self.file, schema, write_options=options)
+            zipped = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
+            file = cast(IO[bytes], self._opened.enter_context(zipped))
+        if self._format == "parquet":
+            return pa.parquet.ParquetWriter(file, schema)
+        if self._format == "arrow":
+            return pa.ipc.new_file(file, schema)
+        options = pa.csv.WriteOptions(delimiter=SEPARATORS[self._format], quoting_style="needed")
+        return pa.csv.CSVWriter(file, schema, write_options=options)
 
 
 @contextmanager
-def write_batches(path: str | os.PathLike, *, force: bool = False) -> Iterator[TableWriter]:
+def write_batches(path: AnyPath, *, force: bool = False) -> Iterator[TableWriter]:
     """A writer of tables to one file, which appears when the block ends well."""
     need_pyarrow("Writing tables")
     table_format(path)
-    with whole_file(path, force=force) as file:
-        writer = TableWriter(file, path)
-        try:
-            yield writer
-        finally:
-            # Also after an error, while the file is open: a Parquet writer left alone writes its end later.
-            writer.close()
+    # Writers are closed also after an error, while the file is open: one of Parquet left alone writes its end later.
+    with whole_file(path, force=force) as file, ExitStack() as opened:
+        yield TableWriter(file, path, opened)
 
 
-def write_table(table: Any, path: str | os.PathLike, *, force: bool = False) -> None:
+def write_table(table: pa.Table, path: AnyPath, *, force: bool = False) -> None:
     """Write one Arrow table."""
     with write_batches(path, force=force) as writer:
         writer.write(table)
 
 
-def _is_device(path: str | os.PathLike) -> bool:
+def _is_device(path: AnyPath) -> bool:
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -241,6 +227,7 @@ def _name(descriptor: int, target: Path, force: bool) -> None:
         )
         if force:
             os.replace(name, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
     finally:
         os.close(folder)
 
@@ -264,7 +251,7 @@ def _hidden_file(target: Path, force: bool) -> Iterator[IO[bytes]]:
         raise
 
 
-def _explained(error: OSError, path: str | os.PathLike) -> OSError:
+def _explained(error: OSError, path: AnyPath) -> OSError:
     if isinstance(error, (OutputError, BrokenPipeError)) or error.errno is None:
         return error
     shown = "standard output" if str(path) == STANDARD_OUTPUT else str(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from groupshift._io.csv_cells import Dialect, SourceError, dialect_of
 from groupshift._io.files import need_pyarrow
 from groupshift._io.parquet import FileTable, file_table
+from groupshift._rows.frames import some
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,10 +90,9 @@ def open_source(path: str | PathLike[str]) -> Source:
     source = _open_folder(path) if path.is_dir() else _open_file(path)
     repeated = [name for name, count in Counter(source.columns).items() if count > 1]
     if repeated:
-        more = f" and {len(repeated) - 5} more" if len(repeated) > 5 else ""
         raise SourceError(
-            f"{path} has more than one column named {', '.join(map(repr, repeated[:5]))}{more}, so it is not clear "
-            "which one is meant. Rename or remove the copies."
+            f"{path} has more than one column named {some(repeated, 5)}, so it is not clear which one is meant. "
+            "Rename or remove the copies."
         )
     return source
 
@@ -187,7 +187,7 @@ def _open_arrow(path: Path) -> Source:
         return Source(path, "Arrow", tuple(reader.schema.names), schema=reader.schema)
 
 
-def _arrow_reader(path: Path) -> AbstractContextManager[pa.RecordBatchFileReader]:
+def _arrow_reader(path: Path) -> pa.RecordBatchFileReader:
     import pyarrow as pa
 
     mapped = pa.memory_map(str(path))
