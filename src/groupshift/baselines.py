@@ -191,7 +191,7 @@ def _true_clustering(
 ) -> GroupShiftClassifier:
     if partition is None:
         raise ValueError(
-            "The oracle is told the generating partition. Pass partition=, a fitted clusterer such as the `partition` of a "
+            "The oracle needs the generating partition. Pass partition=, a fitted clusterer such as the `partition` of a "
             "generated sample."
         )
     model: GroupShiftClassifier = GroupShiftClassifier.published(estimator, partition=partition, **settings)

@@ -18,12 +18,12 @@ from groupshift._math.known_shares import MAX_SHIFT, KnownShares, by_prior, cond
 from groupshift._math.label_shift import mlls
 from groupshift._math.points import Points
 
-# Below this information about η (a standard error above 1/4) a cell's likelihood is not the parabola that a Newton
-# step takes it for, and its moments are integrated instead.
+# A Newton step takes a cell's log-likelihood for a parabola. Below this information about η (a standard error above 1/4) it
+# is none, and its moments are integrated instead.
 PARABOLIC = 16.0
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 
-# Shares uniform between 0 and 1 have logits of variance 3.3: groups that differ more than thrice that are not believed.
+# Shares uniform between 0 and 1 have logits of variance 3.3. Variances between groups stay below thrice that.
 MAX_VARIANCE = 9.0
 # A weak prior on what labelled sample and population differ by: an odds ratio of 7 is one standard deviation away.
 COMMON_VARIANCE = 4.0
@@ -68,7 +68,7 @@ class PooledShifts:
         return self.cluster_variance + self.group_variance + self.cell_variance
 
     def scaled(self, trust: float, residual_variance: float = 0.0, trust_variance: float = 0.0) -> Self:
-        """Shifts times a trust of variance `trust_variance`; trusted shifts are off by `residual_variance` besides."""
+        """Shifts times `trust`, a number of variance `trust_variance`; `residual_variance` is that of what they then miss."""
         doubt = residual_variance + trust_variance * self.shift**2
         return replace(
             self,
@@ -188,7 +188,7 @@ def _initial_state(points: Points, base: FloatArray, n_groups: int) -> PooledShi
         cluster_shift=np.zeros(n_clusters),
         cluster_variance=np.zeros(n_clusters),
         group_effect=np.zeros(n_groups),
-        # One group cannot be told from the common shift, nor one cluster from its group.
+        # With one group its effect and the common shift are one number; so are cell and group effects with one cluster.
         group_variance=0.5 if n_groups > 1 else 0.0,
         cell_variance=0.5 if n_clusters > 1 else 0.0,
         shared_deviation=np.zeros_like(shift),
@@ -324,7 +324,7 @@ def _over_groups(cells: FloatArray) -> FloatArray:
 def _variance(effect: FloatArray, posterior_variance: FloatArray, current: float) -> float:
     """Fixed-point update of a variance component: squared effects over their degrees of freedom (Fellner-Schall).
 
-    One degree of freedom less keeps the estimate off zero, where every interval would be too short (the boundary-avoiding
+    One degree of freedom less keeps the estimate away from zero, where every interval would be too short (the boundary-avoiding
     prior of Chung et al., 2013): pooling is never quite complete, by an amount that vanishes with the number of groups.
     """
     if current == 0:
@@ -337,8 +337,8 @@ def _variance(effect: FloatArray, posterior_variance: FloatArray, current: float
 def _conditioned(sites: _Sites, state: PooledShifts, known: KnownShares, base: FloatArray) -> PooledShifts:
     """All shifts given the known rates too.
 
-    A rate is news about its group, and about the common shift as far as that is uncertain; through the common shift it
-    reaches the other groups. The variances stay as the rows have them.
+    A known rate moves the shifts of its group, and the common shift as far as that is uncertain; through the common shift
+    it moves the other groups. The variance components stay as the rows have them.
     """
     own, pull = _group_posteriors(sites.weight, state)
     from_rows = np.einsum("gkl,gl->gk", own, sites.weight * sites.response)
@@ -351,10 +351,10 @@ def _conditioned(sites: _Sites, state: PooledShifts, known: KnownShares, base: F
         moved, _ = condition_group(mean, total, share, error, mix, rate)
         alpha, slope = rate(moved)
         slope = mix * slope
-        surprise = share - mix @ alpha - slope @ (mean - moved)
+        residual = share - mix @ alpha - slope @ (mean - moved)
         noise = slope @ total @ slope + max(error, 1e-6) ** 2
         gain = spread @ pull[g].T @ slope / noise
-        common = np.clip(common + gain * surprise, -MAX_SHIFT, MAX_SHIFT)
+        common = np.clip(common + gain * residual, -MAX_SHIFT, MAX_SHIFT)
         spread = spread - noise * np.outer(gain, gain)
     shift = state.shift + np.einsum("gkl,l->gk", pull, common - state.cluster_shift)
     variance = state.variance.copy()

@@ -1,4 +1,4 @@
-"""How far to trust estimated shifts, learned from groups whose labels are known (METHOD, 4.5)."""
+"""How far to trust estimated shifts, learned from groups whose labels are known."""
 
 from dataclasses import dataclass
 

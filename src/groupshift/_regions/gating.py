@@ -1,4 +1,4 @@
-"""Partitions learned from labels and groups: regions where the groups mix alike, class by class.
+"""Partitions learned from labels and groups: regions in which each class has one mix of groups.
 
 Under the assumption, x is independent of the group given the class inside a cluster. So the group of a labelled row
 follows ``p(g | x, y) = Σ_k π_k(x) θ[g | y, k]``: a mixture whose components are clusters, with gates π_k that depend
