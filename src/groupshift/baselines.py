@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from groupshift._fit.classifiers import Classifier
 from groupshift._math.alignment import recolor, whiten
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._regions.space import Space
@@ -43,12 +44,12 @@ class _Labels(NamedTuple):
     ids: ValueArray | None
 
 
-class _Grouped(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class _Grouped(ClassifierMixin, BaseEstimator):
     """What the two baselines with an idea of their own share: reading, and learning from labelled rows alone."""
 
     def __init__(
         self,
-        estimator: object = None,
+        estimator: Classifier | None = None,
         *,
         calibration: str = "holdout",
         group: str | None = None,
@@ -101,7 +102,7 @@ class _Grouped(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
             )
         if fit:
             self.encoder_ = FeatureEncoder().fit(features)
-        return self.encoder_.transform(features), names
+        return self.encoder_.transform(features).astype(float, copy=False), names
 
     def _plain(self, X: FloatArray, labels: _Labels) -> GroupShiftClassifier:
         """A calibrated classifier of labelled rows."""
@@ -187,7 +188,7 @@ class CoralClassifier(_Grouped):
 
 
 def _true_clustering(
-    estimator: object = None, *, partition: object = None, **settings: Any
+    estimator: Classifier | None = None, *, partition: object = None, **settings: Any
 ) -> GroupShiftClassifier:
     if partition is None:
         raise ValueError(

@@ -1,12 +1,15 @@
 """What explanations read of a fitted model; n_groups are those of the population."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from groupshift._explain.evidence_parts import Column, Evidence, FloatArray, IntArray, Table
 from groupshift._math.context import Context
 from groupshift._math.points import Points
 from groupshift._rows.encoder import FeatureEncoder
+
+if TYPE_CHECKING:
+    from groupshift._explain.diagnostics import Diagnosis
 
 
 class FittedModel(Protocol):
@@ -48,3 +51,5 @@ class FittedModel(Protocol):
     pooling_: FloatArray
 
     def get_params(self, deep: bool = True) -> dict[str, object]: ...
+
+    def diagnose(self) -> "Diagnosis": ...

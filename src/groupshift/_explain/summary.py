@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from textwrap import fill
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_tables import group_level_shares, labeled_sample, overall_shares
 from groupshift._explain.wording import percent, plural
 
@@ -39,23 +39,6 @@ TABLES = {
     "features": "Effect of the group on each feature",
     "cautions": "Cautions",
 }
-
-
-class FittedModel(Protocol):
-    """What is read of a fitted model here."""
-
-    has_groups_: bool
-    n_clusters_: int
-    groups_: NDArray[np.generic]
-    labeled_groups_: NDArray[np.generic]
-    rows_: NDArray[np.int64]
-    labeled_rows_: NDArray[np.int64]
-    shift_: NDArray[np.float64]
-    trust_: float
-    context_: object
-    evidence_: Mapping[str, Mapping[str, NDArray[np.float64]]]
-
-    def diagnose(self) -> Diagnosis: ...
 
 
 class ShareLine(NamedTuple):

@@ -59,7 +59,7 @@ class ColumnPlan:
 
 
 # scikit-learn has no types.
-class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class TableClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that takes nothing but numbers, on tables: categories as codes, missing values as NaN.
 
     Parameters
@@ -83,7 +83,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: object) -> NDArray[np.generic]:
         return np.asarray(self.estimator_.predict(self.encoder_.transform(X)))
 
-    @available_if(lambda self: hasattr(self.estimator, "decision_function"))  # type: ignore[untyped-decorator]
+    @available_if(lambda self: hasattr(self.estimator, "decision_function"))
     def decision_function(self, X: object) -> NDArray[np.float64]:
         return np.asarray(self.estimator_.decision_function(self.encoder_.transform(X)))
 

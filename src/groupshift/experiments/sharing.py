@@ -96,7 +96,7 @@ def recall(key: Key, make: Callable[[], T], *, limit: int = MAX_FITS) -> T:
     return make() if work is None else work.recall(key, make, limit)
 
 
-class SharedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class SharedClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that asks the current `SharedWork` before it fits or predicts.
 
     Parameters
@@ -134,7 +134,7 @@ class SharedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         return self._ask("predict_proba", X)
 
-    @available_if(lambda self: hasattr(self.estimator, "decision_function"))  # type: ignore[untyped-decorator]  # as above
+    @available_if(lambda self: hasattr(self.estimator, "decision_function"))
     def decision_function(self, X: np.ndarray) -> np.ndarray:
         return self._ask("decision_function", X)
 
