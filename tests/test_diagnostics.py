@@ -140,7 +140,7 @@ def test_models_without_held_out_labels_or_population_points_still_answer(shifte
     model = fit_on(shifted[0])
     model.evidence_ = replace(model.evidence_, held_out=None)
     assert diagnose(model).worth == "unknown"
-    model.tally_ = None
+    model.estimate_ = replace(model.estimate_, points=None)
     assert diagnose(model).holds == "unknown"
     assert model.summary()
 

@@ -12,7 +12,7 @@ import pytest
 
 import groupshift
 import groupshift.datasets
-from groupshift._fit import fitting
+from groupshift._fit import trained
 from groupshift._fit.posterior import default_classifier
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -48,7 +48,7 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(groupshift.datasets, "make_survey", at_most(groupshift.datasets.make_survey, **sizes))
     mixture = at_most(groupshift.datasets.make_grouped_mixture, n_groups=12, unlabeled_per_group=(100, 0))
     monkeypatch.setattr(groupshift.datasets, "make_grouped_mixture", mixture)
-    monkeypatch.setattr(fitting, "default_classifier", few_trees)
+    monkeypatch.setattr(trained, "default_classifier", few_trees)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
 

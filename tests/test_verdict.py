@@ -96,16 +96,22 @@ def test_hidden_label_losses_are_the_judges():
 
 @pytest.fixture
 def seen(monkeypatch):
-    """The fittings that evidence is recorded of."""
+    """The problems and finished fits that evidence is recorded of."""
     from groupshift import classifier
 
-    seen, observed = [], classifier._observed
-    monkeypatch.setattr(classifier, "_observed", lambda fitting: (seen.append(fitting), observed(fitting))[1])
+    seen, run = [], classifier.run
+
+    def record(problem):
+        seen.append((problem, run(problem)))
+        return seen[-1][1]
+
+    monkeypatch.setattr(classifier, "run", record)
     return seen
 
 
-def loss_decided_on(fitting):
-    return np.average(fitting.loss, weights=fitting.labeled.weight[fitting.judged])
+def loss_decided_on(problem, finished):
+    judged = finished.judged.trained.judged
+    return np.average(finished.settled.loss, weights=problem.labeled.weight[judged])
 
 
 @pytest.mark.parametrize(
@@ -113,7 +119,7 @@ def loss_decided_on(fitting):
 )
 def test_recorded_loss_is_the_one_that_fit_decided_on(settings, seen):
     model = fit_on(draw(np.random.default_rng(20), n_groups=16, labeled=80, unlabeled=80), **settings)
-    assert model.diagnose().overview["loss_model"] == pytest.approx(loss_decided_on(seen[0]))
+    assert model.diagnose().overview["loss_model"] == pytest.approx(loss_decided_on(*seen[0]))
 
 
 def in_context(distance, estimator=None):
@@ -131,7 +137,7 @@ def in_context(distance, estimator=None):
 def test_recorded_loss_counts_what_groups_have_in_context(seen):
     model = in_context(distance=0.7)
     assert model.context_ is not None
-    assert model.diagnose().overview["loss_model"] == pytest.approx(loss_decided_on(seen[0]))
+    assert model.diagnose().overview["loss_model"] == pytest.approx(loss_decided_on(*seen[0]))
 
 
 def test_shifts_by_mean_features_are_not_called_unused():

@@ -59,7 +59,7 @@ def group_folds(group: IntArray, seed: int) -> IntArray:
     """Fold of each row's group; folds have equally many groups.
 
     >>> group_folds(np.array([0, 0, 1, 2]), seed=0).tolist()
-    [1, 1, 0, 2]
+    [2, 2, 0, 1]
     """
     n_groups = int(group.max()) + 1
     fold = np.empty(n_groups, np.int64)

@@ -22,13 +22,14 @@ def as_frame(X: Features) -> Frame | None:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def take_rows(X: Table, rows: IntArray | BoolArray | slice) -> Table:
+def take_rows(X: Table, rows: IntArray | BoolArray | Sequence[int] | slice) -> Table:
     """Rows of an array or a frame, by index, mask or slice; a slice is a view where the library has views."""
     frame = as_frame(X)
     if frame is None:
         taken: Table = X[rows]  # type: ignore[index]  # an array
         return taken
     if not isinstance(rows, slice):
+        rows = np.asarray(rows)
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows
     native: Table = frame[rows].to_native()
     return native
