@@ -86,7 +86,7 @@ def test_effects_are_unbiased_and_p_values_uniform_without_any_effect():
     for _ in range(300):
         group = rng.integers(0, 12, 150)
         weight = rng.choice([1.0, 2.0], 150)
-        strata = Strata.of(np.zeros(150, int), group, weight, np.arange(150), n_strata=1, n_groups=12)
+        strata = Strata(np.zeros(150, int), group, weight, np.arange(150), n_strata=1, n_groups=12)
         result = group_effects(comparable(rng.standard_cauchy(150), False), strata)
         found.append((result.effect[0], result.std_error[0], result.p_value[0]))
     effect, error, p = np.array(found).T
@@ -99,7 +99,7 @@ def test_effect_is_the_share_of_variance_between_groups():
     rng = np.random.default_rng(4)
     group = np.repeat(np.arange(400), 30)
     x = rng.normal(0, 1, 400)[group] + rng.normal(0, 2, len(group))
-    strata = Strata.of(
+    strata = Strata(
         np.zeros(len(x), int), group, np.ones(len(x)), np.arange(len(x)), n_strata=1, n_groups=400
     )
     # 1 / (1 + 4); its standard error over 400 groups is about 0.013.
@@ -110,7 +110,7 @@ def test_effect_of_a_category_is_that_of_its_levels():
     rng = np.random.default_rng(5)
     group = rng.integers(0, 5, 2000)
     same, own = rng.integers(0, 4, 2000).astype(float), (group % 4).astype(float)
-    strata = Strata.of(np.zeros(2000, int), group, np.ones(2000), np.arange(2000), n_strata=1, n_groups=5)
+    strata = Strata(np.zeros(2000, int), group, np.ones(2000), np.arange(2000), n_strata=1, n_groups=5)
     assert abs(group_effects(comparable(same, True), strata).effect[0]) < 0.005
     assert group_effects(comparable(own, True), strata).effect[0] == pytest.approx(1, abs=1e-6)
 
@@ -121,7 +121,7 @@ def test_copies_of_examples_do_not_make_an_effect():
     once, thrice = (
         group_effects(
             np.tile(x, n)[:, None],
-            Strata.of(
+            Strata(
                 np.zeros(200 * n, int),
                 np.tile(group, n),
                 np.ones(200 * n),
@@ -137,7 +137,7 @@ def test_copies_of_examples_do_not_make_an_effect():
 
 
 def test_strata_with_too_few_rows_are_not_judged():
-    strata = Strata.of(np.zeros(6, int), np.arange(6), np.ones(6), np.arange(6), n_strata=2, n_groups=6)
+    strata = Strata(np.zeros(6, int), np.arange(6), np.ones(6), np.arange(6), n_strata=2, n_groups=6)
     assert np.isnan(group_effects(np.arange(6.0)[:, None], strata).effect).all()
 
 

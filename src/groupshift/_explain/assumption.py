@@ -7,6 +7,7 @@ alone would explain.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,42 +29,36 @@ CELLS_AT_ONCE = 50_000
 
 @dataclass(frozen=True)
 class Strata:
-    """Rows cut into strata, (cluster, class) pairs, and groups within them, with the sums that every test
-    needs.
+    """Rows cut into strata, (cluster, class) pairs, and groups within them, with the sums that every test needs.
 
-    `rows` are numbered by stratum and group; `twin` is equal for rows that are copies of one example.
+    `example` is equal for rows that are copies of one example. Sums have shape (n_strata, n_groups).
     """
 
     stratum: IntArray
-    cell: IntArray
+    group: IntArray
+    weight: FloatArray
+    example: NDArray[np.integer]
     n_strata: int
     n_groups: int
-    weight: FloatArray
-    cell_weight: FloatArray
-    cell_square: FloatArray
 
-    @classmethod
-    def of(
-        cls,
-        stratum: IntArray,
-        group: IntArray,
-        weight: FloatArray,
-        twin: NDArray[np.integer],
-        *,
-        n_strata: int,
-        n_groups: int,
-    ) -> "Strata":
-        cell = stratum * n_groups + group
-        n_cells = n_strata * n_groups
-        return cls(
-            stratum,
-            cell,
-            n_strata,
-            n_groups,
-            weight,
-            sum_by(cell, weight, n_cells).reshape(n_strata, n_groups),
-            _square_sums(cell, weight, twin, n_cells).reshape(n_strata, n_groups),
-        )
+    @cached_property
+    def cell(self) -> IntArray:
+        return self.stratum * self.n_groups + self.group
+
+    def sums(self, values: FloatArray, cell: IntArray) -> FloatArray:
+        return sum_by(cell, values, self.n_strata * self.n_groups).reshape(self.n_strata, self.n_groups)
+
+    @cached_property
+    def cell_weight(self) -> FloatArray:
+        return self.sums(self.weight, self.cell)
+
+    @cached_property
+    def cell_square(self) -> FloatArray:
+        """Sums of squared weights, copies of one example counted as one row of their joint weight."""
+        order = np.lexsort((self.example, self.cell))
+        cell, example = self.cell[order], self.example[order]
+        first = np.flatnonzero(np.r_[True, (np.diff(cell) != 0) | (np.diff(example) != 0)])
+        return self.sums(np.add.reduceat(self.weight[order], first) ** 2, cell[first])
 
     @property
     def groups(self) -> IntArray:
@@ -110,7 +105,7 @@ def group_effects(columns: FloatArray, strata: Strata) -> Effects:
     For a category this is Goodman and Kruskal's τ.
 
     >>> x, group = np.tile([0.0, 1.0, 10.0, 11.0], 3), np.tile([0, 0, 1, 1], 3)  # group 1 stands apart
-    >>> strata = Strata.of(np.zeros(12, int), group, np.ones(12), np.arange(12), n_strata=1, n_groups=2)
+    >>> strata = Strata(np.zeros(12, int), group, np.ones(12), np.arange(12), n_strata=1, n_groups=2)
     >>> group_effects(x[:, None], strata).effect.round(2).tolist()
     [0.99]
     """
@@ -230,18 +225,8 @@ def chance_distance(cell_rows: FloatArray, share: FloatArray, labeled_rows: IntA
 def _sums_of_squares(column: FloatArray, strata: Strata) -> tuple[FloatArray, FloatArray]:
     x = column - column.mean()
     weighted = strata.weight * x
-    by_cell = sum_by(strata.cell, weighted, strata.cell_weight.size).reshape(strata.cell_weight.shape)
+    by_cell = strata.sums(weighted, strata.cell)
     mean_part = ratio(by_cell.sum(1) ** 2, strata.cell_weight.sum(1), empty=0.0)
     own = ratio(by_cell**2, strata.cell_weight, empty=0.0).sum(1)
     square = sum_by(strata.stratum, weighted * x, strata.n_strata)
     return own - mean_part, square - mean_part
-
-
-def _square_sums(cell: IntArray, weight: FloatArray, twin: NDArray[np.integer], n_cells: int) -> FloatArray:
-    """Sums of squared weights by cell, copies of one example counted as one row of their joint weight."""
-    if len(np.unique(twin)) == len(twin):
-        return sum_by(cell, weight**2, n_cells)
-    order = np.lexsort((twin, cell))
-    new = np.r_[True, (np.diff(cell[order]) != 0) | (twin[order][1:] != twin[order][:-1])]
-    joint = np.add.reduceat(weight[order], np.flatnonzero(new))
-    return sum_by(cell[order][new], joint**2, n_cells)

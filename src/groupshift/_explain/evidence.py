@@ -66,50 +66,29 @@ MANY_VALUES, NAME_SHARED_BY = 20, 0.1
 
 @dataclass(frozen=True)
 class Observed:
-    """A finished fit, as far as evidence is recorded of it.
+    """A finished fit, as far as evidence is recorded of it."""
 
-    Attributes
-    ----------
-    labeled, y, n_labeled_groups : labelled rows (weights in units of a mean row), their classes, number of groups
-    pooled : rows of both samples, to describe clusters by
-    is_category : array (n_features,)
-    partition : the cut that the model uses
-    cluster : array (n_labeled,)
-        Cluster in which the judge saw each labelled row.
-    judged : array, numbers of the labelled rows that have held-out scores
-    score, plain_score : arrays (n_judged,)
-        Held-out scores by the model's classifiers, and by those before any learning from unlabelled rows.
-    fold : array (n_judged,), or None where nothing could be held out
-    design_effect : how many times fewer examples there are than judged rows
-    trial : how the chosen candidate did on hidden labels; None where it was not tried
-    trust, trust_is_given : the part of every shift that is used, and whether the user set it
-    context : what groups' mean features say about shifts
-    shares, shrinkage, labeled_prior : settings
-    prediction_rates : true and false positive rate of each cluster, for BBSE alone
-    seed : for the sample of rows that tests look at
-    """
-
-    labeled: Rows
-    y: IntArray
+    labeled: Rows  # weights in units of a mean row
+    y: IntArray  # (n_labeled,)
     n_labeled_groups: int
-    pooled: Rows
-    is_category: BoolArray
-    partition: Partition
-    cluster: IntArray
-    judged: IntArray
-    score: FloatArray
-    plain_score: FloatArray
-    fold: IntArray | None
-    design_effect: float
-    trial: Trial | None
-    trust: float
-    trust_is_given: bool
-    context: Context | None
+    pooled: Rows  # of both samples, to describe clusters by
+    is_category: BoolArray  # (n_features,)
+    partition: Partition  # the cut that the model uses
+    cluster: IntArray  # (n_labeled,), in which the judge saw each labelled row
+    judged: IntArray  # numbers of the labelled rows that have held-out scores
+    score: FloatArray  # (n_judged,), held out
+    plain_score: FloatArray  # (n_judged,), the same before any learning from unlabelled rows
+    fold: IntArray | None  # (n_judged,); None where nothing could be held out
+    design_effect: float  # how many times fewer examples there are than judged rows
+    trial: Trial | None  # how the chosen partition did on hidden labels; None where it was not tried
+    trust: float  # the part of every shift that is used
+    trust_is_given: bool  # by the user, instead of learned
+    context: Context | None  # what groups' mean features say about shifts
     shares: str | None
     shrinkage: str
     labeled_prior: str
-    prediction_rates: PredictionRates | None
-    seed: int
+    prediction_rates: PredictionRates | None  # of each cluster; None unless BBSE is used
+    seed: int  # of the sample of rows that tests look at
 
     @classmethod
     def of(cls, problem: Problem, finished: Finished) -> "Observed":
@@ -224,9 +203,7 @@ def _score_independence(observed: Observed, y: IntArray, log_odds: FloatArray) -
 
 def _strata(rows: Rows, y: IntArray, cluster: IntArray, n_clusters: int) -> Strata:
     n_groups = int(rows.group.max()) + 1
-    return Strata.of(
-        cluster * 2 + y, rows.group, rows.weight, rows.key, n_strata=2 * n_clusters, n_groups=n_groups
-    )
+    return Strata(cluster * 2 + y, rows.group, rows.weight, rows.key, 2 * n_clusters, n_groups)
 
 
 def _rows_of(strata: Strata) -> IntArray:
