@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from sklearn.metrics import roc_auc_score
 
 from groupshift._io.column_facts import MOST_DISTINCT, Distinct, value_counts
 from groupshift._rows.chunks import add_up, map_chunks
@@ -26,6 +26,8 @@ End = float | datetime | None
 LEAK_AUC = 0.995
 # More rows do not change whether a column leaks.
 LEAK_ROWS = 5_000
+# Fewer labels of a class say nothing of a ranking.
+FEWEST_OF_A_CLASS = 5
 
 
 # Where missing values on the two sides differ by more, they may mean different things.
@@ -187,8 +189,10 @@ def single_column_auc(column: pa.ChunkedArray, kind: str, y: NDArray[np.int64]) 
     else:
         score = _numbers(column, kind).to_numpy()
     score = np.where(np.isnan(score), np.nanmin(score, initial=0.0) - 1, score)
-    found = _auc(score, y)
-    return None if found is None else max(found, 1 - found)
+    if np.bincount(y, minlength=2).min() < FEWEST_OF_A_CLASS:
+        return None
+    auc = float(roc_auc_score(y, score))
+    return max(auc, 1 - auc)
 
 
 def _means_of_others(codes: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -200,14 +204,6 @@ def _means_of_others(codes: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[
         positive = np.bincount(codes[other], weights=y[other], minlength=codes.max() + 1)
         score[own] = ((positive + y.mean()) / (n + 1))[codes[own]]
     return score
-
-
-def _auc(score: NDArray[np.float64], y: NDArray[np.int64]) -> float | None:
-    positive = y == 1
-    n, m = int(positive.sum()), int((~positive).sum())
-    if min(n, m) < 5:
-        return None
-    return float((rankdata(score)[positive].sum() - n * (n + 1) / 2) / (n * m))
 
 
 def _short(text: str, most: int = 20) -> str:

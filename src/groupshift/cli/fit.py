@@ -108,12 +108,12 @@ def update(
         )
     save(model, out, overwrite=force, table=recipe.to_json())
     after = set(model.groups_.tolist())
-    new, gone = sorted(after - before), sorted(before - after)
+    new, without_rows = sorted(after - before), sorted(before - after)
     if as_json:
-        print_json({"out": out, "rows": survey.rows, "groups": len(after), "new": new, "gone": gone})
+        print_json({"out": out, "rows": survey.rows, "groups": len(after), "new": new, "gone": without_rows})
         return
-    if gone:
-        screen.note(f"Groups without rows in {data} count as unseen from now on: {listed(gone)}.")
+    if without_rows:
+        screen.note(f"Groups without rows in {data} count as unseen from now on: {listed(without_rows)}.")
     if new:
         screen.say(f"New groups: {listed(new)}.")
     screen.say(

@@ -216,16 +216,12 @@ def _part(source: Source, start: int, plans: list[ColumnPlan], roles: Roles, tar
 
 
 def _check_roles(sources: list[Source], roles: Roles) -> None:
-    for name in roles.special:
-        if name not in sources[0].columns:
-            raise InputError(no_column([name], sources[0]))
-    if roles.group is not None:
-        for source in sources[1:]:
-            if roles.group not in source.columns:
-                raise InputError(no_column([roles.group], source))
-    unknown = [name for name in (*roles.features, *roles.exclude) if name not in sources[0].columns]
-    if unknown:
-        raise InputError(no_column(unknown, sources[0]))
+    first, *others = sources
+    needed = [(first, roles.special), (first, [*roles.features, *roles.exclude])]
+    needed += [(source, [roles.group]) for source in others if roles.group is not None]
+    for source, names in needed:
+        if unknown := [name for name in names if name not in source.columns]:
+            raise InputError(no_column(unknown, source))
 
 
 def _feature_names(sources: list[Source], roles: Roles, notes: list[str]) -> list[str]:
