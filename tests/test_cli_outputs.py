@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -52,33 +51,33 @@ def test_existing_outputs_are_kept_without_force(world, tmp_path, capsys, comman
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_a_killed_run_leaves_nothing(world, tmp_path, ending):
-    """Batches are made slow, so that the run is killed in the middle of writing."""
+    """After its third batch the run waits for a word that never comes, and is killed in the middle of writing."""
     new = open_source(world / "new.csv").read()
     write_table(pa.concat_tables([new] * 400), tmp_path / "big.csv")
     (tmp_path / "out").mkdir()
-    slow = (
-        "import sys, time\n"
-        "from groupshift.cli import main, predict\n"
-        "score = predict.score_table\n"
-        "def slowly(*arguments):\n"
-        "    answer = score(*arguments)\n"
-        "    sys.stderr.write('batch\\n'); sys.stderr.flush(); time.sleep(0.3)\n"
-        "    return answer\n"
-        "predict.score_table = slowly\n"
-        "import groupshift._io.csv_cells as sources\n"
-        "sources.BLOCK_BYTES = 1 << 16\n"
+    waiting = (
+        "import sys\n"
+        "from groupshift._io import csv_cells, files\n"
+        "from groupshift.cli import main\n"
+        "write = files.TableWriter.write\n"
+        "def write_and_wait(writer, table):\n"
+        "    write(writer, table)\n"
+        "    sys.stderr.write('batch\\n')\n"
+        "    sys.stderr.flush()\n"
+        "    sys.stdin.readline()\n"
+        "files.TableWriter.write = write_and_wait\n"
+        "csv_cells.BLOCK_BYTES = 1 << 16\n"
         "main(sys.argv[1:])\n"
     )
     out = tmp_path / "out" / f"p.{ending}"
     arguments = ["predict", f"{world}/m.gshift", f"{tmp_path}/big.csv", "-o", str(out), "--keep", "person"]
-    process = subprocess.Popen([sys.executable, "-c", slow, *arguments], stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    for _ in range(3):
-        assert process.stderr.readline() == "batch\n"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stderr.close()
-    time.sleep(0.05)
+    command = [sys.executable, "-c", waiting, *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for said in ("next\n", "next\n", ""):
+            assert process.stderr.readline() == "batch\n"
+            process.stdin.write(said)
+            process.stdin.flush()
+        process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
     assert list((tmp_path / "out").iterdir()) == []
 

@@ -13,6 +13,7 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="reading files needs the extra files")
 
+from groupshift._io.arrow import pa as pa_when_used  # noqa: E402
 from groupshift._io.column_facts import plan_column  # noqa: E402
 from groupshift._io.columns import ColumnPlan, as_text, convert, group_values  # noqa: E402
 from groupshift._io.csv_cells import SourceError  # noqa: E402
@@ -112,6 +113,12 @@ def test_a_misspelled_column_is_guessed(tmp_path):
     (tmp_path / "a.csv").write_text("State,y\nx,1\n")
     with pytest.raises(SourceError, match="Did you mean 'State'"):
         open_source(tmp_path / "a.csv").read(["state"])
+
+
+def test_without_pyarrow_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'pip install "groupshift\[files\]"'):
+        type(pa_when_used)("pyarrow").table({})
 
 
 # What columns are

@@ -7,20 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 from urllib.parse import unquote
 
+from groupshift._io.arrow import pa, pc
 from groupshift._io.column_facts import NEARLY_ALL, ColumnSurvey, Surveys, plan_of, survey_column
 from groupshift._io.columns import ColumnPlan, convert, group_text
 from groupshift._io.csv_cells import MISSING, MISSING_GROUP, SourceError
-from groupshift._io.files import need_pyarrow
 from groupshift._io.parquet import BATCH_ROWS, FileTable, file_table, in_batches
 from groupshift._io.table_files import Source, data_files, is_parquet, open_source
 from groupshift._rows.chunks import add_up, map_chunks
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.dataset
 
 # Beyond this, numbers that are read as floats are not whole any more.
 EXACT = 2**53
@@ -48,8 +44,6 @@ class _Part:
         return [*self.source.columns, *self.known]
 
     def cells(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        import pyarrow as pa
-
         inside = [name for name in names if name not in self.known]
         for table in self.source.batches(inside or self.source.columns[:1]):
             outside = {name: pa.repeat(value, len(table)) for name, value in self.known.items()}
@@ -65,9 +59,6 @@ class _Reading:
     is_group: bool
 
     def __call__(self, cells: pa.ChunkedArray) -> pa.ChunkedArray:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if self.is_whole:
             return pc.cast(convert(cells, self.plan)[0], pa.int64())
         return group_text(cells) if self.is_group else convert(cells, self.plan)[0]
@@ -92,8 +83,6 @@ class CsvTable:
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Arrow tables of `batch_rows` rows, the last one smaller."""
-        import pyarrow as pa
-
         names = list(self.columns if columns is None else columns)
         if new := [name for name in names if name not in self._readings]:
             surveys = add_up(map_chunks(self._survey, self._cells(new))).by_name
@@ -151,10 +140,7 @@ def as_source(
     """
     if isinstance(data, BatchSource):
         return data
-    need_pyarrow("Reading files in batches")
-    import pyarrow.dataset
-
-    if isinstance(data, pyarrow.dataset.Dataset):
+    if isinstance(data, pa.dataset.Dataset):
         return FileTable(data, batch_rows)
     if not isinstance(data, (str, PathLike, list, tuple)) or (isinstance(data, (list, tuple)) and not data):
         raise TypeError(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from groupshift._io.arrow import pa, pc
 from groupshift._io.columns import (
     DATE_FORMATS,
     ColumnPlan,
@@ -22,9 +22,6 @@ from groupshift._io.columns import (
 from groupshift._io.csv_cells import MISSING
 from groupshift._rows.checks import example_keys
 from groupshift._rows.keys import hash_keys
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # Of the values that are there, so many must parse for a text column to count as numbers or dates.
 NEARLY_ALL = 0.99
@@ -101,15 +98,11 @@ class Distinct:
 
 def value_counts(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
     """Distinct values of an Arrow column that are there, in order of first sight, and their rows."""
-    import pyarrow.compute as pc
-
     counts = pc.value_counts(column.drop_null())
     return counts.field("values"), counts.field("counts").to_numpy()
 
 
 def _hashed(values: pa.Array) -> NDArray[np.uint64]:
-    import pyarrow as pa
-
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         numbers = values.to_numpy(zero_copy_only=False)
         kind = float if numbers.dtype.kind == "f" else np.int64
@@ -213,8 +206,6 @@ def survey_column(
     column: pa.ChunkedArray, *, as_texts: bool = False, missing: tuple[str, ...] = MISSING
 ) -> ColumnSurvey:
     """The survey of a column or a batch of it; `as_texts` where other files have it in another type."""
-    import pyarrow.compute as pc
-
     kind = kind_of_type(column.type)
     if kind == "nested":
         return ColumnSurvey(kind, len(column), len(column))
@@ -230,8 +221,6 @@ def survey_column(
 
 def kind_of_type(kind: pa.DataType) -> str:
     """What values of an Arrow type can be."""
-    import pyarrow as pa
-
     types = pa.types
     if types.is_dictionary(kind):
         kind = kind.value_type
@@ -249,9 +238,6 @@ def kind_of_type(kind: pa.DataType) -> str:
 
 
 def _survey_text(text: pa.ChunkedArray) -> ColumnSurvey:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     values, rows = value_counts(text)
     numbers = numbers_in(values, ".")
     # Which texts are read in which way.
@@ -285,8 +271,6 @@ def _survey_text(text: pa.ChunkedArray) -> ColumnSurvey:
 
 
 def _like(values: pa.Array, pattern: str) -> pa.Array:
-    import pyarrow.compute as pc
-
     return pc.match_substring_regex(values, pattern)
 
 

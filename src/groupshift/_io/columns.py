@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,11 +10,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
+from groupshift._io.arrow import pa, pc
 from groupshift._io.csv_cells import MISSING, MISSING_GROUP
 from groupshift._rows.encoder import FeatureEncoder
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d*)?$"
 THOUSANDS_WITH_DOTS = r"^[+-]?\d{1,3}(\.\d{3})+(,\d*)?$"
@@ -102,9 +99,6 @@ def as_text(column: pa.ChunkedArray, *, missing: tuple[str, ...] = MISSING) -> p
     >>> as_text(pa.chunked_array([[" a", "NA", "01"]])).to_pylist()
     ['a', None, '01']
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = decoded(column)
     kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -126,8 +120,6 @@ def group_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
@@ -147,18 +139,12 @@ def convert(column: pa.ChunkedArray, plan: ColumnPlan) -> tuple[pa.ChunkedArray,
 
 
 def _truths_in(text: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     text = pc.utf8_lower(text)
     is_true, is_false = (pc.is_in(text, value_set=pa.array(t)) for t in (["true", "1"], ["false", "0"]))
     return pc.if_else(is_true, True, pc.if_else(is_false, False, None))
 
 
 def _plain_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         # A column of numbers at fit that now holds dates has nothing to say.
@@ -170,9 +156,6 @@ def _plain_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _as_seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
         return pa.nulls(len(column), pa.timestamp("s"))
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
@@ -183,8 +166,6 @@ def _as_seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def dates_in(text: pa.ChunkedArray, form: str) -> pa.ChunkedArray:
     """Dates in text, null where there is none."""
-    import pyarrow.compute as pc
-
     # ISO's T, fractions of a second and zone are more than a model of days needs.
     text = pc.replace_substring_regex(text, r"^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})", r"\1 \2")
     text = pc.replace_substring_regex(text, r"(:\d{2})(\.\d+)?(Z|[+-]\d{2}:?\d{2})?$", r"\1")
@@ -192,9 +173,6 @@ def dates_in(text: pa.ChunkedArray, form: str) -> pa.ChunkedArray:
 
 
 def all_numbers(text: pa.ChunkedArray) -> bool:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     try:
         pc.cast(text, pa.float64())
     except pa.ArrowInvalid:
@@ -204,9 +182,6 @@ def all_numbers(text: pa.ChunkedArray) -> bool:
 
 def numbers_in(text: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
     """Numbers in text, null where there is none; currency, percent and thousands marks are left aside."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if decimal == "." and all_numbers(text):
         return _finite(pc.cast(text, pa.float64()))
     text = pc.replace_substring_regex(text, r"^([+-]?)\s*[$€£]\s*", r"\1")
@@ -220,16 +195,11 @@ def numbers_in(text: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
 
 
 def _finite(numbers: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow.compute as pc
-
     return pc.if_else(pc.is_finite(numbers), numbers, None)
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column without dictionary encoding and views, in one array type."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
     if str(column.type) == "string_view" or pa.types.is_null(column.type):

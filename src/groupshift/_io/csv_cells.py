@@ -9,10 +9,9 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, cast
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from groupshift._io.arrow import pa
 
 # What pandas takes for missing in a CSV file, and three marks that statistical programs write.
 # fmt: off
@@ -56,9 +55,6 @@ class Dialect:
 
     def cells(self, path: Path, names: Sequence[str]) -> Iterator[pa.Table]:
         """Every cell as text: what a column holds is decided on all its values, not on the first block."""
-        import pyarrow as pa
-        import pyarrow.csv
-
         if not self.has_rows:
             return
         written = dict(zip(self.columns, self.header, strict=True))

@@ -11,10 +11,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, cast
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from groupshift._io.arrow import pa
 
 STANDARD_OUTPUT = "-"
 SEPARATORS = {"csv": ",", "tsv": "\t"}
@@ -26,16 +25,6 @@ AnyPath = str | os.PathLike[str]
 
 class OutputError(OSError):
     """An output that cannot be written; the message says why and what to do."""
-
-
-def need_pyarrow(what: str) -> None:
-    """Without pyarrow, an error that names the extra."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            f'{what} needs pyarrow. Install it with: pip install "groupshift[files]"'
-        ) from error
 
 
 def check_output(path: AnyPath, *, force: bool = False) -> None:
@@ -153,10 +142,6 @@ class TableWriter:
         self.n_rows += table.num_rows
 
     def _open(self, schema: pa.Schema) -> pa.RecordBatchFileWriter:
-        import pyarrow as pa
-        import pyarrow.csv
-        import pyarrow.parquet
-
         file = self._file
         if self._zipped:
             # No name and no time inside: the same table gives the same bytes.
@@ -173,7 +158,6 @@ class TableWriter:
 @contextmanager
 def write_batches(path: AnyPath, *, force: bool = False) -> Iterator[TableWriter]:
     """A writer of tables to one file, which appears when the block ends well."""
-    need_pyarrow("Writing tables")
     table_format(path)
     # Writers are closed also after an error, while the file is open: one of Parquet left alone writes its end later.
     with whole_file(path, force=force) as file, ExitStack() as opened:

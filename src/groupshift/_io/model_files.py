@@ -15,6 +15,7 @@ import platform
 import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any
@@ -256,9 +257,8 @@ def _read(path: AnyPath) -> bytes:
 
 def _need_skops() -> ModuleType:
     try:
-        import skops.io
+        return import_module("skops.io")
     except ImportError as error:
         raise ImportError(
             'Saving and loading models needs skops. Install it with: pip install "groupshift[save]"'
         ) from error
-    return skops.io

@@ -6,11 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.dataset
+from groupshift._io.arrow import pa
 
 # With 16 numbers a row, 32 MB: large enough to keep all cores busy, small enough to hold a few of them.
 BATCH_ROWS = 262_144
@@ -23,7 +20,7 @@ BUFFER_BYTES = 1 << 20
 class FileTable:
     """A file, or all files of a folder, as one table; a folder's ``name=value`` parts are columns."""
 
-    dataset: pyarrow.dataset.Dataset
+    dataset: pa.dataset.Dataset
     batch_rows: int = BATCH_ROWS
 
     @property
@@ -36,8 +33,6 @@ class FileTable:
         return in_batches(self._small_batches(names), self.batch_rows)
 
     def _small_batches(self, names: list[str]) -> Iterator[pa.Table]:
-        import pyarrow as pa
-
         schema = pa.schema([self.dataset.schema.field(name) for name in names])
         if self.dataset.format.default_extname != "parquet":
             for batch in self.dataset.to_batches(columns=names, batch_readahead=1, fragment_readahead=1):
@@ -50,18 +45,14 @@ class FileTable:
 
 def file_table(path: str | PathLike[str] | Sequence[str], *, batch_rows: int = BATCH_ROWS) -> FileTable:
     """A Parquet file, a list of them, or all files of a folder, whatever their names end in."""
-    import pyarrow.dataset
-
     # The folders that one file lies in say nothing of it: it may have a column of that name.
     alone = isinstance(path, (str, PathLike)) and not Path(path).is_dir()
     partitioning = None if alone else "hive"
-    return FileTable(pyarrow.dataset.dataset(path, format="parquet", partitioning=partitioning), batch_rows)
+    return FileTable(pa.dataset.dataset(path, format="parquet", partitioning=partitioning), batch_rows)
 
 
 def in_batches(tables: Iterable[pa.Table], n_rows: int) -> Iterator[pa.Table]:
     """The rows of tables in tables of `n_rows` rows, the last one smaller."""
-    import pyarrow as pa
-
     held: list[pa.Table] = []
     for part in tables:
         held.append(part)
@@ -76,18 +67,13 @@ def in_batches(tables: Iterable[pa.Table], n_rows: int) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def _parquet_batches(
-    fragment: pyarrow.dataset.Fragment, names: list[str], batch_rows: int
-) -> Iterator[pa.Table]:
-    import pyarrow as pa
-    import pyarrow.dataset
-    import pyarrow.parquet
+def _parquet_batches(fragment: pa.dataset.Fragment, names: list[str], batch_rows: int) -> Iterator[pa.Table]:
 
     # What the folder's name says of a file is not in the file.
-    known = pyarrow.dataset.get_partition_keys(fragment.partition_expression)
+    known = pa.dataset.get_partition_keys(fragment.partition_expression)
     with (
         fragment.filesystem.open_input_file(fragment.path) as file,
-        pyarrow.parquet.ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False) as parquet,
+        pa.parquet.ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False) as parquet,
     ):
         inside = [name for name in names if name not in known]
         for batch in parquet.iter_batches(batch_rows, columns=inside):

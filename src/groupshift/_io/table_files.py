@@ -8,15 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from groupshift._io.arrow import pa
 from groupshift._io.csv_cells import Dialect, SourceError, dialect_of
-from groupshift._io.files import need_pyarrow
 from groupshift._io.parquet import FileTable, file_table
 from groupshift._rows.frames import some
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BATCH_ROWS = 65_536
 
@@ -44,8 +40,6 @@ class Source:
 
     def type_of(self, column: str) -> pa.DataType:
         """The Arrow type that a column is read as."""
-        import pyarrow as pa
-
         return pa.string() if self.schema is None else self.schema.field(column).type
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
@@ -64,8 +58,6 @@ class Source:
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The whole table."""
-        import pyarrow as pa
-
         names = list(self.columns if columns is None else columns)
         parts = list(self.batches(names))
         return (
@@ -73,8 +65,6 @@ class Source:
         )
 
     def _arrow(self, names: list[str]) -> Iterator[pa.Table]:
-        import pyarrow as pa
-
         with _arrow_reader(self.path) as reader:
             n_batches = getattr(reader, "num_record_batches", None)
             for batch in reader if n_batches is None else map(reader.get_batch, range(n_batches)):
@@ -85,7 +75,6 @@ class Source:
 
 def open_source(path: str | PathLike[str]) -> Source:
     """Look at a file: what it is written in, and which columns it has."""
-    need_pyarrow("Reading files")
     path = Path(path)
     source = _open_folder(path) if path.is_dir() else _open_file(path)
     repeated = [name for name, count in Counter(source.columns).items() if count > 1]
@@ -175,9 +164,7 @@ def _check_same_columns(path: Path, table: FileTable) -> None:
 
 
 def _open_parquet(path: Path) -> Source:
-    import pyarrow.parquet
-
-    with _opening(f"{path} begins like Parquet but"), pyarrow.parquet.ParquetFile(path) as file:
+    with _opening(f"{path} begins like Parquet but"), pa.parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
         return Source(path, "Parquet", tuple(schema.names), file.metadata.num_rows, schema)
 
@@ -188,8 +175,6 @@ def _open_arrow(path: Path) -> Source:
 
 
 def _arrow_reader(path: Path) -> pa.RecordBatchFileReader:
-    import pyarrow as pa
-
     mapped = pa.memory_map(str(path))
     try:
         return pa.ipc.open_file(mapped)
@@ -200,8 +185,6 @@ def _arrow_reader(path: Path) -> pa.RecordBatchFileReader:
 
 @contextmanager
 def _opening(what: str) -> Iterator[None]:
-    import pyarrow as pa
-
     try:
         yield
     except (pa.ArrowException, OSError) as error:
@@ -212,8 +195,6 @@ def _opening(what: str) -> Iterator[None]:
 
 @contextmanager
 def _reading(source: Source) -> Iterator[None]:
-    import pyarrow as pa
-
     try:
         yield
     except (pa.ArrowException, UnicodeError, EOFError, OSError) as error:

@@ -1,11 +1,14 @@
 """The commands and their help. Each one parses and calls; the work is in the file of its name."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 import groupshift
+
+Command = TypeVar("Command", bound=Callable[..., None])
 
 EXAMPLES = """
 [bold]From two files to a report[/]
@@ -45,26 +48,34 @@ app = typer.Typer(
     epilog=EXAMPLES,
 )
 
+
+def _argument(name: str, help: str) -> object:
+    return typer.Argument(metavar=name, show_default=False, help=help)
+
+
+def _column(help: str) -> object:
+    return typer.Option(metavar="COLUMN", show_default=False, help=help)
+
+
+def _out(help: str, metavar: str = "FILE") -> object:
+    return typer.Option("--out", "-o", metavar=metavar, show_default=False, help=help)
+
+
 Files = Annotated[
     list[str],
-    typer.Argument(
-        metavar="LABELED [UNLABELED]",
-        show_default=False,
-        help="Labelled rows and unlabelled rows; or one file with both. A folder of Parquet is a file.",
+    _argument(
+        "LABELED [UNLABELED]",
+        "Labelled rows and unlabelled rows; or one file with both. A folder of Parquet is a file.",
     ),
 ]
-Model = Annotated[
-    str, typer.Argument(metavar="MODEL", show_default=False, help="A model that `groupshift fit` saved.")
-]
-Data = Annotated[
-    str, typer.Argument(metavar="DATA", show_default=False, help="A file with the columns of the model.")
-]
-Target = Annotated[
-    str, typer.Option(metavar="COLUMN", show_default=False, help="Column of the known labels; two values.")
-]
-Group = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", show_default=False, help="Column of the groups: state, hospital, gene …"),
+Model = Annotated[str, _argument("MODEL", "A model that `groupshift fit` saved.")]
+Data = Annotated[str, _argument("DATA", "A file with the columns of the model.")]
+Target = Annotated[str, _column("Column of the known labels; two values.")]
+Group = Annotated[str | None, _column("Column of the groups: state, hospital, gene …")]
+GroupHere = Annotated[str | None, _column("Column of the groups, if it has another name here.")]
+Weight = Annotated[str | None, _column("Column of row weights.")]
+ExampleId = Annotated[
+    str | None, _column("Column that is equal for copies of one example, or members of one household.")
 ]
 Positive = Annotated[
     str | None,
@@ -72,13 +83,6 @@ Positive = Annotated[
 ]
 Features = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Use these columns only.")]
 Exclude = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Leave these columns out.")]
-Weight = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of row weights.")]
-ExampleId = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN", help="Column that is equal for copies of one example, or members of one household."
-    ),
-]
 KnownShares = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Rates known from elsewhere: group, share and, if known, std_error."),
@@ -94,17 +98,15 @@ def _split(names: list[str] | None) -> tuple[str, ...]:
     return tuple(part.strip() for name in names or [] for part in name.split(",") if part.strip())
 
 
-def _roles(target, group, weight, example_id, features, exclude, positive):
-    from groupshift.cli.training import Roles
-
-    return Roles(target, group, weight, example_id, _split(features), _split(exclude), positive)
-
-
 def _one_or_two(files: list[str]) -> None:
     if len(files) > 2:
         raise typer.BadParameter(
             f"Pass one or two files, not {len(files)}: labelled rows, then unlabelled rows."
         )
+
+
+def _command(example: str) -> Callable[[Command], Command]:
+    return app.command(epilog=f"[bold]Example[/]  groupshift {example}")
 
 
 def _version(wanted: bool) -> None:
@@ -125,9 +127,7 @@ def root(
     pass
 
 
-@app.command(
-    epilog="[bold]Example[/]  groupshift check labeled.csv unlabeled.csv --target ill --group hospital"
-)
+@_command("check labeled.csv unlabeled.csv --target ill --group hospital")
 def check(
     files: Files,
     target: Target,
@@ -145,29 +145,18 @@ def check(
 ) -> None:
     """Look at the files: rows, groups, columns, and whether the method is worth it. Changes nothing."""
     from groupshift.cli.check import check as run
+    from groupshift.cli.training import Roles
 
     _one_or_two(files)
-    run(
-        files,
-        _roles(target, group, weight, example_id, features, exclude, positive),
-        quick=quick,
-        seed=seed,
-        as_json=json,
-    )
+    roles = Roles(target, group, weight, example_id, _split(features), _split(exclude), positive)
+    run(files, roles, quick=quick, seed=seed, as_json=json)
 
 
-@app.command(
-    epilog="[bold]Example[/]  groupshift fit labeled.csv unlabeled.csv --target y --group state -o m.gshift"
-)
+@_command("fit labeled.csv unlabeled.csv --target y --group state -o m.gshift")
 def fit(
     files: Files,
     target: Target,
-    out: Annotated[
-        str,
-        typer.Option(
-            "--out", "-o", metavar="FILE", show_default=False, help="The model, such as model.gshift."
-        ),
-    ],
+    out: Annotated[str, _out("The model, such as model.gshift.")],
     group: Group = None,
     features: Features = None,
     exclude: Exclude = None,
@@ -187,31 +176,23 @@ def fit(
 ) -> None:
     """Learn from labelled and unlabelled rows, and save the model."""
     from groupshift.cli.fit import fit as run
+    from groupshift.cli.training import Roles
 
     _one_or_two(files)
-    roles = _roles(target, group, weight, example_id, features, exclude, positive)
+    roles = Roles(target, group, weight, example_id, _split(features), _split(exclude), positive)
     run(files, roles, out, method=method, known_shares=known_shares, seed=seed, force=force, as_json=json)
 
 
-@app.command(
-    epilog="[bold]Example[/]  groupshift predict m.gshift new.parquet --out p.parquet --keep person_id,state"
-)
+@_command("predict m.gshift new.parquet --out p.parquet --keep person_id,state")
 def predict(
     model: Model,
     data: Data,
-    out: Annotated[
-        str,
-        typer.Option(
-            "--out", "-o", metavar="FILE", show_default=False, help="Predictions, in the order of DATA."
-        ),
-    ],
+    out: Annotated[str, _out("Predictions, in the order of DATA.")],
     keep: Annotated[
         list[str] | None,
         typer.Option(metavar="A,B", help="Columns of DATA to keep beside the predictions; all for all."),
     ] = None,
-    group: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of the groups, if it has another name here.")
-    ] = None,
+    group: GroupHere = None,
     coverage: Coverage = 0.9,
     force: Force = False,
     json: Json = False,
@@ -227,12 +208,10 @@ def predict(
     run(model, data, out, list(_split(keep)), group=group, coverage=coverage, force=force, as_json=json)
 
 
-@app.command(epilog="[bold]Example[/]  groupshift shares model.gshift --out shares.csv")
+@_command("shares model.gshift --out shares.csv")
 def shares(
     model: Model,
-    out: Annotated[
-        str | None, typer.Option("--out", "-o", metavar="FILE", help="A table; without it, shares are shown.")
-    ] = None,
+    out: Annotated[str | None, _out("A table; without it, shares are shown.")] = None,
     by: Annotated[
         str, typer.Option(metavar="group|cell", help="One line a group, or one a group and cluster.")
     ] = "group",
@@ -246,18 +225,12 @@ def shares(
     run(model, out, by=by, coverage=coverage, force=force, as_json=json)
 
 
-@app.command(epilog="[bold]Example[/]  groupshift update model.gshift june.parquet --out june.gshift")
+@_command("update model.gshift june.parquet --out june.gshift")
 def update(
     model: Model,
-    data: Annotated[
-        str, typer.Argument(metavar="UNLABELED", show_default=False, help="New unlabelled rows.")
-    ],
-    out: Annotated[
-        str, typer.Option("--out", "-o", metavar="FILE", show_default=False, help="The new model.")
-    ],
-    group: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of the groups, if it has another name here.")
-    ] = None,
+    data: Annotated[str, _argument("UNLABELED", "New unlabelled rows.")],
+    out: Annotated[str, _out("The new model.")],
+    group: GroupHere = None,
     weight: Weight = None,
     known_shares: KnownShares = None,
     force: Force = False,
@@ -269,31 +242,20 @@ def update(
     run(model, data, out, group=group, weight=weight, known_shares=known_shares, force=force, as_json=json)
 
 
-@app.command(epilog="[bold]Example[/]  groupshift report model.gshift --out report.html")
-def report(
-    model: Model,
-    out: Annotated[
-        str, typer.Option("--out", "-o", metavar="FILE", show_default=False, help="One HTML file.")
-    ],
-    force: Force = False,
-) -> None:
+@_command("report model.gshift --out report.html")
+def report(model: Model, out: Annotated[str, _out("One HTML file.")], force: Force = False) -> None:
     """Everything about a model on one page that opens offline: answer, shares, clusters, tests."""
     from groupshift.cli.share_commands import report as run
 
     run(model, out, force=force)
 
 
-@app.command(epilog="[bold]Example[/]  groupshift demo --data flights --out flights")
+@_command("demo --data flights --out flights")
 def demo(
     data: Annotated[
         str, typer.Option(metavar="survey|flights", help="An invented survey, or flights out of New York.")
     ] = "survey",
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out", "-o", metavar="FOLDER", help="A new folder; by default groupshift-demo, then -2, …"
-        ),
-    ] = None,
+    out: Annotated[str | None, _out("A new folder; by default groupshift-demo, then -2, …", "FOLDER")] = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:

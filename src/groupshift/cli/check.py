@@ -1,8 +1,14 @@
 """`groupshift check`: what is in the files, and is the method worth it?"""
 
-import warnings
-from typing import Any
+from __future__ import annotations
 
+import warnings
+from collections import Counter
+from dataclasses import asdict, dataclass
+
+from rich.console import JustifyMethod
+
+from groupshift import GroupShiftClassifier
 from groupshift._explain.summary import Summary
 from groupshift._explain.wording import percent
 from groupshift.cli.column_notes import ColumnFacts, Groups, look
@@ -16,6 +22,17 @@ from groupshift.streaming import LABELED_TRIED
 MOST_COLUMNS = 25
 
 
+@dataclass(frozen=True)
+class Trial:
+    """What a model of a part of the rows thinks of itself; the main sentences fit a screen."""
+
+    worth: str
+    holds: str
+    rows_tried: int
+    main_sentences: list[str]
+    sentences: list[str]
+
+
 def check(files: list[str], roles: Roles, *, quick: bool, seed: int, as_json: bool) -> None:
     screen = Screen(quiet=as_json)
     with screen.working("Reading"):
@@ -23,26 +40,32 @@ def check(files: list[str], roles: Roles, *, quick: bool, seed: int, as_json: bo
         facts, groups = look(training)
         if (spelled := twice_spelled(*map(sorted, groups))) is not None:
             training.alarms.append(spelled)
-    found: dict[str, Any] = describe(training, facts, groups)
-    if not as_json:
-        for alarm in training.alarms:
-            screen.alarm(alarm)
-        _show_rows(screen, training, found, spelled=spelled is not None)
-        _show_columns(screen, facts, two_sides=bool(training.n_unlabeled))
-        for note in training.notes:
-            screen.note(note)
-    if not quick:
-        found["diagnosis"] = diagnosis(screen, training, seed)
+    for alarm in training.alarms:
+        screen.alarm(alarm)
+    _show_rows(screen, training, groups, spelled=spelled is not None)
+    _show_columns(screen, facts, two_sides=bool(training.n_unlabeled))
+    for note in training.notes:
+        screen.note(note)
+    trial = None if quick else try_method(screen, training, seed)
+    if trial is not None:
+        _show_trial(screen, trial)
     if as_json:
-        print_json(found)
-    elif not quick:
-        screen.say("\n", bold("Is it worth it?"))
-        _show_diagnosis(screen, found["diagnosis"])
+        diagnosis = {} if trial is None else {"diagnosis": asdict(trial)}
+        print_json(describe(training, facts, groups) | diagnosis)
 
 
-def describe(training: Training, facts: list[ColumnFacts], groups: Groups) -> dict[str, Any]:
-    """Everything that check says but the diagnosis, for another program."""
-    found: dict[str, Any] = {
+def describe(training: Training, facts: list[ColumnFacts], groups: Groups) -> dict[str, object]:
+    """Everything that check says but the trial, for another program."""
+    labeled, unlabeled = groups
+    about_groups = {
+        "column": training.recipe.group,
+        "labeled": len(labeled),
+        "unlabeled": len(unlabeled),
+        "both": len(labeled & unlabeled),
+        "only_labeled": sorted(labeled - unlabeled),
+        "only_unlabeled": sorted(unlabeled - labeled),
+    }
+    return {
         "files": [
             {"path": str(source.path), "format": source.describe(), "rows": n, "columns": len(source.columns)}
             for source, n in zip(training.sources, training.n_rows, strict=True)
@@ -52,26 +75,14 @@ def describe(training: Training, facts: list[ColumnFacts], groups: Groups) -> di
         "positive": training.target.positive,
         "negative": training.target.negative,
         "labeled_share": float(training.y.mean()),
-        "columns": [fact.to_json() for fact in facts],
+        "columns": [asdict(fact) for fact in facts],
         "notes": [*training.alarms, *training.notes],
+        **({} if training.recipe.group is None else {"groups": about_groups}),
     }
-    if training.recipe.group is not None:
-        labeled, unlabeled = groups
-        found["groups"] = {
-            "column": training.recipe.group,
-            "labeled": len(labeled),
-            "unlabeled": len(unlabeled),
-            "both": len(labeled & unlabeled),
-            "only_labeled": sorted(labeled - unlabeled),
-            "only_unlabeled": sorted(unlabeled - labeled),
-        }
-    return found
 
 
-def diagnosis(screen: Screen, training: Training, seed: int) -> dict[str, Any]:
+def try_method(screen: Screen, training: Training, seed: int) -> Trial:
     """Fit a part of the rows with modest settings, and ask the model what it thinks of itself."""
-    from groupshift import GroupShiftClassifier
-
     model = GroupShiftClassifier(refine=0, random_state=seed)
     with (
         screen.working("Trying the method on a part of the rows"),
@@ -82,55 +93,55 @@ def diagnosis(screen: Screen, training: Training, seed: int) -> dict[str, Any]:
         model = training.fit_sample(model)
         summary = Summary.of(model)
     found = summary.diagnosis
-    return {
-        "worth": found.worth,
-        "holds": found.holds,
-        "rows_tried": int(model.labeled_rows_.sum() + model.rows_.sum()),
-        "main_sentences": [*training.alarms, *summary.main_sentences],
-        "sentences": [*training.alarms, *found.sentences],
-    }
+    return Trial(
+        found.worth,
+        found.holds,
+        int(model.labeled_rows_.sum() + model.rows_.sum()),
+        [*training.alarms, *summary.main_sentences],
+        [*training.alarms, *found.sentences],
+    )
 
 
-def _show_rows(screen: Screen, training: Training, found: dict[str, Any], *, spelled: bool) -> None:
-    lines = [[f["path"], f["format"], f"{f['rows']:,}", f"{f['columns']:,}"] for f in found["files"]]
+def _show_rows(screen: Screen, training: Training, groups: Groups, *, spelled: bool) -> None:
+    lines = [
+        [str(source.path), source.describe(), f"{n:,}", f"{len(source.columns):,}"]
+        for source, n in zip(training.sources, training.n_rows, strict=True)
+    ]
     screen.table({"file": "left", "read as": "left", "rows": "right", "columns": "right"}, lines)
     screen.say()
+    recipe = training.recipe
     screen.say(
         bold("Target"),
-        f"  {training.recipe.target}: {found['labeled_rows']:,} labelled rows, "
-        f"{percent(found['labeled_share'])} of them {found['positive']!r}; {found['unlabeled_rows']:,} "
-        "unlabelled rows.",
+        f"  {recipe.target}: {len(training.numbers):,} labelled rows, {percent(float(training.y.mean()))} of them "
+        f"{recipe.positive!r}; {training.n_unlabeled:,} unlabelled rows.",
     )
-    groups = found.get("groups")
-    if groups is None:
+    if recipe.group is None:
         screen.say(bold("Groups"), "  none named (--group): all rows count as one group.")
         return
+    labeled, unlabeled = groups
     screen.say(
         bold("Groups"),
-        f"  {groups['column']}: {groups['labeled']:,} with labelled rows, "
-        f"{groups['unlabeled']:,} with "
-        f"unlabelled rows, {groups['both']:,} with both.",
+        f"  {recipe.group}: {len(labeled):,} with labelled rows, {len(unlabeled):,} with unlabelled rows, "
+        f"{len(labeled & unlabeled):,} with both.",
     )
-    if groups["only_labeled"]:
-        screen.note(
-            f"Groups without unlabelled rows, whose shares stay unknown: {listed(groups['only_labeled'])}."
-        )
-    if groups["unlabeled"] and not groups["both"] and not spelled:
+    if only_labeled := sorted(labeled - unlabeled):
+        screen.note(f"Groups without unlabelled rows, whose shares stay unknown: {listed(only_labeled)}.")
+    if unlabeled and not labeled & unlabeled and not spelled:
         screen.note(
             "No group is on both sides. If that is not meant, look for different spellings: "
-            f"{listed(groups['only_labeled'], 3)} against {listed(groups['only_unlabeled'], 3)}."
+            f"{listed(only_labeled, 3)} against {listed(sorted(unlabeled), 3)}."
         )
 
 
-def _show_diagnosis(screen: Screen, found: dict[str, Any]) -> None:
+def _show_trial(screen: Screen, trial: Trial) -> None:
     """The sentences that an answer cannot do without; a screen holds no more."""
+    screen.say("\n", bold("Is it worth it?"))
     screen.say(
-        f"A quick trial on {found['rows_tried']:,} rows, without training on unlabelled ones; `fit` may differ."
+        f"A quick trial on {trial.rows_tried:,} rows, without training on unlabelled ones; `fit` may differ."
     )
-    for sentence in found["main_sentences"]:
+    for sentence in trial.main_sentences:
         screen.sentence(sentence)
-    more = len(set(found["sentences"]) - set(found["main_sentences"]))
-    if more:
+    if more := len(set(trial.sentences) - set(trial.main_sentences)):
         screen.say(f"    {more} more findings with --json, and in the report of a fitted model.")
 
 
@@ -139,22 +150,18 @@ def _missing(share: float) -> str:
 
 
 def _show_columns(screen: Screen, facts: list[ColumnFacts], *, two_sides: bool) -> None:
-    order = (
-        sorted(facts, key=lambda fact: not fact.remark)[:MOST_COLUMNS] if len(facts) > MOST_COLUMNS else facts
-    )
-    headings = {"column": "left", "kind": "left", "missing, labelled": "right"}
+    shown = facts
+    if len(facts) > MOST_COLUMNS:
+        shown = sorted(facts, key=lambda fact: not fact.remark)[:MOST_COLUMNS]
+    headings: dict[str, JustifyMethod] = {"column": "left", "kind": "left", "missing, labelled": "right"}
     headings |= {"unlabelled": "right"} if two_sides else {}
     headings |= {"values": "left", "remark": "left"}
     lines = []
-    for fact in order:
+    for fact in shown:
         missing = [_missing(share) for share in (fact.missing_labeled, fact.missing_unlabeled)]
         lines.append([fact.name, fact.kind, *missing[: 1 + two_sides], fact.values, fact.remark])
     screen.say()
     screen.table(headings, lines)
-    if len(order) < len(facts):
-        kinds = {kind: sum(f.kind == kind for f in facts) for kind in dict.fromkeys(f.kind for f in facts)}
-        shown = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-        screen.say(
-            f"… and {len(facts) - len(order):,} more columns, without remarks or less remarkable. In all: "
-            f"{shown}."
-        )
+    if more := len(facts) - len(shown):
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in Counter(f.kind for f in facts).items())
+        screen.say(f"… and {more:,} more columns, without remarks or less remarkable. In all: {kinds}.")

@@ -1,11 +1,16 @@
 """What check says about each column: kind, missing values, and whether it gives the target away."""
 
+from __future__ import annotations
+
 from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 import numpy as np
-from scipy.stats import rankdata
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
 
 from groupshift._io.column_facts import MOST_DISTINCT, Distinct, value_counts
 from groupshift._rows.chunks import add_up, map_chunks
@@ -13,15 +18,23 @@ from groupshift._rows.keys import uniform_keys
 from groupshift.cli.prepared import GROUP, TARGET
 from groupshift.cli.training import WHY_LEFT_OUT, Training
 
-Groups = tuple[frozenset, frozenset]
+Groups = tuple[frozenset[str], frozenset[str]]
+# The ends of numbers, of truth values and of dates; None where all are missing.
+End = float | datetime | None
 
 # A single column that ranks the target this well is the target in disguise.
 LEAK_AUC = 0.995
 # More rows do not change whether a column leaks.
 LEAK_ROWS = 5_000
+# Fewer labels of a class say nothing of a ranking.
+FEWEST_OF_A_CLASS = 5
 
 
-@dataclass
+# Where missing values on the two sides differ by more, they may mean different things.
+MISSING_GAP = 0.2
+
+
+@dataclass(frozen=True)
 class ColumnFacts:
     name: str
     kind: str
@@ -30,9 +43,6 @@ class ColumnFacts:
     values: str = ""
     auc: float | None = None
     remark: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -44,56 +54,49 @@ class Values:
 
     rows: int
     missing: int
-    distinct: Distinct
-    low: Any = None
-    high: Any = None
+    distinct: Distinct = field(default_factory=Distinct.none)
+    low: End = None
+    high: End = None
     true: int = 0
     whole: bool = True
-    categories: Counter = field(default_factory=Counter)
+    categories: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, column: Any, kind: str) -> "Values":
-        import pyarrow.compute as pc
-
-        n, missing = len(column), column.null_count
+    def of(cls, column: pa.ChunkedArray, kind: str) -> Values:
+        found = cls(len(column), column.null_count)
         if kind == "category":
             values, rows = value_counts(column)
             counts = Counter(dict(zip(values.to_pylist(), rows.tolist(), strict=True)))
-            return cls(n, missing, Distinct.of(column), categories=counts)
+            return replace(found, distinct=Distinct.of(column), categories=counts)
         ends = pc.min_max(column).as_py()
-        found = cls(n, missing, Distinct.none(), ends["min"], ends["max"])
+        found = replace(found, low=ends["min"], high=ends["max"])
         if kind == "boolean":
             return replace(found, true=pc.sum(column).as_py() or 0)
         numbers = _numbers(column, kind)
         # Measurements may all differ, and are no ids for that: only whole numbers are counted.
-        return (
-            replace(found, distinct=Distinct.of(numbers)) if _whole(numbers) else replace(found, whole=False)
-        )
+        if not pc.all(pc.equal(numbers, pc.floor(numbers)), min_count=0).as_py():
+            return replace(found, whole=False)
+        return replace(found, distinct=Distinct.of(numbers))
 
-    def __add__(self, other: "Values") -> "Values":
+    def __add__(self, other: Values) -> Values:
         categories = self.categories + other.categories
         if len(categories) > MOST_DISTINCT:
             categories = Counter(dict(categories.most_common(MOST_DISTINCT // 2)))
-        lows, highs = (
-            [v for v in pair if v is not None] for pair in zip(self._ends, other._ends, strict=True)
-        )
+        # A side without values has no ends.
+        sides = [side for side in (self, other) if side.low is not None]
         return Values(
             self.rows + other.rows,
             self.missing + other.missing,
             self.distinct + other.distinct,
-            min(lows, default=None),
-            max(highs, default=None),
+            min((side.low for side in sides), default=None),  # type: ignore[type-var] # of one kind
+            max((side.high for side in sides), default=None),  # type: ignore[type-var]
             self.true + other.true,
             self.whole and other.whole,
             categories,
         )
 
     @property
-    def _ends(self) -> tuple[Any, Any]:
-        return self.low, self.high
-
-    @property
-    def all_alike(self) -> bool:
+    def is_constant(self) -> bool:
         return self.distinct.count == 1 if self.categories else self.low is not None and self.low == self.high
 
     @property
@@ -104,7 +107,8 @@ class Values:
         """The values in a few words."""
         if kind == "category":
             about = "about " if self.distinct.level else ""
-            return f"{about}{self.distinct.count:,} different, mostly {_short(self.categories.most_common(1)[0][0])!r}"
+            commonest = _short(self.categories.most_common(1)[0][0])
+            return f"{about}{self.distinct.count:,} different, mostly {commonest!r}"
         if kind == "boolean":
             return f"{100 * self.true / (self.rows - self.missing):.0f} % true"
         if kind == "date":
@@ -117,9 +121,9 @@ class Side:
     """What the rows of one side hold: their features, and their groups."""
 
     features: dict[str, Values]
-    groups: frozenset = frozenset()
+    groups: frozenset[str] = frozenset()
 
-    def __add__(self, other: "Side") -> "Side":
+    def __add__(self, other: Side) -> Side:
         features = {name: values + other.features[name] for name, values in self.features.items()}
         return Side(features, self.groups | other.groups)
 
@@ -128,7 +132,7 @@ def look(training: Training) -> tuple[list[ColumnFacts], Groups]:
     """Facts of all columns, and the groups of labelled and of unlabelled rows."""
     plans = [plan for plan in training.plans if plan.used]
 
-    def side(table: Any) -> Side:
+    def side(table: pa.Table) -> Side:
         groups = table[GROUP].unique().to_pylist() if GROUP in table.column_names else ()
         return Side({plan.name: Values.of(table[plan.name], plan.kind) for plan in plans}, frozenset(groups))
 
@@ -140,8 +144,8 @@ def look(training: Training) -> tuple[list[ColumnFacts], Groups]:
     return _column_facts(training, labeled, unlabeled), (labeled.groups, unlabeled.groups)
 
 
-def _unlabeled(table: Any) -> Any:
-    return table.filter(table[TARGET].to_numpy() < 0)
+def _unlabeled(table: pa.Table) -> pa.Table:
+    return table.filter(pc.less(table[TARGET], 0))
 
 
 def _column_facts(training: Training, labeled: Side, unlabeled: Side) -> list[ColumnFacts]:
@@ -149,55 +153,49 @@ def _column_facts(training: Training, labeled: Side, unlabeled: Side) -> list[Co
     y = training.y[rows]
     facts = []
     for plan in training.plans:
-        fact = ColumnFacts(plan.name, plan.kind)
-        if plan.used:
-            fact.auc = single_column_auc(training.labeled[plan.name].take(rows), plan.kind, y)
-            _judge(fact, labeled.features[plan.name], unlabeled.features[plan.name])
-        else:
-            fact.kind, fact.remark = "left out", WHY_LEFT_OUT[plan.kind]
-        facts.append(fact)
+        if not plan.used:
+            facts.append(ColumnFacts(plan.name, "left out", remark=WHY_LEFT_OUT[plan.kind]))
+            continue
+        auc = single_column_auc(training.labeled[plan.name].take(rows), plan.kind, y)
+        sides = labeled.features[plan.name], unlabeled.features[plan.name]
+        both = sides[0] + sides[1]
+        missing = sides[0].missing_share, sides[1].missing_share
+        remark = _remark(plan.kind, both, missing, auc)
+        facts.append(ColumnFacts(plan.name, plan.kind, *missing, both.describe(plan.kind), auc, remark))
     return facts
 
 
-def _judge(fact: ColumnFacts, labeled: Values, unlabeled: Values) -> None:
-    both = labeled + unlabeled
-    fact.missing_labeled, fact.missing_unlabeled = labeled.missing_share, unlabeled.missing_share
-    fact.values = both.describe(fact.kind)
-    if fact.auc is not None and fact.auc >= LEAK_AUC:
-        fact.remark = f"gives the target away (AUC {fact.auc:.3f} alone): leave it out with --exclude?"
-    elif both.all_alike:
-        fact.remark = "the same value everywhere"
-    elif fact.kind == "number" and both.whole and not both.missing and both.distinct.share == 1:
-        fact.remark = "whole numbers, all different: an id? leave it out with --exclude"
-    elif max(fact.missing_labeled, fact.missing_unlabeled) > 0.2 and (
-        abs(fact.missing_labeled - fact.missing_unlabeled) > 0.2
-    ):
-        fact.remark = "missing far more often on one side"
+def _remark(kind: str, both: Values, missing: tuple[float, float], auc: float | None) -> str:
+    """What to look at in a column, if anything."""
+    if auc is not None and auc >= LEAK_AUC:
+        return f"gives the target away (AUC {auc:.3f} alone): leave it out with --exclude?"
+    if both.is_constant:
+        return "the same value everywhere"
+    if kind == "number" and both.whole and not both.missing and both.distinct.share == 1:
+        return "whole numbers, all different: an id? leave it out with --exclude"
+    return "missing far more often on one side" if abs(missing[0] - missing[1]) > MISSING_GAP else ""
 
 
-def _numbers(column: Any, kind: str) -> Any:
+def _numbers(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
     """Numbers, dates and booleans as floats; null where missing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     return pc.cast(pc.cast(column, pa.int64()) if kind == "date" else column, pa.float64())
 
 
-def single_column_auc(column: Any, kind: str, y: np.ndarray) -> float | None:
+def single_column_auc(column: pa.ChunkedArray, kind: str, y: NDArray[np.int64]) -> float | None:
     """How well one column alone ranks the target, either way round; a category by its mean in other rows."""
-    import pyarrow.compute as pc
-
     if kind == "category":
         codes = pc.fill_null(column, "\0").dictionary_encode().combine_chunks().indices.to_numpy()
         score = _means_of_others(codes, y)
     else:
         score = _numbers(column, kind).to_numpy()
     score = np.where(np.isnan(score), np.nanmin(score, initial=0.0) - 1, score)
-    found = _auc(score, y)
-    return None if found is None else max(found, 1 - found)
+    if np.bincount(y, minlength=2).min() < FEWEST_OF_A_CLASS:
+        return None
+    auc = float(roc_auc_score(y, score))
+    return max(auc, 1 - auc)
 
 
-def _means_of_others(codes: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _means_of_others(codes: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.float64]:
     """Mean target of each row's category among the other half of the rows: none vouches for itself."""
     score = np.empty(len(y))
     half = np.arange(len(y)) % 2 == 0
@@ -206,19 +204,6 @@ def _means_of_others(codes: np.ndarray, y: np.ndarray) -> np.ndarray:
         positive = np.bincount(codes[other], weights=y[other], minlength=codes.max() + 1)
         score[own] = ((positive + y.mean()) / (n + 1))[codes[own]]
     return score
-
-
-def _auc(score: np.ndarray, y: np.ndarray) -> float | None:
-    positive = y == 1
-    n, m = int(positive.sum()), int((~positive).sum())
-    if min(n, m) < 5:
-        return None
-    return float((rankdata(score)[positive].sum() - n * (n + 1) / 2) / (n * m))
-
-
-def _whole(column: Any) -> bool:
-    values = column.drop_null().to_numpy()
-    return bool(np.all(values == np.floor(values)))
 
 
 def _short(text: str, most: int = 20) -> str:

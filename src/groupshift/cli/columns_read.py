@@ -1,45 +1,56 @@
 """The first pass over a file to learn from: what its columns hold, and which rows lack what every row needs."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
-from groupshift._io.column_facts import ColumnSurvey, Distinct, survey_column, value_counts
-from groupshift._io.columns import as_text
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from groupshift._io.column_facts import Distinct, Surveys, survey_column, value_counts
+from groupshift._io.columns import ColumnPlan, as_text, convert, group_text
 from groupshift._io.table_files import Source
 from groupshift._rows.chunks import add_up, map_chunks
 from groupshift.cli.errors import InputError
-from groupshift.cli.prepared import group, weight
 
 
 @dataclass(frozen=True)
 class FileSurvey:
     """Sums over the rows of a file.
 
-    `target` counts the values of the target and `groups` the rows of each group; `no_group` and `no_weight`
-    count the rows that have none, `negative` those whose weight is below zero.
+    `target` counts the values of the target and `groups` the rows of each group; `lacking` counts the rows that
+    have "no group" or "no weight", or a "negative" one.
     """
 
     rows: int
-    columns: dict[str, ColumnSurvey] = field(default_factory=dict)
-    target: Counter = field(default_factory=Counter)
+    columns: Surveys = field(default_factory=lambda: Surveys({}))
+    target: Counter[str] = field(default_factory=Counter)
     groups: Distinct = field(default_factory=Distinct.none)
-    no_group: int = 0
-    no_weight: int = 0
-    negative: int = 0
+    lacking: Counter[str] = field(default_factory=Counter)
 
-    def __add__(self, other: "FileSurvey") -> "FileSurvey":
+    def __add__(self, other: FileSurvey) -> FileSurvey:
         return FileSurvey(
             self.rows + other.rows,
-            {name: survey + other.columns[name] for name, survey in self.columns.items()},
+            self.columns + other.columns,
             self.target + other.target,
             self.groups + other.groups,
-            self.no_group + other.no_group,
-            self.no_weight + other.no_weight,
-            self.negative + other.negative,
+            self.lacking + other.lacking,
         )
+
+    def check(self, source: Source, group: str | None, weight: str | None) -> None:
+        """Refuse a file in which rows lack a group or a weight."""
+        problems = {
+            "no group": f"no {group!r}, and every row needs a group. Fill them in, drop these rows, or give them a "
+            "group of their own.",
+            "no weight": f"no weight {weight!r}, or one that is no number. Every row needs one.",
+            "negative": f"a negative weight {weight!r}. Weights say how many rows a row stands for: zero or more.",
+        }
+        for problem, said in problems.items():
+            if count := self.lacking[problem]:
+                raise InputError(f"{count:,} of {self.rows:,} rows of {source.path} have {said}")
 
 
 @dataclass(frozen=True)
@@ -57,16 +68,20 @@ class FileSurveyor:
         special = [name for name in (self.target, self.group, self.weight) if name is not None]
         return list(dict.fromkeys([*special, *self.features]))
 
-    def __call__(self, table: Any) -> FileSurvey:
-        groups = None if self.group is None else group(self.group).make(table, 0)
-        return FileSurvey(
-            table.num_rows,
-            {name: survey_column(table[name], as_texts=name in self.mixed) for name in self.features},
-            Counter() if self.target is None else _counted(table[self.target]),
-            Distinct.none() if groups is None else Distinct.of(groups),
-            0 if groups is None else groups.null_count,
-            *((0, 0) if self.weight is None else _bad_weights(weight(self.weight).make(table, 0))),
-        )
+    def __call__(self, table: pa.Table) -> FileSurvey:
+        columns = {name: survey_column(table[name], as_texts=name in self.mixed) for name in self.features}
+        target, groups, lacking = Counter[str](), Distinct.none(), Counter[str]()
+        if self.target is not None:
+            values, rows = value_counts(as_text(table[self.target]))
+            target.update(dict(zip(values.to_pylist(), rows.tolist(), strict=True)))
+        if self.group is not None:
+            names = group_text(table[self.group])
+            groups, lacking["no group"] = Distinct.of(names), names.null_count
+        if self.weight is not None:
+            weights, _ = convert(table[self.weight], ColumnPlan(self.weight, "number"))
+            lacking["no weight"] = weights.null_count
+            lacking["negative"] = pc.sum(pc.less(weights, 0.0)).as_py() or 0
+        return FileSurvey(table.num_rows, Surveys(columns), target, groups, lacking)
 
 
 def survey_file(source: Source, surveyor: FileSurveyor) -> FileSurvey:
@@ -77,35 +92,3 @@ def survey_file(source: Source, surveyor: FileSurveyor) -> FileSurvey:
     if not total.rows:
         raise InputError(f"{source.path} has a header but no rows. Check how it was made.")
     return total
-
-
-def check_groups(survey: FileSurvey, source: Source, name: str | None) -> None:
-    if survey.no_group:
-        raise InputError(
-            f"{survey.no_group:,} of {survey.rows:,} rows of {source.path} have no {name!r}, and every row "
-            "needs a group. Fill them in, drop these rows, or give them a group of their own."
-        )
-
-
-def check_weights(survey: FileSurvey, source: Source, name: str | None) -> None:
-    if survey.no_weight:
-        raise InputError(
-            f"{survey.no_weight:,} of {survey.rows:,} rows of {source.path} have no weight {name!r}, or one that "
-            "is no number. Every row needs one."
-        )
-    if survey.negative:
-        raise InputError(
-            f"{survey.negative:,} of {survey.rows:,} rows of {source.path} have a negative weight {name!r}. "
-            "Weights say how many rows a row stands for: zero or more."
-        )
-
-
-def _bad_weights(weights: Any) -> tuple[int, int]:
-    import pyarrow.compute as pc
-
-    return weights.null_count, pc.sum(pc.less(weights, 0.0)).as_py() or 0
-
-
-def _counted(column: Any) -> Counter:
-    values, rows = value_counts(as_text(column))
-    return Counter(dict(zip(values.to_pylist(), rows.tolist(), strict=True)))

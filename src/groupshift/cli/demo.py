@@ -1,19 +1,27 @@
 """`groupshift demo`: every method on data whose truth is known, and files to try every command on."""
 
+from __future__ import annotations
+
 import shutil
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import HistGradientBoostingClassifier
 
+from groupshift import METHODS
 from groupshift._io.columns import group_values
 from groupshift._io.files import write_table
 from groupshift._io.model_files import save
 from groupshift._io.table_files import open_source
+from groupshift._rows.encoder import FeatureEncoder
 from groupshift.cli.errors import InputError
 from groupshift.cli.fit import make_model
 from groupshift.cli.predict import predict as predict_command
@@ -23,6 +31,9 @@ from groupshift.cli.share_commands import report as report_command
 from groupshift.cli.share_commands import shares as shares_command
 from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
+from groupshift.datasets import bias_groups, load_flights, make_survey
+from groupshift.datasets.sample import GroupedSample
+from groupshift.metrics import evaluate
 
 COMPARED = {
     "global": "Global: one classifier, blind to groups",
@@ -36,6 +47,21 @@ SURVEY = {"n_groups": 40, "labeled_per_group": 80, "unlabeled_per_group": 400}
 FLIGHTS_ROWS = 20_000
 
 
+# Written for every set of data: to learn from, to predict, and the truth about the rows to predict.
+FILES = ("labeled.csv", "unlabeled.csv", "new.csv", "new_truth.csv")
+
+
+@dataclass(frozen=True)
+class DemoData:
+    """Rows with their truth; some have labels, some are held out to be predicted."""
+
+    table: pa.Table
+    sample: GroupedSample
+    target: str
+    group: str
+    story: str
+
+
 def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
     if data not in ("survey", "flights"):
         raise InputError(f"--data {data!r} is not known. Choose survey or flights.")
@@ -43,156 +69,123 @@ def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
     folder = _new_folder(out)
     start = time.monotonic()
     with screen.working(f"Making the {data}"):
-        table, y, test, target, group, story = _survey(seed) if data == "survey" else _flights(seed)
-    screen.say(story)
+        made = _survey(seed) if data == "survey" else _flights(seed)
+    screen.say(made.story)
     with _made(folder):
-        files = write_files(folder, table, y, test, target, group)
-        training = read_training([str(folder / name) for name in files[:2]], Roles(target, group))
+        write_files(folder, made)
+        training = read_training([str(folder / name) for name in FILES[:2]], Roles(made.target, made.group))
         with suitable_threads(len(training.numbers)):
-            scores, model = compare(screen, training, str(folder / "new.csv"), y[test["mask"]], seed)
-        if not as_json:
-            _show(screen, scores)
+            truth = made.sample.truth[made.sample.test]
+            scores, model = compare(screen, training, str(folder / "new.csv"), truth, seed)
+        _show(screen, scores)
         _write_answers(screen, folder, model, training)
     if as_json:
-        print_json(
-            {
-                "data": data,
-                "scores": scores,
-                "folder": str(folder),
-                "files": sorted(p.name for p in folder.iterdir()),
-            }
-        )
+        files = sorted(path.name for path in folder.iterdir())
+        print_json({"data": data, "scores": scores, "folder": str(folder), "files": files})
         return
     screen.say(
         "\nWrote to ",
         bold(folder),
-        ": predictions.csv, shares.csv, report.html, model.gshift, and the data as files",
-    )
-    screen.say(f"({', '.join(files)}) in {time.monotonic() - start:.0f} s. Try them:")
-    screen.say(
-        f"  {this_command()} check {folder}/labeled.csv {folder}/unlabeled.csv --target {target} "
-        f"--group {group}"
+        ": predictions.csv, shares.csv, report.html, model.gshift, and the data as files\n"
+        f"({', '.join(FILES)}) in {time.monotonic() - start:.0f} s. Try them:\n"
+        f"  {this_command()} check {folder}/labeled.csv {folder}/unlabeled.csv --target {made.target} "
+        f"--group {made.group}",
     )
 
 
 def compare(
-    screen: Screen, training: Training, new: str, truth: np.ndarray, seed: int
-) -> tuple[list[dict[str, Any]], Any]:
+    screen: Screen, training: Training, new: str, truth: NDArray[np.int64], seed: int
+) -> tuple[list[dict[str, float | str]], BaseEstimator]:
     """AUC and log loss of every method on new rows, all with one classifier and calibration; and the last model."""
-    from groupshift.metrics import evaluate
-
     recipe = training.recipe
     table = open_source(new).read([*recipe.names, str(recipe.group)])
     features, groups = recipe.features(table)[0], group_values(table[recipe.group])
-    scores = []
+    scores: list[dict[str, float | str]] = []
     for name, title in COMPARED.items():
         start = time.monotonic()
         with screen.working(title), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = _fitted(name, training, seed)
-            p = model.predict_proba(features, groups)[:, 1]
-        found = evaluate(truth, p, metrics=["auc", "log_loss"]).overall
-        scores.append(
-            {"method": title, "seconds": round(time.monotonic() - start, 1)}
-            | {k: float(v) for k, v in found.items()}
-        )
+            probability = model.predict_proba(features, groups)[:, 1]
+        found = evaluate(truth, probability, metrics=["auc", "log_loss"]).overall
+        seconds = round(time.monotonic() - start, 1)
+        scores.append({"method": title, "seconds": seconds, **{k: float(v) for k, v in found.items()}})
     return scores, model
 
 
-def _fitted(name: str, training: Training, seed: int) -> Any:
+def _fitted(name: str, training: Training, seed: int) -> BaseEstimator:
     """A method with the classifier and the calibration of the default, so that only the method differs."""
-    from groupshift import METHODS
-    from groupshift._rows.encoder import FeatureEncoder
-
     if name == "groupshift":
-        return training.fit(make_model(name, seed))
-    table = _all_rows(training)
+        model = make_model(name, seed)
+        training.fit(model)
+        return model
+    # Labelled rows with the others below them, as `training.fit` numbers them.
+    names = [*training.recipe.names, TARGET, GROUP]
+    assert training.population is not None
+    table = pa.concat_tables([training.labeled.select(names), *training.population.batches(names)])
     features = table.select(training.recipe.names)
     model = METHODS[name](calibration="crossfit", random_state=seed)
     # What stands for boosted trees in the default; the one-hot method has no default of its own.
     one_hot = name == "group_aware_global"
     model.set_params(estimator=_boosted_trees(FeatureEncoder().fit(features), seed) if one_hot else None)
-    return model.fit(features, table[TARGET].to_numpy(), groups=group_values(table[GROUP]))
+    return model.fit(features, np.asarray(table[TARGET]), groups=group_values(table[GROUP]))
 
 
-def _all_rows(training: Training) -> Any:
-    """Labelled rows with the others below them, as `training.fit` numbers them."""
-    import pyarrow as pa
-
-    names = [*training.recipe.names, TARGET, GROUP]
-    assert training.population is not None
-    return pa.concat_tables([training.labeled.select(names), *training.population.batches(names)])
-
-
-def _boosted_trees(encoder: Any, seed: int) -> Any:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
+def _boosted_trees(encoder: FeatureEncoder, seed: int) -> HistGradientBoostingClassifier:
     # By number, not by mask: the one-hot method adds columns at the end.
     return HistGradientBoostingClassifier(
         early_stopping=False, categorical_features=np.flatnonzero(encoder.is_category), random_state=seed
     )
 
 
-def write_files(folder: Path, table: Any, y: np.ndarray, test: dict, target: str, group: str) -> list[str]:
+def write_files(folder: Path, made: DemoData) -> None:
     """The data as an analyst would have them, and the truth about the rows to predict."""
-    import pyarrow as pa
+    sample, target = made.sample, made.target
+    ids = pa.array([f"{i:06d}" for i in range(len(sample.truth))])
+    table = made.table.add_column(0, "row_id", ids)
+    known = table.append_column(target, pa.array(sample.truth))
+    parts = (
+        known.filter(sample.labeled),
+        table.filter(~sample.labeled & ~sample.test),
+        table.filter(sample.test),
+        known.select(["row_id", target]).filter(sample.test),
+    )
+    for name, part in zip(FILES, parts, strict=True):
+        write_table(part, folder / name)
 
-    labeled, held_out = test["labeled"], test["mask"]
-    ids = pa.array([f"{i:06d}" for i in range(len(y))])
-    table = table.add_column(0, "row_id", ids)
-    known = table.append_column(target, pa.array(y))
-    write_table(known.filter(pa.array(labeled)), folder / "labeled.csv")
-    write_table(table.filter(pa.array(~labeled & ~held_out)), folder / "unlabeled.csv")
-    write_table(table.filter(pa.array(held_out)), folder / "new.csv")
-    write_table(known.select(["row_id", target]).filter(pa.array(held_out)), folder / "new_truth.csv")
-    return ["labeled.csv", "unlabeled.csv", "new.csv", "new_truth.csv"]
 
-
-def _write_answers(screen: Screen, folder: Path, model: Any, training: Training) -> None:
+def _write_answers(screen: Screen, folder: Path, model: BaseEstimator, training: Training) -> None:
     """What `groupshift fit`, predict, shares and report write, without the talk."""
-    saved = str(folder / "model.gshift")
-    quiet = {"force": False, "as_json": False}
+    saved, new, predictions, shares, report = (
+        str(folder / name)
+        for name in ("model.gshift", "new.csv", "predictions.csv", "shares.csv", "report.html")
+    )
     recipe = training.recipe
+    keep = ["row_id", str(recipe.group)]
     with screen.working("Writing model, predictions, shares and report"), Screen.muted():
         save(model, saved, overwrite=False, table=recipe.to_json())
-        predict_command(
-            saved,
-            str(folder / "new.csv"),
-            str(folder / "predictions.csv"),
-            ["row_id", str(recipe.group)],
-            group=None,
-            coverage=0.9,
-            **quiet,
-        )
-        shares_command(saved, str(folder / "shares.csv"), by="group", coverage=0.9, **quiet)
-        report_command(saved, str(folder / "report.html"), force=False)
+        predict_command(saved, new, predictions, keep, group=None, coverage=0.9, force=False, as_json=False)
+        shares_command(saved, shares, by="group", coverage=0.9, force=False, as_json=False)
+        report_command(saved, report, force=False)
 
 
-def _show(screen: Screen, scores: list[dict[str, Any]]) -> None:
-    marked = {
-        "auc": starred([-s["auc"] for s in scores]),
-        "log_loss": starred([s["log_loss"] for s in scores]),
-    }
+def _show(screen: Screen, scores: list[dict[str, float | str]]) -> None:
+    auc, loss, seconds = ([float(score[name]) for score in scores] for name in ("auc", "log_loss", "seconds"))
+    stars = [["*" if best else " " for best in starred(losses)] for losses in ([-a for a in auc], loss)]
     lines = [
         [
-            s["method"],
-            *(f"{s[k]:.3f}{'*' if marked[k][i] else ' '}" for k in ("auc", "log_loss")),
-            f"{s['seconds']:.1f}",
+            str(score["method"]),
+            f"{auc[i]:.3f}{stars[0][i]}",
+            f"{loss[i]:.3f}{stars[1][i]}",
+            f"{seconds[i]:.1f}",
         ]
-        for i, s in enumerate(scores)
+        for i, score in enumerate(scores)
     ]
-    screen.table(
-        {
-            "method (same classifier, same calibration)": "left",
-            "AUC": "right",
-            "log loss": "right",
-            "seconds": "right",
-        },
-        lines,
-    )
+    method = "method (same classifier, same calibration)"
+    screen.table({method: "left", "AUC": "right", "log loss": "right", "seconds": "right"}, lines)
     screen.say(
-        "On held-out rows of the population, whose truth no method saw; * is best, and no star means that none "
-        "is better than Global."
+        "On held-out rows of the population, whose truth no method saw; * is best, and no star means that none is "
+        "better than Global."
     )
 
 
@@ -207,24 +200,17 @@ def starred(losses: list[float]) -> list[bool]:
     return [False] * len(best) if best[0] and sum(best) > 1 else best
 
 
-def _survey(seed: int) -> tuple:
-    from groupshift.datasets import make_survey
-
+def _survey(seed: int) -> DemoData:
     sample = make_survey(**SURVEY, backend="pyarrow", random_state=seed)
-    table = sample.X.append_column("state", [sample.groups])
     story = (
-        f"A survey on a new railway: {sample.labeled.sum():,} volunteers of {SURVEY['n_groups']} states "
-        "said what they think. They are "
-        f"younger and more in favour than the {(~sample.labeled).sum():,} people whose opinion is wanted."
+        f"A survey on a new railway: {sample.labeled.sum():,} volunteers of {SURVEY['n_groups']} states said what they "
+        f"think. They are younger and more in favour than the {(~sample.labeled).sum():,} people whose opinion is wanted."
     )
-    return table, sample.truth, {"mask": sample.test, "labeled": sample.labeled}, "in_favour", "state", story
+    table = sample.X.append_column("state", [sample.groups])
+    return DemoData(table, sample, "in_favour", "state", story)
 
 
-def _flights(seed: int) -> tuple:
-    import pyarrow as pa
-
-    from groupshift.datasets import bias_groups, load_flights
-
+def _flights(seed: int) -> DemoData:
     flights, frame = (
         load_flights(
             group="dest", min_group_rows=300, max_rows=FLIGHTS_ROWS, random_state=seed, as_frame=named
@@ -235,23 +221,18 @@ def _flights(seed: int) -> tuple:
         flights.X, flights.y, flights.groups, setting=2, n_clusters=4, replace=False, random_state=seed
     )
     table = pa.Table.from_pandas(frame.X.iloc[sample.example_ids], preserve_index=False)
-    table = table.append_column("dest", [sample.groups])
     story = (
         "Flights out of New York in 2013: will they arrive 15 minutes late? It is known for "
-        f"{sample.labeled.sum():,} flights to "
-        f"{len(np.unique(sample.groups))} destinations, chosen with a bias of its own in each (the paper's "
-        "protocol, setting 2)."
+        f"{sample.labeled.sum():,} flights to {len(np.unique(sample.groups))} destinations, chosen with a bias of its "
+        "own in each (the paper's protocol, setting 2)."
     )
-    return table, sample.truth, {"mask": sample.test, "labeled": sample.labeled}, "late", "dest", story
+    return DemoData(table.append_column("dest", [sample.groups]), sample, "late", "dest", story)
 
 
 def _new_folder(out: str | None) -> Path:
     if out is None:
-        out = next(
-            n
-            for n in ("groupshift-demo", *(f"groupshift-demo-{i}" for i in range(2, 10_000)))
-            if not Path(n).exists()
-        )
+        names = ["groupshift-demo", *(f"groupshift-demo-{i}" for i in range(2, 10_000))]
+        out = next(name for name in names if not Path(name).exists())
     folder = Path(out)
     if folder.exists():
         raise InputError(f"{folder} exists already and is left as it is. Name a new folder.")

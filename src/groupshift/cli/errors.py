@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from groupshift._io.csv_cells import SourceError
-from groupshift._io.files import OutputError
+from groupshift._io.files import STANDARD_OUTPUT, OutputError
 from groupshift.cli.screen import Screen
 
 OK, INTERNAL, BAD_INPUT, STOPPED = 0, 1, 2, 130
@@ -18,6 +18,16 @@ STOPPED_SAID = "Stopped. An output that was not complete is not written."
 
 class InputError(ValueError):
     """Something in the command or its files that the user can put right."""
+
+
+def check_answer(coverage: float, out: str | None, as_json: bool) -> None:
+    """Refuse options that cannot be answered, before any work is done."""
+    if not 0 < coverage < 1:
+        raise InputError(
+            f"--coverage {coverage} is no probability. Pass a number between 0 and 1, such as 0.9."
+        )
+    if as_json and out == STANDARD_OUTPUT:
+        raise InputError("--json and --out - both want standard output. Name a file for one of them.")
 
 
 def run(arguments: list[str]) -> int:

@@ -1,35 +1,52 @@
 """`groupshift fit` and `groupshift update`: learn from files, keep the model in one."""
 
+from __future__ import annotations
+
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from groupshift import streaming
+from groupshift import METHODS as ALL_METHODS
+from groupshift import GroupShiftClassifier, streaming
 from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.summary import Summary
 from groupshift._explain.wording import percent
 from groupshift._io.column_facts import plan_column
-from groupshift._io.columns import convert, group_text
+from groupshift._io.columns import TableClassifier, convert, group_text
 from groupshift._io.files import STANDARD_OUTPUT, check_output
+from groupshift._io.model_files import save
 from groupshift._io.table_files import Source, no_column, open_source
 from groupshift.cli import prepared
-from groupshift.cli.columns_read import FileSurveyor, check_groups, check_weights, survey_file
+from groupshift.cli.columns_read import FileSurveyor, survey_file
 from groupshift.cli.errors import InputError
 from groupshift.cli.groups import twice_spelled
-from groupshift.cli.models import check_columns, load_model
 from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
-from groupshift.cli.recipe import Recipe
+from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json, this_command
 from groupshift.cli.threads import suitable_threads
-from groupshift.cli.training import Roles, Training, read_training
+from groupshift.cli.training import KnownShares, Roles, Training, read_training
 
 # Those that answer with shares and intervals; the others are for comparison and live in Python.
 METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")
+# What people call the columns of known shares.
+SHARE_NAMES = ("share", "rate", "positive", "probability")
+ERROR_NAMES = ("std_error", "se", "standard_error", "stderr")
 
 
-def fit(files: list[str], roles: Roles, out: str, *, method, known_shares, seed, force, as_json) -> None:
+def fit(
+    files: list[str],
+    roles: Roles,
+    out: str,
+    *,
+    method: str,
+    known_shares: str | None,
+    seed: int,
+    force: bool,
+    as_json: bool,
+) -> None:
     if out == STANDARD_OUTPUT:
         raise InputError("A model is no text: name a file for it, such as --out model.gshift.")
     check_output(out, force=force)
@@ -53,54 +70,60 @@ def fit(files: list[str], roles: Roles, out: str, *, method, known_shares, seed,
     if (spelled := twice_spelled(model.labeled_groups_.tolist(), model.groups_.tolist())) is not None:
         training.alarms.append(spelled)
         screen.alarm(spelled)
-    _save(model, out, training.recipe.to_json(), force)
+    save(model, out, overwrite=force, table=training.recipe.to_json())
     if as_json:
         print_json(describe_fit(model, training, out))
-        return
-    _summarize(screen, model, training, out)
+    else:
+        _summarize(screen, model, training, out)
 
 
-def update(model_path: str, data: str, out: str, *, group, weight, known_shares, force, as_json) -> None:
+def update(
+    model_path: str,
+    data: str,
+    out: str,
+    *,
+    group: str | None,
+    weight: str | None,
+    known_shares: str | None,
+    force: bool,
+    as_json: bool,
+) -> None:
     check_output(out, force=force)
     screen = Screen(quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
     source = open_source(data)
-    check_columns(recipe, source, [weight] if weight else None)
+    columns_to_read(recipe, source, [weight] if weight else [])
     with screen.working(f"Reading {data}"):
-        rows = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
-        check_groups(rows, source, recipe.group)
-        check_weights(rows, source, weight)
+        survey = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
+        survey.check(source, recipe.group, weight)
         known = read_known_shares(known_shares, recipe.group) if known_shares else None
     before = set(model.groups_.tolist())
     with screen.working("Estimating shares"):
         streaming.update(
             model,
-            new_rows(model, recipe, source, weight, rows.rows),
+            new_rows(model, recipe, source, weight, survey.rows),
             group=_group_name(model, recipe),
             weight=weight and WEIGHT,
             known_shares=known,
         )
-    _save(model, out, recipe.to_json(), force)
-    now = set(model.groups_.tolist())
+    save(model, out, overwrite=force, table=recipe.to_json())
+    after = set(model.groups_.tolist())
+    new, without_rows = sorted(after - before), sorted(before - after)
     if as_json:
-        print_json(
-            {
-                "out": out,
-                "rows": rows.rows,
-                "groups": len(now),
-                "new": sorted(now - before),
-                "gone": sorted(before - now),
-            }
-        )
+        print_json({"out": out, "rows": survey.rows, "groups": len(after), "new": new, "gone": without_rows})
         return
-    if gone := before - now:
-        screen.note(f"Groups without rows in {data} count as unseen from now on: {listed(sorted(gone))}.")
-    if new := now - before:
-        screen.say(f"New groups: {listed(sorted(new))}.")
-    screen.say(f"Shares of {len(now):,} groups learned again from {rows.rows:,} rows. Saved ", bold(out), ".")
+    if without_rows:
+        screen.note(f"Groups without rows in {data} count as unseen from now on: {listed(without_rows)}.")
+    if new:
+        screen.say(f"New groups: {listed(new)}.")
+    screen.say(
+        f"Shares of {len(after):,} groups learned again from {survey.rows:,} rows. Saved ", bold(out), "."
+    )
 
 
-def new_rows(model: Any, recipe: Recipe, source: Source, weight: str | None, n_rows: int) -> Prepared:
+def new_rows(
+    model: GroupShiftClassifier, recipe: Recipe, source: Source, weight: str | None, n_rows: int
+) -> Prepared:
     """Rows of a file as a fitted model takes them."""
     columns = {plan.name: prepared.feature(plan) for plan in recipe.columns}
     if group := _group_name(model, recipe):
@@ -110,72 +133,60 @@ def new_rows(model: Any, recipe: Recipe, source: Source, weight: str | None, n_r
     return Prepared([Part(source, columns)], n_rows)
 
 
-def _group_name(model: Any, recipe: Recipe) -> str | None:
+def _group_name(model: GroupShiftClassifier, recipe: Recipe) -> str | None:
     return None if recipe.group is None else model.group or GROUP
 
 
-def make_model(method: str, seed: int) -> Any:
+def make_model(method: str, seed: int) -> GroupShiftClassifier:
     """An unfitted model by name; forests are given columns as numbers, since they take nothing else."""
-    from groupshift import METHODS as ALL_METHODS
-
     method = method.replace("-", "_")
     if method not in METHODS:
         raise InputError(f"--method {method!r} is not known. Choose one of {', '.join(METHODS)}.")
-    if method == "groupshift":
-        return ALL_METHODS[method](random_state=seed)
-    return ALL_METHODS[method](forest(), random_state=seed)
+    estimator = None if method == "groupshift" else forest()
+    model: GroupShiftClassifier = ALL_METHODS[method](estimator, random_state=seed)
+    return model
 
 
-def forest(n_estimators: int = 500) -> Any:
+def forest(n_estimators: int = 500) -> TableClassifier:
     """The paper's forest, for tables with categories and missing values."""
     from sklearn.ensemble import RandomForestClassifier
-
-    from groupshift._io.columns import TableClassifier
 
     return TableClassifier(RandomForestClassifier(n_estimators=n_estimators, max_depth=10, n_jobs=-1))
 
 
-def read_known_shares(path: str, group: str | None) -> dict[str, Any]:
+def read_known_shares(path: str, group: str | None) -> KnownShares:
     """Rates by group from a table: group, share, and (if there) its standard error."""
     source = open_source(path)
     name = group if group in source.columns else source.columns[0]
-    share = next(
-        (c for c in source.columns if c.lower() in ("share", "rate", "positive", "probability")), None
+    share, error = (
+        next((column for column in source.columns if column.lower() in names), None)
+        for names in (SHARE_NAMES, ERROR_NAMES)
     )
     if share is None:
         raise InputError(
-            f"{no_column(['share'], source)} A file of known shares has the columns {name!r}, 'share' and, "
-            "if known, 'std_error'."
+            f"{no_column(['share'], source)} A file of known shares has the columns {name!r}, 'share' and, if known, "
+            "'std_error'."
         )
-    error = next(
-        (c for c in source.columns if c.lower() in ("std_error", "se", "standard_error", "stderr")), None
-    )
-    table = source.read([c for c in (name, share, error) if c is not None])
+    table = source.read([column for column in (name, share, error) if column is not None])
     groups = group_text(table[name]).to_pylist()
-    values = [_numbers(table[c], c, path) for c in (share, error) if c is not None]
-    if np.any(values[0] > 1) or np.any(values[0] < 0):
+    shares = _numbers(table[share], share, path)
+    if np.any((shares > 1) | (shares < 0)):
         raise InputError(
-            f"{path} has shares outside 0 and 1 (the largest is {values[0].max():g}). Write 12 % as 0.12."
+            f"{path} has shares outside 0 and 1 (the largest is {shares.max():g}). Write 12 % as 0.12."
         )
-    return {
-        g: tuple(map(float, v)) if error else float(v[0])
-        for g, v in zip(groups, zip(*values, strict=True), strict=True)
-    }
+    if error is None:
+        return dict(zip(groups, shares.tolist(), strict=True))
+    errors = _numbers(table[error], error, path)
+    return dict(zip(groups, zip(shares.tolist(), errors.tolist(), strict=True), strict=True))
 
 
-def _numbers(column: Any, name: str, path: str) -> np.ndarray:
-    numbers = convert(column, plan_column(name, column))[0]
+def _numbers(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.float64]:
+    numbers, _ = convert(column, plan_column(name, column))
     if numbers.null_count:
         raise InputError(
             f"{numbers.null_count} lines of {path} have no {name!r}. Fill them in, or leave these groups out."
         )
-    return numbers.to_numpy().astype(float)
-
-
-def _save(model: Any, out: str, table: dict[str, Any], force: bool) -> None:
-    from groupshift._io.model_files import save
-
-    save(model, out, overwrite=force, table=table)
+    return np.asarray(numbers, float)
 
 
 def _say_warnings(screen: Screen, caught: list[warnings.WarningMessage]) -> None:
@@ -184,7 +195,7 @@ def _say_warnings(screen: Screen, caught: list[warnings.WarningMessage]) -> None
             screen.note(str(warning.message))
 
 
-def describe_fit(model: Any, training: Training, out: str) -> dict[str, Any]:
+def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> dict[str, object]:
     """The fit, for another program."""
     labeled, population = overall_shares(model)
     return {
@@ -203,19 +214,26 @@ def describe_fit(model: Any, training: Training, out: str) -> dict[str, Any]:
     }
 
 
-def _summarize(screen: Screen, model: Any, training: Training, out: str) -> None:
+def _summarize(screen: Screen, model: GroupShiftClassifier, training: Training, out: str) -> None:
     summary = Summary.of(model)
     for paragraph in summary.paragraphs("Fitted on"):
         screen.say(paragraph + "\n")
     # With shifts, the table of shares begins with all groups together.
     if not summary.shares:
         screen.say(f"Share of positives: {_overall(summary)}.\n")
-    size, command = Path(out).stat().st_size / 1024, this_command()
+    # Without unlabelled rows a model has no shares to show, but can be given some.
+    shares = f"shares {out} --out shares.csv"
+    update = f"update {out} UNLABELED --out updated.gshift"
+    commands = (
+        f"predict {out} NEW --out predictions.csv",
+        shares if len(model.groups_) else update,
+        f"report {out} --out report.html",
+    )
     screen.say(
         f"Positive is {training.target.positive!r} in {training.recipe.target!r}. Saved ",
         bold(out),
-        f" ({size:,.0f} kB). Next:\n"
-        + "\n".join(f"  {command} {rest}" for rest in _next_commands(model, out)),
+        f" ({Path(out).stat().st_size / 1024:,.0f} kB). Next:\n",
+        "\n".join(f"  {this_command()} {command}" for command in commands),
     )
 
 
@@ -224,14 +242,3 @@ def _overall(summary: Summary) -> str:
     if np.isnan(summary.population_share):
         return labeled
     return f"{labeled}, {percent(summary.population_share)} in the population, as estimated"
-
-
-def _next_commands(model: Any, out: str) -> list[str]:
-    """What works on this model; without unlabelled rows it has no shares to show, but can be given some."""
-    shares = f"shares {out} --out shares.csv"
-    update = f"update {out} UNLABELED --out updated.gshift"
-    return [
-        f"predict {out} NEW --out predictions.csv",
-        shares if len(model.groups_) else update,
-        f"report {out} --out report.html",
-    ]

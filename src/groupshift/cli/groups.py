@@ -23,34 +23,33 @@ FEWEST_VALUES = 3
 MOSTLY_ONE_ROW = 2 / 3
 
 
-def forgotten_group(plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSurvey]) -> str | None:
-    """A sentence about the column that looks most like groups, where none was named."""
+def about_groups(
+    group: str | None,
+    found: Distinct,
+    plans: Iterable[ColumnPlan],
+    columns: Mapping[str, ColumnSurvey],
+) -> list[str]:
+    """Sentences about groups that were not named though a column looks like one, or that are rows, such as people."""
     likely = _likely_group(plans, columns)
-    if likely is None:
-        return None
-    name, count = likely
-    return (
-        f"No --group is named, so all rows count as one group, and nothing is learned about groups. "
-        f"{name!r} ({count:,} values) looks like one: if it is, add --group {_typed(name)}."
-    )
-
-
-def groups_of_one(
-    group: str, found: Distinct, plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSurvey]
-) -> str | None:
-    """A sentence about groups that are rows, such as people; none where groups have several rows each."""
+    if group is None:
+        if likely is None:
+            return []
+        name, count = likely
+        return [
+            "No --group is named, so all rows count as one group, and nothing is learned about groups. "
+            f"{name!r} ({count:,} values) looks like one: if it is, add --group {_typed(name)}."
+        ]
     if found.share <= MOSTLY_ONE_ROW:
-        return None
+        return []
     about = "about " if found.level else ""
-    likely = _likely_group(plans, columns)
     coarser = (
         f"such as --group {_typed(likely[0])}" if likely else "such as the place or the period of each row"
     )
-    return (
+    return [
         f"Most groups are single rows: {group!r} has {about}{found.count:,} groups, {1 / found.share:.1f} rows each, "
         f"and a group of one row learns nothing of its own. Name a coarser column, {coarser}; if {group!r} marks "
         "copies of one example, name it with --example-id."
-    )
+    ]
 
 
 def _likely_group(plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSurvey]) -> tuple[str, int] | None:

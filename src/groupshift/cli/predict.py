@@ -1,19 +1,29 @@
 """`groupshift predict`: score a file of any size, batch by batch."""
 
+from __future__ import annotations
+
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
+from groupshift import GroupShiftClassifier
 from groupshift._explain.wording import percent
 from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_batches
-from groupshift._io.table_files import Source, open_source
+from groupshift._io.table_files import open_source
 from groupshift._rows import progress
-from groupshift.cli.errors import InputError
-from groupshift.cli.models import check_columns, load_model, native, unseen_place_holder
-from groupshift.cli.recipe import Recipe
+from groupshift._rows.batches import Reader
+from groupshift._rows.codes import Codes
+from groupshift._rows.frames import is_missing
+from groupshift._rows.roles import Roles
+from groupshift.cli.errors import InputError, check_answer
+from groupshift.cli.prepared import GROUP
+from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json
+from groupshift.streaming import Predictor
 
 ANSWERS = ("probability", "low", "high", "cluster", "pooled")
 
@@ -26,33 +36,72 @@ class Tally:
     probability: float = 0.0
     pooled: int = 0
     no_group: int = 0
-    unseen: Counter = field(default_factory=Counter)
-    lost: Counter = field(default_factory=Counter)
+    unseen: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
 
-    def answer(self, model: Any, out: str) -> dict[str, Any]:
+    def count_answers(self, answers: Mapping[str, NDArray[np.generic]]) -> None:
+        self.rows += len(answers["pooled"])
+        self.probability += float(answers["probability"].sum())
+        self.pooled += int(answers["pooled"].sum())
+
+    def count_groups(self, groups: NDArray[np.generic], known: NDArray[np.generic]) -> None:
+        no_group = is_missing(groups)
+        self.no_group += int(no_group.sum())
+        unseen = ~no_group & (Codes.of(known).transform(groups) < 0)
+        self.unseen.update(map(str, groups[unseen].tolist()))
+
+    def to_json(self) -> dict[str, object]:
         return {
-            "out": out,
             "rows": self.rows,
-            "mean_probability": self.probability / self.rows if self.rows else None,
+            "mean_probability": self.probability / self.rows,
             "pooled_rows": self.pooled,
             "rows_without_group": self.no_group,
             "unseen_groups": dict(self.unseen),
-            "values_that_did_not_fit": {name: count for name, count in self.lost.items() if count},
+            "values_that_did_not_fit": dict(+self.lost),
         }
 
 
+@dataclass(frozen=True)
+class Scorer:
+    """Kept columns and answers for the rows of one table, as it stands in a file."""
+
+    model: GroupShiftClassifier
+    recipe: Recipe
+    keep: list[str]
+    coverage: float
+    tally: Tally = field(default_factory=Tally)
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        batch, lost = self.recipe.features(table)
+        groups = self.recipe.groups(table, self.model.groups_)
+        if groups is not None:
+            batch = batch.append_column(GROUP, pa.array(groups))
+            self.tally.count_groups(groups, self.model.groups_)
+        roles = Roles(tuple(self.recipe.names), None if groups is None else GROUP)
+        answers, _ = Predictor(self.model, Reader.of(self.model, roles), self.coverage)(batch)
+        self.tally.count_answers(answers)
+        self.tally.lost.update(lost)
+        kept = table.select(self.keep)
+        for name in ANSWERS:
+            kept = kept.append_column(name, [answers[name]])
+        return kept
+
+
 def predict(
-    model_path: str, data: str, out: str, keep: list[str], *, group, coverage, force, as_json
+    model_path: str,
+    data: str,
+    out: str,
+    keep: list[str],
+    *,
+    group: str | None,
+    coverage: float,
+    force: bool,
+    as_json: bool,
 ) -> None:
-    if not 0 < coverage < 1:
-        raise InputError(
-            f"--coverage {coverage} is no probability. Pass a number between 0 and 1, such as 0.9."
-        )
-    if as_json and out == STANDARD_OUTPUT:
-        raise InputError("--json and --out - both want standard output. Name a file for the predictions.")
-    screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
+    check_answer(coverage, out, as_json)
     check_output(out, force=force)
     table_format(out)
+    screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
     source = open_source(data)
     keep = list(source.columns) if keep == ["all"] else keep
@@ -60,73 +109,37 @@ def predict(
         raise InputError(
             f"--keep {clash[0]} would stand twice in the output. Rename the column of {data} first."
         )
-    columns = check_columns(recipe, source, keep)
-    tally = Tally()
+    columns = columns_to_read(recipe, source, keep)
+    score = Scorer(model, recipe, keep, coverage)
+    tally = score.tally
     with screen.working(f"Predicting {data}"), write_batches(out, force=force) as writer:
         for table in source.batches(columns):
-            writer.write(score_table(model, recipe, table, keep, coverage, tally))
+            writer.write(score(table))
             progress.begin(f"Predicting {data}: {tally.rows:,} rows")
         if not tally.rows:
             raise InputError(f"{data} has a header but no rows. Nothing was written.")
-    _finish(screen, model, recipe, source, out, tally, as_json)
-
-
-def score_table(
-    model: Any, recipe: Recipe, table: Any, keep: list[str], coverage: float, tally: Tally
-) -> Any:
-    """Kept columns and answers for the rows of one table."""
-    features, lost = recipe.features(table)
-    groups = recipe.groups(table, model.groups_)
-    if groups is not None:
-        groups, gaps = unseen_place_holder(groups)
-        _count_groups(model, groups, gaps, tally)
-    X, given = native(features, groups, model)
-    details = model.predict_details(X, given, coverage=coverage)
-    tally.rows += table.num_rows
-    tally.probability += float(details["probability"].sum())
-    tally.pooled += int(np.sum(details["pooled"]))
-    tally.lost.update(lost)
-    answer = table.select(keep)
-    for name in ANSWERS:
-        answer = answer.append_column(name, [np.asarray(details[name])])
-    return answer
-
-
-def _count_groups(model: Any, groups: np.ndarray, gaps: np.ndarray, tally: Tally) -> None:
-    tally.no_group += int(gaps.sum())
-    unseen = (
-        ~np.isin(groups.astype(model.groups_.dtype if groups.dtype.kind == "f" else object), model.groups_)
-        & ~gaps
-    )
-    tally.unseen.update(map(str, groups[unseen].tolist()))
-
-
-def _finish(
-    screen: Screen, model: Any, recipe: Recipe, source: Source, out: str, tally: Tally, as_json: bool
-) -> None:
     if as_json:
-        print_json(tally.answer(model, out))
-        return
+        print_json({"out": out, **tally.to_json()})
+    else:
+        _say(screen, tally, recipe.group, "standard output" if out == STANDARD_OUTPUT else out)
+
+
+def _say(screen: Screen, tally: Tally, group: str | None, where: str) -> None:
     if tally.unseen:
         screen.note(
             f"{sum(tally.unseen.values()):,} rows are of groups that had no unlabelled rows at fit "
-            f"({listed(tally.unseen)}): they get "
-            "the shift common to all groups. `groupshift update` learns shifts of their own."
+            f"({listed(tally.unseen)}): they get the shift common to all groups. `groupshift update` learns shifts of "
+            "their own."
         )
     if tally.no_group:
+        screen.note(f"{tally.no_group:,} rows have no {group!r}: they get the shift common to all groups.")
+    for name, count in (+tally.lost).items():
         screen.note(
-            f"{tally.no_group:,} rows have no {recipe.group!r}: they get the shift common to all groups."
+            f"{count:,} values of {name!r} are not what the model was fitted with and count as missing."
         )
-    for name, count in tally.lost.items():
-        if count:
-            screen.note(
-                f"{count:,} values of {name!r} are not what the model was fitted with and count as missing."
-            )
-    where = "standard output" if out == STANDARD_OUTPUT else out
     screen.say(
         f"Wrote {tally.rows:,} predictions to ",
         bold(where),
-        ": on average "
-        f"{percent(tally.probability / tally.rows)} "
-        f"positive; {percent(tally.pooled / tally.rows)} of the rows lean on pooling.",
+        f": on average {percent(tally.probability / tally.rows)} positive; "
+        f"{percent(tally.pooled / tally.rows)} of the rows lean on pooling.",
     )

@@ -1,10 +1,15 @@
 """Rows of files as the method takes them, a batch at a time: features by their plan, and roles by our names."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from groupshift._io.columns import ColumnPlan, as_text, convert, group_text
 from groupshift._io.table_files import Source
@@ -14,6 +19,7 @@ from groupshift.cli.target import Target
 TARGET, GROUP, WEIGHT, EXAMPLE = "\0target", "\0group", "\0weight", "\0example"
 # So many cells, some 64 MB, are converted once and kept; larger tables are read again for each pass.
 KEPT_CELLS = 4_000_000
+Values: TypeAlias = "pa.ChunkedArray | NDArray[np.generic]"
 
 
 @dataclass(frozen=True)
@@ -21,7 +27,7 @@ class Column:
     """How a column is made: of the file's column `raw`, or where that is None of the rows' numbers."""
 
     raw: str | None
-    make: Callable[[Any, int], Any]
+    make: Callable[[pa.Table, int], Values]
 
 
 @dataclass(frozen=True)
@@ -32,9 +38,7 @@ class Part:
     columns: dict[str, Column]
     first: int = 0
 
-    def batches(self, names: Sequence[str]) -> Iterator[Any]:
-        import pyarrow as pa
-
+    def batches(self, names: Sequence[str]) -> Iterator[pa.Table]:
         wanted = {name: self.columns[name] for name in names}
         raw = list(dict.fromkeys(column.raw for column in wanted.values() if column.raw is not None))
         first = self.first
@@ -49,13 +53,13 @@ class Prepared:
     def __init__(self, parts: Sequence[Part], n_rows: int):
         self.parts = list(parts)
         self.n_rows = n_rows
-        self._kept: list[Any] | None = None
+        self._kept: list[pa.Table] | None = None
 
     @property
     def columns(self) -> list[str]:
         return list(self.parts[0].columns)
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         names = self.columns if columns is None else list(columns)
         if self.n_rows * len(self.columns) > KEPT_CELLS:
             yield from self._read(names)
@@ -64,7 +68,7 @@ class Prepared:
             self._kept = list(self._read(self.columns))
         yield from (table.select(names) for table in self._kept)
 
-    def _read(self, names: Sequence[str]) -> Iterator[Any]:
+    def _read(self, names: Sequence[str]) -> Iterator[pa.Table]:
         for part in self.parts:
             yield from part.batches(names)
 
@@ -74,7 +78,6 @@ def feature(plan: ColumnPlan) -> Column:
 
 
 def group(name: str) -> Column:
-    """Groups as text: the same in every kind of file. "NA" is a group (Namibia), an empty cell is none."""
     return Column(name, lambda table, first: group_text(table[name]))
 
 
@@ -82,17 +85,13 @@ def weight(name: str | None) -> Column:
     """Row weights; 1 where the file has none."""
     if name is None:
         return Column(None, lambda table, first: np.ones(table.num_rows))
-    plan = ColumnPlan(name, "number")
-    return Column(name, lambda table, first: convert(table[name], plan)[0])
+    return feature(ColumnPlan(name, "number"))
 
 
 def example(name: str | None) -> Column:
     """Ids of examples as text; a row without an id is an example of its own."""
 
-    def make(table: Any, first: int) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
+    def make(table: pa.Table, first: int) -> pa.ChunkedArray:
         numbers = pc.cast(pa.array(np.arange(first, first + table.num_rows)), pa.string())
         own = pc.binary_join_element_wise("\0row", numbers, " ")
         return own if name is None else pc.coalesce(as_text(table[name]), own)

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
@@ -121,16 +121,14 @@ class Screen:
         self.err.print(text, soft_wrap=not self.err.is_terminal)
 
 
-def print_json(answer: Any) -> None:
+def print_json(answer: object) -> None:
     """An answer for another program."""
     json.dump(answer, sys.stdout, indent=2, ensure_ascii=False, default=_plain, allow_nan=False)
     sys.stdout.write("\n")
 
 
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return str(value)
+def _plain(value: object) -> object:
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
 
 
 def this_command() -> str:
@@ -144,13 +142,12 @@ def this_command() -> str:
     return "groupshift" if found and used.samefile(found) else shlex.quote(sys.argv[0])
 
 
-def listed(names: Any, most: int = 6) -> str:
+def listed(names: Iterable[object], most: int = 6) -> str:
     """A few names, and how many more.
 
     >>> listed(["a", "b", "c"], most=2)
     "'a', 'b' and 1 more"
     """
     names = list(names)
-    return ", ".join(map(repr, names[:most])) + (
-        f" and {len(names) - most:,} more" if len(names) > most else ""
-    )
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more

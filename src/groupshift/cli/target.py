@@ -1,28 +1,27 @@
 """The target column: which value is the positive one, and which rows have none."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from groupshift._io.columns import as_text
 from groupshift.cli.errors import InputError
 from groupshift.cli.screen import listed
 
 # Positive second, as sorting would have it or not.
+# fmt: off
 USUAL_PAIRS = (
-    ("no", "yes"),
-    ("n", "y"),
-    ("false", "true"),
-    ("f", "t"),
-    ("neg", "pos"),
-    ("negative", "positive"),
-    ("absent", "present"),
-    ("alive", "dead"),
-    ("control", "case"),
+    ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("neg", "pos"), ("negative", "positive"),
+    ("absent", "present"), ("alive", "dead"), ("control", "case"),
 )
+# fmt: on
 # More different numbers than this are no classes but a measurement.
 MOST_CLASSES = 10
 # What people write where they have no label, in small letters and without marks ("N/A?" is "n a").
@@ -49,18 +48,15 @@ class Target:
     def negative(self) -> str:
         return self.negatives[0] if len(self.negatives) == 1 else f"not {self.positive}"
 
-    def labels(self, column: Any) -> np.ndarray:
-        """Labels as 1, 0 and -1 (unlabelled).
+    def labels(self, column: pa.ChunkedArray) -> NDArray[np.int64]:
+        """Labels as 1, 0 and -1 (unlabelled): what is missing, or stands for no class, is no label.
 
         >>> import pyarrow as pa
         >>> Target("yes", ("no",)).labels(pa.chunked_array([["yes", "no", None]])).tolist()
         [1, 0, -1]
         """
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         code = pc.index_in(as_text(column), value_set=pa.array([self.positive, *self.negatives]))
-        number = pc.fill_null(code, -1).to_numpy()
+        number = np.asarray(pc.fill_null(code, -1))
         return np.select([number == 0, number > 0], [1, 0], -1)
 
 
@@ -147,7 +143,7 @@ def _positive(counts: dict[str, int], name: str, notes: list[str]) -> str:
     return rest[0]
 
 
-def _order(value: str) -> tuple:
+def _order(value: str) -> tuple[int, float, str]:
     return (0, float(value), "") if _is_number(value) else (1, 0.0, value)
 
 

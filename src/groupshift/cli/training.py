@@ -3,25 +3,29 @@
 Labelled rows are held in memory, the others are read in batches whenever the method asks for them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 from sklearn.base import clone
 
-from groupshift import streaming
+from groupshift import GroupShiftClassifier, streaming
 from groupshift._explain.wording import percent
-from groupshift._io.column_facts import ColumnSurvey, Distinct, Nearly, plan_of
+from groupshift._io.column_facts import ColumnSurvey, Nearly, plan_of
 from groupshift._io.columns import ColumnPlan
 from groupshift._io.table_files import Source, no_column, open_source
+from groupshift._rows.chunks import add_up
 from groupshift._rows.keys import sampled
 from groupshift._rows.roles import Roles as ColumnRoles
 from groupshift.cli import prepared
-from groupshift.cli.columns_read import FileSurvey, FileSurveyor, check_groups, check_weights, survey_file
+from groupshift.cli.columns_read import FileSurvey, FileSurveyor, survey_file
 from groupshift.cli.errors import InputError
-from groupshift.cli.groups import forgotten_group, groups_of_one
+from groupshift.cli.groups import about_groups
 from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, Part, Prepared
 from groupshift.cli.recipe import Recipe
 from groupshift.cli.screen import listed
@@ -32,11 +36,13 @@ WHY_LEFT_OUT = {
     "empty": "is empty",
     "nested": "holds lists or raw bytes",
 }
+# Rates by group, with their standard errors if these are known.
+KnownShares = Mapping[str, float | tuple[float, float]]
 # Shows how dates are written; a day that cannot be a month.
 A_DAY = datetime(2024, 12, 31)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Roles:
     """Which column is what, as the command names them."""
 
@@ -63,8 +69,8 @@ class Training:
 
     sources: list[Source]
     n_rows: list[int]
-    labeled: Any
-    numbers: np.ndarray
+    labeled: pa.Table
+    numbers: NDArray[np.int64]
     population: Prepared | None
     first: int
     target: Target
@@ -74,41 +80,45 @@ class Training:
     alarms: list[str] = field(default_factory=list)
 
     @property
-    def y(self) -> np.ndarray:
+    def y(self) -> NDArray[np.int64]:
         """Labels of the labelled rows."""
-        return self.labeled[TARGET].to_numpy()
+        return np.asarray(self.labeled[TARGET])
 
     @property
     def n_unlabeled(self) -> int:
         return sum(self.n_rows) - len(self.numbers)
 
-    def fit(self, model: Any, known_shares: Mapping | None = None) -> Any:
+    def fit(self, model: GroupShiftClassifier, known_shares: KnownShares | None = None) -> None:
         """Fit a model to all rows."""
         if self.population is None:
-            return self._fit_labeled(model, self.labeled, known_shares)
-        return streaming.fit_to(model, self._streamed(), known_shares)
+            self._fit_labeled(model, self.labeled, known_shares)
+        else:
+            streaming.fit_to(model, self._streamed(self.population), known_shares)
 
-    def fit_sample(self, model: Any) -> Any:
+    def fit_sample(self, model: GroupShiftClassifier) -> GroupShiftClassifier:
         """A copy of the model, fitted to a part of the rows."""
         if self.population is not None:
-            return streaming.fit_sample(model, self._streamed())
+            sample: GroupShiftClassifier = streaming.fit_sample(model, self._streamed(self.population))
+            return sample
         some = sampled(self.numbers.astype(np.uint64), streaming.LABELED_TRIED / len(self.numbers), 0)
         return self._fit_labeled(clone(model), self.labeled.filter(some), None)
 
-    def _streamed(self) -> streaming.Training:
+    def _streamed(self, population: Prepared) -> streaming.Training:
         group, weight, example_id = (
             name if name in self.labeled.column_names else None for name in (GROUP, WEIGHT, EXAMPLE)
         )
         # Files after the first one have no labels to leave out.
         target = TARGET if self.first == 0 else None
         roles = ColumnRoles(tuple(self.recipe.names), group, weight, example_id, target)
-        return streaming.Training(self.labeled, self.population, roles, TARGET, self.numbers, self.first)  # type: ignore[arg-type]
+        return streaming.Training(self.labeled, population, roles, TARGET, self.numbers, self.first)
 
-    def _fit_labeled(self, model: Any, table: Any, known_shares: Mapping | None) -> Any:
+    def _fit_labeled(
+        self, model: GroupShiftClassifier, table: pa.Table, known_shares: KnownShares | None
+    ) -> GroupShiftClassifier:
         groups, weight, ids = (
             table[name] if name in table.column_names else None for name in (GROUP, WEIGHT, EXAMPLE)
         )
-        return model.fit(
+        model.fit(
             table.select(self.recipe.names),
             table[TARGET],
             groups,
@@ -116,6 +126,7 @@ class Training:
             example_ids=ids,
             known_shares=known_shares,
         )
+        return model
 
 
 def read_training(paths: Sequence[str], roles: Roles) -> Training:
@@ -129,37 +140,29 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
     notes += target.notes
     if len(sources) == 2 and roles.target in sources[1].columns:
         notes.append(
-            f"The target column {roles.target!r} of {sources[1].path} is not looked at: its rows count as "
-            "unlabelled."
+            f"The target column {roles.target!r} of {sources[1].path} is not looked at: its rows count as unlabelled."
         )
-    columns = {name: _together(surveys, name) for name in names}
+    columns = add_up(survey.columns for survey in surveys).by_name
     plans = [_plan(name, columns[name], name in roles.features) for name in names]
-    _note_left_out(plans, notes)
-    _note_nearly(columns, plans, notes)
     used = [plan for plan in plans if plan.used]
+    notes += _notes_on_columns(columns, plans)
     if not used:
         raise InputError(
             f"No usable feature is left in {listed([str(s.path) for s in sources])}. "
             "Check --features and --exclude, and that both files have the same columns."
         )
-    _note_lost(columns, used, notes)
     for survey, source in zip(surveys, sources, strict=True):
-        check_groups(survey, source, roles.group)
-        check_weights(survey, source, roles.weight)
+        survey.check(source, roles.group, roles.weight)
     if roles.weight is not None and any(roles.weight not in source.columns for source in sources):
         notes.append(f"Unlabelled rows have no {roles.weight!r}: each counts as one row.")
     n_rows = [survey.rows for survey in surveys]
-    if roles.group is None:
-        about_groups = forgotten_group(used, columns)
-    else:
-        groups = sum((survey.groups for survey in surveys), Distinct.none())
-        about_groups = groups_of_one(roles.group, groups, used, columns)
     labeled, numbers, parts = _labeled_rows(sources, n_rows, used, target, roles)
     if len(parts) == 2:
         notes.append(
             f"{n_rows[0] - len(numbers):,} unlabelled rows come from {sources[0].path} and {n_rows[1]:,} from "
             f"{sources[1].path}. Rows that stand in both count twice: leave them out of one."
         )
+    groups = add_up(survey.groups for survey in surveys)
     return Training(
         sources=sources,
         n_rows=n_rows,
@@ -171,25 +174,23 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
         recipe=Recipe(used, roles.group, roles.target, target.positive, target.negative),
         plans=plans,
         notes=notes,
-        alarms=[*target.alarms, *([about_groups] if about_groups else [])],
+        alarms=[*target.alarms, *about_groups(roles.group, groups, used, columns)],
     )
 
 
 def _labeled_rows(
     sources: list[Source], n_rows: list[int], plans: list[ColumnPlan], target: Target, roles: Roles
-) -> tuple[Any, np.ndarray, list[Part]]:
+) -> tuple[pa.Table, NDArray[np.int64], list[Part]]:
     """Labelled rows and their numbers, and the files that hold others."""
-    import pyarrow as pa
-
     first, *others = (
         _part(source, start, plans, roles, target if start == 0 else None)
         for source, start in zip(sources, (0, n_rows[0]), strict=False)
     )
     found, numbers, start = [], [], 0
     for table in first.batches(list(first.columns)):
-        known = np.flatnonzero(table[TARGET].to_numpy() >= 0)
-        found.append(table.take(known))
-        numbers.append(known + start)
+        is_labeled = np.flatnonzero(np.asarray(table[TARGET]) >= 0)
+        found.append(table.take(is_labeled))
+        numbers.append(is_labeled + start)
         start += table.num_rows
     labeled = pa.concat_tables(found).combine_chunks()
     if labeled.num_rows < n_rows[0]:
@@ -215,16 +216,12 @@ def _part(source: Source, start: int, plans: list[ColumnPlan], roles: Roles, tar
 
 
 def _check_roles(sources: list[Source], roles: Roles) -> None:
-    for name in roles.special:
-        if name not in sources[0].columns:
-            raise InputError(no_column([name], sources[0]))
-    if roles.group is not None:
-        for source in sources[1:]:
-            if roles.group not in source.columns:
-                raise InputError(no_column([roles.group], source))
-    unknown = [name for name in (*roles.features, *roles.exclude) if name not in sources[0].columns]
-    if unknown:
-        raise InputError(no_column(unknown, sources[0]))
+    first, *others = sources
+    needed = [(first, roles.special), (first, [*roles.features, *roles.exclude])]
+    needed += [(source, [roles.group]) for source in others if roles.group is not None]
+    for source, names in needed:
+        if unknown := [name for name in names if name not in source.columns]:
+            raise InputError(no_column(unknown, source))
 
 
 def _feature_names(sources: list[Source], roles: Roles, notes: list[str]) -> list[str]:
@@ -250,37 +247,31 @@ def _survey(sources: list[Source], names: list[str], roles: Roles) -> list[FileS
     return surveys
 
 
-def _together(surveys: list[FileSurvey], name: str) -> ColumnSurvey:
-    first, *others = (survey.columns[name] for survey in surveys)
-    return sum(others, first)
-
-
 def _plan(name: str, survey: ColumnSurvey, wanted: bool) -> ColumnPlan:
     plan = plan_of(name, survey)
     # Who names a column wants it, even if it looks like an id.
     return plan_of(name, survey, wanted=True) if wanted and plan.kind == "id" else plan
 
 
-def _note_left_out(plans: list[ColumnPlan], notes: list[str]) -> None:
+def _notes_on_columns(columns: Mapping[str, ColumnSurvey], plans: list[ColumnPlan]) -> list[str]:
+    """What was left out, what may have been meant otherwise, and what could not be read."""
+    notes = []
     for kind, reason in WHY_LEFT_OUT.items():
-        names = [plan.name for plan in plans if plan.kind == kind]
-        if names:
-            notes.append(
-                f"Left out: {listed(names)}, which {reason}."
-                + (" Name it in --features to use it." if kind == "id" else "")
-            )
-
-
-def _note_nearly(columns: Mapping[str, ColumnSurvey], plans: list[ColumnPlan], notes: list[str]) -> None:
+        if names := [plan.name for plan in plans if plan.kind == kind]:
+            hint = " Name it in --features to use it." if kind == "id" else ""
+            notes.append(f"Left out: {listed(names)}, which {reason}.{hint}")
     for plan in plans:
-        if (found := columns[plan.name].nearly(plan)) is None:
-            continue
-        count = f"{columns[plan.name].distinct.count:,} values"
-        treated = f"a category of {count}" if plan.kind == "category" else f"an id of {count}"
-        notes.append(
-            f"{plan.name!r} counts as {treated}, though {percent(found.share, 0)} of its rows look like "
-            f"{found.kind}s. {_how_to_read(found)}"
-        )
+        survey = columns[plan.name]
+        if (found := survey.nearly(plan)) is not None:
+            article = "a category" if plan.kind == "category" else "an id"
+            notes.append(
+                f"{plan.name!r} counts as {article} of {survey.distinct.count:,} values, though "
+                f"{percent(found.share, 0)} of its rows look like {found.kind}s. {_how_to_read(found)}"
+            )
+    for plan in plans:
+        if lost := columns[plan.name].lost(plan):
+            notes.append(f"{lost:,} values of {plan.name!r} are no {plan.kind} and count as missing.")
+    return notes
 
 
 def _how_to_read(found: Nearly) -> str:
@@ -293,9 +284,3 @@ def _how_to_read(found: Nearly) -> str:
         f"They are not written alike, such as {A_DAY.strftime(found.form)} and {misfit}: if the column is a date, "
         f"write every cell as {A_DAY:%Y-%m-%d}, and empty those without one."
     )
-
-
-def _note_lost(columns: Mapping[str, ColumnSurvey], plans: list[ColumnPlan], notes: list[str]) -> None:
-    for plan in plans:
-        if lost := columns[plan.name].lost(plan):
-            notes.append(f"{lost:,} values of {plan.name!r} are no {plan.kind} and count as missing.")
