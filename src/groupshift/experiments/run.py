@@ -126,8 +126,8 @@ def _run_all(
     done, failed, start = 0, 0, time.perf_counter()
     # Workers of loky read it before any code of ours runs there; others are told in `run_draw`.
     threads = 1 if backend == "loky" else None
-    parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="all")
     with parallel_config(backend=backend, inner_max_num_threads=threads):
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="all")
         for finished in parallel(jobs):
             if finished:
                 done += len(finished)
