@@ -204,12 +204,8 @@ def _read(columns: Columns, name: str) -> np.ndarray:
 
 
 def _recode(values: np.ndarray, table: dict[int, int]) -> np.ndarray:
-    lookup = np.full(max(table) + 1, np.nan)
-    lookup[list(table)] = list(table.values())
-    recoded = np.full(len(values), np.nan)
-    inside = (values >= 0) & (values < len(lookup))
-    recoded[inside] = lookup[values[inside].astype(int)]
-    return recoded
+    codes, index = np.unique(values, return_inverse=True)
+    return np.array([table.get(code, np.nan) for code in codes.tolist()])[index]
 
 
 def _choose_features(

@@ -76,7 +76,11 @@ def bias_groups(
         X, y, groups, ids = take_rows(X, keep), y[keep], groups[keep], ids[keep]
     names, group = np.unique(groups, return_inverse=True)
     if partition is None:
-        partition = _fit_kmeans(X, n_clusters=n_clusters, batch_size=batch_size, rng=rng)
+        # Imported here because scikit-learn takes a second to load, and generators do without.
+        from groupshift.datasets.standard_kmeans import KMeansPartition
+
+        seed = int(rng.integers(2**31))
+        partition = KMeansPartition(n_clusters, batch_size=batch_size, random_state=seed).fit(X)
     cluster = np.asarray(partition.predict(X))
     K = int(getattr(partition, "n_clusters_", cluster.max() + 1))
     in_labeled_pool = halve(ids, groups=group, rng=rng)
@@ -200,14 +204,6 @@ def _resample(
     else:
         rank = np.arange(len(of_cell)) - np.repeat(np.cumsum(n) - n, n)
     return rng.permutation(rows[start[of_cell] + rank])
-
-
-def _fit_kmeans(X: Table, *, n_clusters: int | None, batch_size: int, rng: np.random.Generator) -> Partition:
-    # Imported here because scikit-learn takes a second to load, and generators do without.
-    from groupshift.datasets.standard_kmeans import KMeansPartition
-
-    seed = int(rng.integers(2**31))
-    return KMeansPartition(n_clusters, batch_size=batch_size, random_state=seed).fit(X)
 
 
 def _check_labels(X: Table, y: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

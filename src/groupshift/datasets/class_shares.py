@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -63,6 +64,18 @@ def cell_counts(shares: Shares, sizes: Integers, *, counts: Counts, rng: np.rand
         flat = cells.reshape(len(sizes), -1)
         return rng.multinomial(sizes, flat / flat.sum(axis=1, keepdims=True)).reshape(cells.shape)
     raise ValueError(f'counts is {counts!r}, expected "rounded" (the paper) or "binomial" (random counts).')
+
+
+def plan_rows(
+    both: tuple[Shares, Shares], sizes: Sequence[Integers], *, counts: Counts, rng: np.random.Generator
+) -> tuple[Integers, ...]:
+    """Sample (0 labelled, 1 not), group, cluster and class of each row to draw, in random order.
+
+    `both` are the shares of the labelled and of the unlabelled sample, `sizes` the groups' rows in either.
+    """
+    n = np.stack([cell_counts(s, size, counts=counts, rng=rng) for s, size in zip(both, sizes, strict=True)])
+    # Shuffling the row plan, not the rows, keeps classes mixed at no cost in memory.
+    return np.unravel_index(rng.permutation(np.repeat(np.arange(n.size), n.ravel())), n.shape)
 
 
 def observed_shares(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from groupshift.datasets.class_shares import Floats, Integers, Shares, cell_counts
+from groupshift.datasets.class_shares import Floats, Integers, Shares, plan_rows
 from groupshift.datasets.containers import Seed, Table, frame_of, named_columns
 from groupshift.datasets.examples import hold_out
 from groupshift.datasets.sample import GroupedSample
@@ -125,19 +125,13 @@ def make_survey(
         raise ValueError(f"n_groups is {n_groups}, expected at least 1.")
     rng = np.random.default_rng(random_state)
     labeled, population = _draw_opinions(n_groups, rng)
-    per_group = (labeled_per_group, unlabeled_per_group)
-    counts = [
-        cell_counts(s, np.full(n_groups, n), counts="binomial", rng=rng)
-        for s, n in zip((labeled, population), per_group, strict=True)
-    ]
-    n = np.stack(counts)
-    plan = rng.permutation(np.repeat(np.arange(n.size), n.ravel()))
-    unlabeled, group, region, truth = np.unravel_index(plan, n.shape)
+    sizes = [np.full(n_groups, n) for n in (labeled_per_group, unlabeled_per_group)]
+    unlabeled, group, region, truth = plan_rows((labeled, population), sizes, counts="binomial", rng=rng)
     answers = _draw_answers(region, truth, missing=missing, rng=rng)
     log_cells = np.log(np.stack([labeled.cells(), population.cells()]))[unlabeled, group]
     joint = logsumexp(SurveyRegions().log_likelihood(answers) + log_cells, axis=1)
     names = np.array([STATES[g] if g < len(STATES) else f"State {g + 1}" for g in range(n_groups)])
-    ids = np.arange(len(plan))
+    ids = np.arange(len(truth))
     return GroupedSample(
         X=frame_of(answers, backend=backend),
         y=np.where(unlabeled, -1, truth),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -57,7 +58,8 @@ def embed_reviews(
     texts = [str(text) for text in texts]
     if not texts:
         raise ValueError("There are no texts to embed. Pass at least one.")
-    model = _Lazy(encoder)
+    # Loaded at its first use: a run that finds everything on disk needs no model.
+    model = cache(lambda: _loaded(encoder))
     identity = None if cache_dir is None else _identity(encoder, encoder_name)
     blocks = []
     for start in range(0, len(texts), BLOCK):
@@ -69,10 +71,10 @@ def embed_reviews(
     return np.concatenate(blocks)
 
 
-def _embed_block(block: list[str], model: _Lazy, file: Path | None) -> np.ndarray:
+def _embed_block(block: list[str], model: Callable[[], Encoder], file: Path | None) -> np.ndarray:
     if file is not None and file.is_file():
         return np.asarray(np.load(file))
-    vectors = np.asarray(model.encode(block), dtype=np.float32)
+    vectors = np.asarray(model().encode(block), dtype=np.float32)
     if vectors.ndim != 2 or len(vectors) != len(block):
         raise ValueError(
             f"The encoder returned shape {vectors.shape} for {len(block)} texts, expected one row for each."
@@ -85,17 +87,11 @@ def _embed_block(block: list[str], model: _Lazy, file: Path | None) -> np.ndarra
     return vectors
 
 
-class _Lazy:
-    """A model that is loaded at its first use: a run that finds everything on disk needs none."""
-
-    def __init__(self, encoder: str | Path | Encoder) -> None:
-        self._encoder = encoder
-
-    def encode(self, sentences: list[str]) -> ArrayLike:
-        if isinstance(self._encoder, str | Path):
-            library = need("sentence_transformers", extra="text", what="Embedding texts")
-            self._encoder = cast(Encoder, library.SentenceTransformer(str(self._encoder)))
-        return self._encoder.encode(sentences)
+def _loaded(encoder: str | Path | Encoder) -> Encoder:
+    if not isinstance(encoder, str | Path):
+        return encoder
+    library = need("sentence_transformers", extra="text", what="Embedding texts")
+    return cast(Encoder, library.SentenceTransformer(str(encoder)))
 
 
 def _identity(encoder: str | Path | Encoder, encoder_name: str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from groupshift.datasets.class_shares import Counts, cell_counts, draw_shares
+from groupshift.datasets.class_shares import Counts, draw_shares, plan_rows
 from groupshift.datasets.containers import Seed
 from groupshift.datasets.examples import hold_out
 from groupshift.datasets.gaussians import draw_pairs
@@ -62,10 +62,7 @@ def make_grouped_mixture(
     pairs = draw_pairs(n_clusters=n_clusters, n_features=n_features, auc_range=auc_range, rng=rng)
     both = draw_shares(n_groups=n_groups, n_clusters=n_clusters, setting=setting, rng=rng)
     sizes = [_group_sizes(n_groups, *spec, rng=rng) for spec in (labeled_per_group, unlabeled_per_group)]
-    n = np.stack([cell_counts(s, size, counts=counts, rng=rng) for s, size in zip(both, sizes, strict=True)])
-    # Shuffling the row plan, not the rows, keeps classes mixed at no cost in memory.
-    plan = rng.permutation(np.repeat(np.arange(n.size), n.ravel()))
-    unlabeled, group, cluster, truth = np.unravel_index(plan, n.shape)
+    unlabeled, group, cluster, truth = plan_rows(both, sizes, counts=counts, rng=rng)
     X = pairs.sample(cluster, truth, rng=rng, dtype=dtype)
     ids = np.arange(len(X))
     cells = np.concatenate([shares.cells() for shares in both])

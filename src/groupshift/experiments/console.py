@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
+from collections.abc import Collection
 
 from groupshift._explain.wording import plural
 from groupshift.experiments.grid import Task
@@ -52,35 +50,17 @@ def progress_line(progress: Progress) -> str:
     >>> progress_line(Progress(done=3, total=12, failed=1, seconds=60.0, last="synthetic-d01"))
     '3 of 12 runs, 1 failed; about 3 minutes remain (synthetic-d01 done)'
     """
-    return f"{progress.done} of {progress.total} runs{_failed(progress)}; {_rest(progress)}"
-
-
-def _failed(progress: Progress) -> str:
-    return f", {progress.failed} failed" if progress.failed else ""
-
-
-def _rest(progress: Progress) -> str:
-    """What remains, and what was done last."""
+    failed = f", {progress.failed} failed" if progress.failed else ""
     rest = f"about {duration(progress.remaining_seconds)} remain"
-    return f"{'nothing remains' if progress.done == progress.total else rest} ({progress.last} done)"
+    rest = "nothing remains" if progress.done == progress.total else rest
+    return f"{progress.done} of {progress.total} runs{failed}; {rest} ({progress.last} done)"
 
 
-@contextmanager
-def progress_shown() -> Iterator[Callable[[Progress], None]]:
-    """A bar at a terminal where rich is installed, else a line for each finished draw."""
-    if not sys.stderr.isatty() or find_spec("rich") is None:
-        yield lambda progress: say(progress_line(progress))
+def show_progress(progress: Progress) -> None:
+    """A line for each finished draw; at a terminal each takes the place of the one before."""
+    if not sys.stderr.isatty():
+        say(progress_line(progress))
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    with Bar(BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rest]}"), console=console) as bar:
-        task = bar.add_task("runs", total=None, rest="")
-        yield lambda progress: bar.update(
-            task,
-            completed=progress.done,
-            total=progress.total,
-            rest=_rest(progress) + _failed(progress),
-        )
+    end = "\n" if progress.done == progress.total else ""
+    sys.stderr.write(f"\r\x1b[K{progress_line(progress)}{end}")
+    sys.stderr.flush()

@@ -19,7 +19,6 @@ from groupshift.experiments.spec import (
     SyntheticData,
 )
 
-_ARRAYS = ("X", "y", "groups", "example_ids")
 _NAMES = ("feature_names", "categorical", "missing")
 
 
@@ -73,12 +72,14 @@ def prepare_tables(experiment: Experiment, folder: str | Path) -> list[Path]:
     written = []
     for data in _from_files(experiment):
         table = _read_source(data)
-        found = {name: getattr(table, name) for name in _ARRAYS}
-        arrays = {name: _compact(array) for name, array in found.items() if array is not None}
-        arrays |= {name: np.array(getattr(table, name), dtype=str) for name in _NAMES}
-        path = folder / prepared_path(data).name
-        np.savez_compressed(path, allow_pickle=False, **arrays)
-        written.append(path)
+        arrays = {name: np.array(getattr(table, name), dtype=str) for name in _NAMES}
+        arrays |= {name: np.asarray(getattr(table, name)) for name in ("y", "groups")}
+        if table.example_ids is not None:
+            arrays["example_ids"] = table.example_ids
+        # Columns whole: they compress better than rows.
+        arrays["X"] = np.asfortranarray(table.X)
+        written.append(folder / prepared_path(data).name)
+        np.savez_compressed(written[-1], allow_pickle=False, **arrays)
     return written
 
 
@@ -100,35 +101,19 @@ def _from_files(experiment: Experiment) -> list[AcsData | ReviewsData]:
     return [d for d in experiment.data if isinstance(d, AcsData | ReviewsData)]
 
 
-def _compact(array: np.ndarray) -> np.ndarray:
-    """The same values in fewer bytes: codes as small integers, columns whole, since they compress better."""
-    if array.dtype.kind == "f" and np.array_equal(array, np.rint(array)) and np.abs(array).max() < 2**15:
-        array = array.astype(np.int16)
-    elif array.dtype.kind == "i":
-        array = array.astype(np.min_scalar_type(int(array.max())))
-    return np.asfortranarray(array)
-
-
-def _restored(name: str, array: np.ndarray) -> np.ndarray:
-    if name == "X":
-        return np.ascontiguousarray(array, dtype=np.float32)
-    return array.astype(np.int64) if name in ("y", "example_ids") else array
-
-
 def _read_prepared(path: Path) -> LabeledTable:
     with np.load(path) as arrays:
-        found = {name: _restored(name, arrays[name]) for name in _ARRAYS if name in arrays}
         feature_names, categorical, missing = (tuple(arrays[name].tolist()) for name in _NAMES)
-    return LabeledTable(
-        X=found["X"],
-        y=found["y"],
-        groups=found["groups"],
-        example_ids=found.get("example_ids"),
-        feature_names=feature_names,
-        categorical=categorical,
-        missing=missing,
-        name=path.name.removesuffix(".table.npz"),
-    )
+        return LabeledTable(
+            X=np.ascontiguousarray(arrays["X"]),
+            y=arrays["y"],
+            groups=arrays["groups"],
+            example_ids=arrays.get("example_ids"),
+            feature_names=feature_names,
+            categorical=categorical,
+            missing=missing,
+            name=path.name.removesuffix(".table.npz"),
+        )
 
 
 def _read_source(data: RealData) -> LabeledTable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 import numpy as np
@@ -25,11 +25,12 @@ class Clustered(Protocol):
 
 @dataclass(frozen=True)
 class Measured:
-    """Metrics by name, columns by group, and the bins of a calibration plot."""
+    """What a method did on a draw: metrics by name, columns by group, bins of a calibration plot, notes."""
 
     metrics: dict[str, float]
     by_group: dict[str, np.ndarray]
     calibration: dict[str, np.ndarray]
+    notes: list[str] = field(default_factory=list)
 
 
 def measure(truth: np.ndarray, probability: np.ndarray, groups: np.ndarray) -> Measured:

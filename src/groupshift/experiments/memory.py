@@ -18,23 +18,18 @@ def reset_peak_memory() -> float:
 
 
 def peak_memory_mb() -> float:
-    """Largest resident memory since the reset, in MB, the data included.
+    """Largest resident memory since the reset, in MB, the data included; NaN where it cannot be known.
 
     >>> peak_memory_mb() > 1
     True
     """
-    try:
+    with contextlib.suppress(OSError, IndexError):
         status = Path("/proc/self/status").read_text()
         return int(status.split("VmHWM:")[1].split()[0]) / 1024
-    except (OSError, IndexError):
-        return _peak_of_process()
-
-
-def _peak_of_process() -> float:
-    try:
+    with contextlib.suppress(ImportError):  # on Windows
         import resource
-    except ImportError:  # Windows
-        return float("nan")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # Kilobytes on Linux, bytes on a Mac.
-    return peak / 1024 if sys.platform != "darwin" else peak / 1024**2
+
+        # Bytes on a Mac, kilobytes elsewhere.
+        unit = 1024**2 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+    return float("nan")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -29,15 +29,6 @@ class FittedMethod(Protocol):
     def predict_proba(self, X: np.ndarray, groups: np.ndarray) -> np.ndarray: ...
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a method did on a draw: metrics by name, values by group, calibration bins, notes."""
-
-    metrics: dict[str, float]
-    measured: Measured
-    notes: list[str] = field(default_factory=list)
-
-
 def make_classifier(spec: ClassifierSpec) -> BaseEstimator:
     """The classifier that all methods of an experiment are given.
 
@@ -57,7 +48,7 @@ def make_classifier(spec: ClassifierSpec) -> BaseEstimator:
     return kind(**{**defaults, **spec.params})
 
 
-def run_method(experiment: Experiment, task: Task, sample: GroupedSample, work: SharedWork) -> Outcome:
+def run_method(experiment: Experiment, task: Task, sample: GroupedSample, work: SharedWork) -> Measured:
     """Fit and judge one method; what it shares with others of the draw comes from `work`."""
     X, truth, groups = sample.testing()
     in_use = reset_peak_memory()
@@ -79,7 +70,7 @@ def run_method(experiment: Experiment, task: Task, sample: GroupedSample, work: 
     effort = {"seconds": spent + borrowed, "seconds_borrowed": borrowed, "peak_memory_mb": peak}
     effort["added_memory_mb"] = peak - in_use
     metrics = {**measured.metrics, **share_facts(model, sample), **partition_facts(model, sample), **effort}
-    return Outcome(metrics, measured, notes)
+    return replace(measured, metrics=metrics, notes=notes)
 
 
 def _fitted(experiment: Experiment, task: Task, sample: GroupedSample) -> FittedMethod:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
+Key = TypeVar("Key")
 # One colour for one method everywhere; told apart by people who do not see red and green (Okabe and Ito).
 COLORS = {
     "coral": "#999999",
@@ -83,14 +84,32 @@ def _color(results: Results, method: str) -> str:
     return COLORS.get(results.kinds.get(method, method), "#444444")
 
 
-def _name_rows(axes: Axes, results: Results, methods: list[str], *, zero: bool = False) -> None:
-    """A row for each method, and a line where a difference is 0."""
-    if zero:
-        axes.axvline(0, color="#888888", lw=0.8, zorder=1)
-    axes.set_yticks(range(len(methods)), [results.title(m) for m in methods])
-    axes.set_ylim(len(methods) - 0.5, -0.5)
-    axes.grid(axis="x", color="#e6e6e6", zorder=0)
-    axes.tick_params(axis="y", length=0)
+def _rows_of_methods(
+    results: Results,
+    methods: Sequence[str],
+    grid: Sequence[Sequence[tuple[str, Key]]],
+    draw: Callable[[Axes, int, str, Key], None],
+    *,
+    label: str,
+    size: tuple[float, float],
+    zero: bool = True,
+    share_x: bool = False,
+) -> Canvas:
+    """Panels with a row for each method, drawn by `draw(axes, row, method, key)`; `grid` holds (title, key)."""
+    figure, panels = _panels(len(grid), len(grid[0]), size=size, share_x=share_x, share_y=True)
+    for axes, (title, key) in zip(panels.flat, (panel for row in grid for panel in row), strict=True):
+        for y, method in enumerate(methods):
+            draw(axes, y, method, key)
+        if zero:
+            axes.axvline(0, color="#888888", lw=0.8, zorder=1)
+        axes.set_yticks(range(len(methods)), [results.title(m) for m in methods])
+        axes.set_ylim(len(methods) - 0.5, -0.5)
+        axes.grid(axis="x", color="#e6e6e6", zorder=0)
+        axes.tick_params(axis="y", length=0)
+        axes.set_title(title)
+    for axes in panels[-1]:
+        axes.set_xlabel(label)
+    return figure
 
 
 def real_figure(results: Results) -> Figure | None:
@@ -101,17 +120,21 @@ def real_figure(results: Results) -> Figure | None:
     settings = [s for s in ("1", "2", "natural") if any(p[1] == s for p in places)]
     data = list(dict.fromkeys(p[0] for p in places))
     methods = [m for m in results.methods if any(results.of(p, m) for p in places)]
+
+    def draw(axes: Axes, y: int, method: str, place: Place) -> None:
+        mean, paper = results.mean(place, method), published_auc(method, *place[:2])
+        color = _color(results, method)
+        if paper is not None:
+            axes.plot(paper, y, "D", mfc="white", mec=color, ms=5, zorder=2)
+        if mean.n:
+            half = 0 if math.isnan(mean.half) else mean.half
+            axes.errorbar(mean.value, y, xerr=half, fmt="o", color=color, ms=5, lw=1.2, zorder=3)
+        if place not in places:
+            axes.set_axis_off()
+
+    grid = [[(place_title(name, setting), (name, setting, "", "")) for name in data] for setting in settings]
     size = max(2.6 * len(data) + 1.4, 5.5), 0.26 * len(settings) * (len(methods) + 3)
-    figure, grid = _panels(len(settings), len(data), size=size, share_y=True)
-    for i, setting in enumerate(settings):
-        for j, name in enumerate(data):
-            axes, place = grid[i, j], (name, setting, "", "")
-            _real_panel(axes, results, place, methods)
-            axes.set_title(place_title(name, setting))
-            if place not in places:
-                axes.set_axis_off()
-    for axes in grid[-1]:
-        axes.set_xlabel("test AUC")
+    figure = _rows_of_methods(results, methods, grid, draw, label="test AUC", size=size, zero=False)
     _explain_markers(figure, "this run, with the 95 % interval over draws", "published")
     caption = (
         "Mean test AUC over draws with its 95 % interval (filled), and the paper's number (hollow diamond), "
@@ -129,19 +152,6 @@ def _explain_markers(figure: Canvas, filled: str, hollow: str) -> None:
         for marker, face, label in (("o", dark, filled), ("D", "white", hollow))
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
-
-
-def _real_panel(axes: Axes, results: Results, place: Place, methods: list[str]) -> None:
-    for y, method in enumerate(methods):
-        mean = results.mean(place, method)
-        paper = published_auc(method, place[0], place[1])
-        color = _color(results, method)
-        if paper is not None:
-            axes.plot(paper, y, "D", mfc="white", mec=color, ms=5, zorder=2)
-        if mean.n:
-            half = 0 if math.isnan(mean.half) else mean.half
-            axes.errorbar(mean.value, y, xerr=half, fmt="o", color=color, ms=5, lw=1.2, zorder=3)
-    _name_rows(axes, results, methods)
 
 
 def relative_figure(results: Results) -> Figure | None:
@@ -195,17 +205,16 @@ def _distribution(
     methods = [m for m in methods if any(found[m, s] for s in settings)]
     if not methods:
         return None
+
+    def draw(axes: Axes, y: int, method: str, setting: str) -> None:
+        _box(axes, y, found[method, setting], _color(results, method))
+        paper = RELATIVE_AUC.get((method, int(setting))) if published else None
+        if paper is not None:
+            axes.plot(paper, y, "D", mfc="white", mec="#222222", ms=6, zorder=5)
+
     size = 4.0 * len(settings) + 1, 0.42 * len(methods) + 1.1
-    figure, grid = _panels(1, len(settings), size=size, share_y=True)
-    for axes, setting in zip(grid[0], settings, strict=True):
-        for y, method in enumerate(methods):
-            _box(axes, y, found[method, setting], _color(results, method))
-            paper = RELATIVE_AUC.get((method, int(setting))) if published else None
-            if paper is not None:
-                axes.plot(paper, y, "D", mfc="white", mec="#222222", ms=6, zorder=5)
-        _name_rows(axes, results, methods, zero=True)
-        axes.set_title(f"setting {setting}")
-        axes.set_xlabel(label)
+    grid = [[(f"setting {setting}", setting) for setting in settings]]
+    figure = _rows_of_methods(results, methods, grid, draw, label=label, size=size)
     if published:
         _explain_markers(figure, "one (d, K), mean over draws", "published median, by eye")
     return Figure(name, title, caption, figure)
@@ -238,34 +247,25 @@ def breakdown_figure(results: Results) -> Figure | None:
     places = [p for p in results.places if p[:2] == ("synthetic", "2")]
     if not places:
         return None
-    dimensions = sorted({int(p[2]) for p in places})
-    clusters = sorted({int(p[3]) for p in places})
+    dimensions, clusters = (sorted({int(p[i]) for p in places}) for i in (2, 3))
     methods = [m for m in results.methods if m != "global" and any(results.of(p, m) for p in places)]
+
+    def draw(axes: Axes, y: int, method: str, place: Place) -> None:
+        own, base, color = results.of(place, method), results.of(place, "global"), _color(results, method)
+        values = [100 * (own[r] / base[r] - 1) for r in own if r in base]
+        axes.plot(values, [y] * len(values), "o", color=color, ms=3, alpha=0.6, zorder=3)
+        if values:
+            axes.plot(float(np.mean(values)), y, "|", color=color, ms=11, mew=2.2, zorder=4)
+
+    grid = [[(f"d = {d}, K = {K}", ("synthetic", "2", str(d), str(K))) for d in dimensions] for K in clusters]
     size = 2.1 * len(dimensions) + 1.6, (0.2 * len(methods) + 0.5) * len(clusters) + 0.4
-    figure, grid = _panels(len(clusters), len(dimensions), size=size, share_x=True, share_y=True)
-    for i, K in enumerate(clusters):
-        for j, d in enumerate(dimensions):
-            _breakdown_panel(grid[i, j], results, ("synthetic", "2", str(d), str(K)), methods)
-            grid[i, j].set_title(f"d = {d}, K = {K}")
-    for axes in grid[-1]:
-        axes.set_xlabel("AUC relative to Global, %")
+    label = "AUC relative to Global, %"
+    figure = _rows_of_methods(results, methods, grid, draw, label=label, size=size, share_x=True)
     caption = (
         "Setting 2. Dots are draws, the bar is their mean, each relative to Global on the same draw. The "
         "Bayes limit shows how much there was to gain."
     )
     return Figure("figure3", "Figure 3: AUC relative to Global by d and K", caption, figure)
-
-
-def _breakdown_panel(axes: Axes, results: Results, place: Place, methods: list[str]) -> None:
-    base = results.of(place, "global")
-    for y, method in enumerate(methods):
-        own = results.of(place, method)
-        values = [100 * (own[r] / base[r] - 1) for r in own if r in base]
-        color = _color(results, method)
-        axes.plot(values, [y] * len(values), "o", color=color, ms=3, alpha=0.6, zorder=3)
-        if values:
-            axes.plot(np.mean(values), y, "|", color=color, ms=11, mew=2.2, zorder=4)
-    _name_rows(axes, results, methods, zero=True)
 
 
 def partition_figure(results: Results) -> Figure | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from groupshift._explain.wording import plural
 from groupshift.datasets.acs_files import download_persons
-from groupshift.experiments.console import plan_line, plan_table, progress_shown, say
+from groupshift.experiments.console import plan_line, plan_table, say, show_progress
 from groupshift.experiments.data_sources import prepare_tables, without_missing
 from groupshift.experiments.grid import list_tasks
 from groupshift.experiments.run import run_experiment
@@ -46,16 +46,15 @@ def _run(options: argparse.Namespace) -> None:
     say(plan_line(tasks, store.pending(tasks, retry_failed=options.retry_failed)))
     if absent:
         say(absent)
-    with progress_shown() as show:
-        summary = run_experiment(
-            experiment,
-            store.folder,
-            n_jobs=options.jobs,
-            backend=options.backend,
-            stop_after=options.stop_after,
-            retry_failed=options.retry_failed,
-            on_progress=show,
-        )
+    summary = run_experiment(
+        experiment,
+        store.folder,
+        n_jobs=options.jobs,
+        backend=options.backend,
+        stop_after=options.stop_after,
+        retry_failed=options.retry_failed,
+        on_progress=show_progress,
+    )
     left = f", {summary.left} left for the next run" if summary.left else ""
     say(
         f"{summary.ran} run, {summary.failed} failed{left}; {summary.rows} rows in {store.folder}/results.csv."

@@ -8,17 +8,16 @@ import platform
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from threadpoolctl import threadpool_limits
 
+from groupshift.datasets import GroupedSample
 from groupshift.experiments.data_sources import describe_table, without_missing
 from groupshift.experiments.grid import Task, list_tasks
 from groupshift.experiments.methods import run_method
@@ -26,8 +25,6 @@ from groupshift.experiments.origin import deciding_origin
 from groupshift.experiments.sharing import SharedWork
 from groupshift.experiments.spec import Experiment
 from groupshift.experiments.store import Store
-
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -127,10 +124,11 @@ def _run_all(
     draws.sort(key=lambda tasks: (tasks[0].draw.repetition, -(tasks[0].draw.d or math.inf)))
     jobs = (delayed(run_draw)(experiment, tasks, str(store.folder), deadline) for tasks in draws)
     done, failed, start = 0, 0, time.perf_counter()
-    with _one_thread_each(), parallel_config(backend=backend):
-        for finished in Parallel(
-            n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="all"
-        )(jobs):
+    # Workers of loky read it before any code of ours runs there; others are told in `run_draw`.
+    threads = 1 if backend == "loky" else None
+    with parallel_config(backend=backend, inner_max_num_threads=threads):
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="all")
+        for finished in parallel(jobs):
             if finished:
                 done += len(finished)
                 failed += sum(status == "failed" for _, status in finished)
@@ -146,36 +144,36 @@ def run_draw(
     if deadline is not None and time.time() >= deadline:
         return []
     with threadpool_limits(limits=1):
+        sample: GroupedSample | Exception
         try:
-            sample, broken = tasks[0].draw.sample(), None
+            sample = tasks[0].draw.sample()
         except Exception as error:
-            sample, broken = None, error
+            sample = error
         for task in tasks:
             if deadline is not None and time.time() >= deadline:
                 break
-            lines = _run_task(experiment, task, sample, work, broken)
+            lines = _run_task(experiment, task, sample, work)
             store.write(task, lines)
-            finished.append((task.key, lines[0]["status"]))
+            finished.append((task.key, str(lines[0]["status"])))
     return finished
 
 
 def _run_task(
-    experiment: Experiment, task: Task, sample: Any, work: SharedWork, broken: Exception | None
-) -> list[dict[str, Any]]:
+    experiment: Experiment, task: Task, sample: GroupedSample | Exception, work: SharedWork
+) -> list[dict[str, object]]:
     try:
-        if broken is not None:
-            raise RuntimeError(f"The draw could not be made: {broken}") from broken
+        if isinstance(sample, Exception):
+            raise RuntimeError(f"The draw could not be made: {sample}") from sample
         outcome = run_method(experiment, task, sample, work)
     except Exception as error:
         # One method on one draw is a hole in a table, not the end of a night's work.
         place = traceback.format_exception(error)[-3:]
         return [_run_line(task, "failed", error=f"{type(error).__name__}: {error}", traceback="".join(place))]
-    rows = [{"kind": "row", "metric": name, "value": value} for name, value in outcome.metrics.items()]
     return [
         _run_line(task, "ok", notes=outcome.notes),
-        *rows,
-        {"kind": "by_group", "columns": outcome.measured.by_group},
-        {"kind": "calibration", "columns": outcome.measured.calibration},
+        *({"kind": "row", "metric": name, "value": value} for name, value in outcome.metrics.items()),
+        {"kind": "by_group", "columns": outcome.by_group},
+        {"kind": "calibration", "columns": outcome.calibration},
     ]
 
 
@@ -192,15 +190,3 @@ def _run_line(task: Task, status: str, **more: object) -> dict[str, object]:
         "versions": {name: value for name, value in origin.items() if name != "machine"},
         **more,
     }
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Workers inherit the environment, and read it before any code of ours runs there."""
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)

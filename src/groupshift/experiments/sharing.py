@@ -6,7 +6,6 @@ The seconds that a lookup saved are added up, so that each method can be charged
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -15,8 +14,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Protocol, TypeVar, cast
 
+import joblib
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
@@ -126,7 +125,7 @@ class SharedClassifier(ClassifierMixin, BaseEstimator):
             return fitted
 
         params = repr(self.estimator.get_params())
-        self.fit_key_ = ("fit", params, *map(_digest, (X, y, sample_weight)))
+        self.fit_key_ = ("fit", params, joblib.hash((X, y, sample_weight)))
         self.fitted_ = recall(self.fit_key_, make)
         self.classes_ = self.fitted_.classes_
         return self
@@ -145,7 +144,7 @@ class SharedClassifier(ClassifierMixin, BaseEstimator):
         ask: Callable[[np.ndarray], np.ndarray] = getattr(self.fitted_, what)
         if _current.get() is None:
             return ask(X)
-        return recall((what, self.fit_key_, _digest(X)), lambda: ask(X), limit=MAX_PREDICTIONS)
+        return recall((what, self.fit_key_, joblib.hash(X)), lambda: ask(X), limit=MAX_PREDICTIONS)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -181,11 +180,3 @@ class SilhouettePartition:
     def predict(self, X: np.ndarray) -> np.ndarray:
         nothing = np.zeros(len(X), np.int64)
         return self.partition_.predict(Rows(X, X, nothing, np.ones(len(X)), nothing.astype(np.uint64)))
-
-
-def _digest(values: ArrayLike | None) -> str:
-    if values is None:
-        return ""
-    array = np.ascontiguousarray(values)
-    head = f"{array.dtype}{array.shape}".encode()
-    return hashlib.blake2b(array.view(np.uint8).reshape(-1).data, digest_size=16, key=head[:64]).hexdigest()

@@ -126,8 +126,9 @@ class Store:
             labels = tuple(task.labels[name] for name in LABELS)
             for line in read_part(self.part(task)) or ():
                 if line["kind"] == "run":
-                    values = [tuple(_cell(line.get(c, "")) for c in RUN_COLUMNS[len(LABELS) :])]
-                    tables["runs"] += [labels + v for v in values]
+                    tables["runs"].append(
+                        labels + tuple(_cell(line.get(c, "")) for c in RUN_COLUMNS[len(LABELS) :])
+                    )
                 elif line["kind"] == "row":
                     tables["rows"].append((*labels, line["metric"], _number(line["value"])))
                 elif line["kind"] == "by_group":

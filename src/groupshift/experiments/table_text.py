@@ -62,12 +62,7 @@ def share(value: Mean | float | None) -> str:
     >>> share(Mean(0.8764, 0.0021, 5)), share(0.88), share(None)
     ('.876 ± .002', '.880', '')
     """
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:.3f}".lstrip("0")
-    spread = "" if math.isnan(value.half) else f" ± {value.half:.3f}".replace("0.", ".")
-    return f"{value.value:.3f}".lstrip("0") + spread
+    return "" if value is None else _short(value, "", 3)
 
 
 def signed(value: Mean | float, digits: int = 3) -> str:
@@ -76,13 +71,18 @@ def signed(value: Mean | float, digits: int = 3) -> str:
     >>> signed(-0.0123), signed(Mean(0.01, 0.002, 5)), signed(-0.00004, 4)
     ('−.012', '+.010 ± .002', '.0000')
     """
+    return _short(value, "+", digits)
+
+
+def _short(value: Mean | float, sign: str, digits: int) -> str:
+    """A number without the zero before its point, its interval behind it; nothing has no sign."""
     number, half = (value.value, value.half) if isinstance(value, Mean) else (value, math.nan)
     if math.isnan(number):
         return NOTHING
-    spread = "" if math.isnan(half) else f" ± {half:.{digits}f}".replace("0.", ".", 1)
-    text = f"{number:+.{digits}f}".replace("0.", ".", 1).replace("-", MINUS)
-    nothing = "." + "0" * digits
-    return (nothing if text[1:] == nothing else text) + spread
+    texts = [f"{number:{sign}.{digits}f}"] + ([] if math.isnan(half) else [f"{half:.{digits}f}"])
+    main, *interval = (text.replace("0.", ".", 1).replace("-", MINUS) for text in texts)
+    zero = "." + "0" * digits
+    return " ± ".join([zero if main[1:] == zero else main, *interval])
 
 
 def duration(seconds: float) -> str:
