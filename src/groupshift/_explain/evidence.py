@@ -176,7 +176,9 @@ def _is_like_a_name(column: FloatArray) -> bool:
 def _profiles(observed: Observed) -> ClusterProfiles:
     rows = observed.pooled.take(_few(observed.pooled, observed.seed))
     cluster = observed.partition.predict(rows)
-    return cluster_profiles(rows.matrix, rows.weight, cluster, observed.n_clusters, observed.is_category)
+    return cluster_profiles(
+        rows.matrix.astype(float, copy=False), rows.weight, cluster, observed.n_clusters, observed.is_category
+    )
 
 
 def _independence(observed: Observed) -> Independence:

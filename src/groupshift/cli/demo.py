@@ -22,6 +22,7 @@ from groupshift._io.files import write_table
 from groupshift._io.model_files import save
 from groupshift._io.table_files import open_source
 from groupshift._rows.encoder import FeatureEncoder
+from groupshift._rows.frames import take_rows
 from groupshift.cli.errors import InputError
 from groupshift.cli.fit import make_model
 from groupshift.cli.predict import predict as predict_command
@@ -206,7 +207,8 @@ def _survey(seed: int) -> DemoData:
         f"A survey on a new railway: {sample.labeled.sum():,} volunteers of {SURVEY['n_groups']} states said what they "
         f"think. They are younger and more in favour than the {(~sample.labeled).sum():,} people whose opinion is wanted."
     )
-    table = sample.X.append_column("state", [sample.groups])
+    people: pa.Table = sample.X
+    table = people.append_column("state", [sample.groups])
     return DemoData(table, sample, "in_favour", "state", story)
 
 
@@ -220,7 +222,8 @@ def _flights(seed: int) -> DemoData:
     sample = bias_groups(
         flights.X, flights.y, flights.groups, setting=2, n_clusters=4, replace=False, random_state=seed
     )
-    table = pa.Table.from_pandas(frame.X.iloc[sample.example_ids], preserve_index=False)
+    rows = take_rows(frame.X, sample.example_ids)
+    table = pa.Table.from_pandas(rows, preserve_index=False)
     story = (
         "Flights out of New York in 2013: will they arrive 15 minutes late? It is known for "
         f"{sample.labeled.sum():,} flights to {len(np.unique(sample.groups))} destinations, chosen with a bias of its "

@@ -15,7 +15,6 @@ from groupshift._explain.wording import percent
 from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_batches
 from groupshift._io.table_files import open_source
 from groupshift._rows import progress
-from groupshift._rows.batches import Reader
 from groupshift._rows.codes import Codes
 from groupshift._rows.frames import is_missing
 from groupshift._rows.roles import Roles
@@ -78,7 +77,8 @@ class Scorer:
             batch = batch.append_column(GROUP, pa.array(groups))
             self.tally.count_groups(groups, self.model.groups_)
         roles = Roles(tuple(self.recipe.names), None if groups is None else GROUP)
-        answers, _ = Predictor(self.model, Reader.of(self.model, roles), self.coverage)(batch)
+        details, _ = Predictor.of(self.model, roles, self.coverage)(batch)
+        answers = {name: np.asarray(values) for name, values in details.items()}
         self.tally.count_answers(answers)
         self.tally.lost.update(lost)
         kept = table.select(self.keep)
