@@ -138,3 +138,15 @@ def test_the_version_is_told(capsys):
 
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"groupshift {groupshift.__version__}\n"
+
+
+def test_without_its_packages_the_command_line_names_the_extra(monkeypatch, capsys):
+    from groupshift import cli
+
+    monkeypatch.setattr(cli, "NEEDED", ("typer", "no_such_package"))
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--version"])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.startswith(
+        "The command line needs no_such_package. Install it with: pip install"
+    )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 from urllib.parse import unquote
 
 from groupshift._io.arrow import pa, pc
@@ -18,6 +18,7 @@ from groupshift._io.parquet import BATCH_ROWS, FileTable, file_table, in_batches
 from groupshift._io.table_files import Source, data_files, is_parquet, open_source
 from groupshift._rows.chunks import add_up, map_chunks
 
+Reading: TypeAlias = "Callable[[pa.ChunkedArray], pa.ChunkedArray]"
 # Beyond this, numbers that are read as floats are not whole any more.
 EXACT = 2**53
 
@@ -51,20 +52,6 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class _Reading:
-    """How cells become values: by a plan, as whole numbers, or as groups."""
-
-    plan: ColumnPlan
-    is_whole: bool
-    is_group: bool
-
-    def __call__(self, cells: pa.ChunkedArray) -> pa.ChunkedArray:
-        if self.is_whole:
-            return pc.cast(convert(cells, self.plan)[0], pa.int64())
-        return group_text(cells) if self.is_group else convert(cells, self.plan)[0]
-
-
-@dataclass(frozen=True)
 class CsvTable:
     """CSV files below each other as one table; what a column holds is decided on all its cells in all files.
 
@@ -75,7 +62,7 @@ class CsvTable:
     batch_rows: int
     kinds: Mapping[str, str]
     group: str | None
-    _readings: dict[str, _Reading] = field(default_factory=dict)
+    _readings: dict[str, Reading] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str]:
@@ -95,12 +82,14 @@ class CsvTable:
             yield from part.cells(names)
 
     def _survey(self, cells: pa.Table) -> Surveys:
-        missing = {str(self.group): MISSING_GROUP}
-        return Surveys(
-            {n: survey_column(cells[n], missing=missing.get(n, MISSING)) for n in cells.column_names}
-        )
+        surveys = {}
+        for name in cells.column_names:
+            missing = MISSING_GROUP if name == self.group else MISSING
+            surveys[name] = survey_column(cells[name], missing=missing, count_distinct=False)
+        return Surveys(surveys)
 
-    def _reading(self, name: str, survey: ColumnSurvey) -> _Reading:
+    def _reading(self, name: str, survey: ColumnSurvey) -> Reading:
+        """How cells become values: by a plan, as whole numbers, or as groups."""
         kind = self.kinds.get(name)
         plan = ColumnPlan(name, kind) if kind == "category" else plan_of(name, survey, wanted=True)
         if kind == "number" and plan.kind != "number":
@@ -118,8 +107,11 @@ class CsvTable:
                 UserWarning,
                 stacklevel=2,
             )
-        exact = survey.is_whole and max(-survey.low, survey.high) < EXACT
-        return _Reading(plan, plan.kind == "number" and exact, name == self.group and plan.kind != "number")
+        if plan.kind == "number" and survey.is_whole and max(-survey.low, survey.high) < EXACT:
+            return lambda cells: pc.cast(convert(cells, plan)[0], pa.int64())
+        if name == self.group and plan.kind != "number":
+            return group_text
+        return lambda cells: convert(cells, plan)[0]
 
 
 def as_source(

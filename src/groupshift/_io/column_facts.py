@@ -203,15 +203,22 @@ class Surveys:
 
 
 def survey_column(
-    column: pa.ChunkedArray, *, as_texts: bool = False, missing: tuple[str, ...] = MISSING
+    column: pa.ChunkedArray,
+    *,
+    as_texts: bool = False,
+    missing: tuple[str, ...] = MISSING,
+    count_distinct: bool = True,
 ) -> ColumnSurvey:
-    """The survey of a column or a batch of it; `as_texts` where other files have it in another type."""
+    """The survey of a column or a batch of it.
+
+    `as_texts` where other files have it in another type; `count_distinct`: what tells ids takes most of the time.
+    """
     kind = kind_of_type(column.type)
     if kind == "nested":
         return ColumnSurvey(kind, len(column), len(column))
     column = decoded(column)
     if kind == "text" or as_texts:
-        return _survey_text(as_text(column, missing=missing))
+        return _survey_text(as_text(column, missing=missing), count_distinct)
     survey = ColumnSurvey(kind, len(column), len(column) - column.null_count)
     if kind != "integer" or not survey.values:
         return survey
@@ -237,7 +244,7 @@ def kind_of_type(kind: pa.DataType) -> str:
     return "text"
 
 
-def _survey_text(text: pa.ChunkedArray) -> ColumnSurvey:
+def _survey_text(text: pa.ChunkedArray, count_distinct: bool) -> ColumnSurvey:
     values, rows = value_counts(text)
     numbers = numbers_in(values, ".")
     # Which texts are read in which way.
@@ -263,7 +270,7 @@ def _survey_text(text: pa.ChunkedArray) -> ColumnSurvey:
         "text",
         len(text),
         int(rows.sum()),
-        Distinct.none()._with(_hashed(values), rows),
+        Distinct.none()._with(_hashed(values), rows) if count_distinct else Distinct.none(),
         *((np.inf, -np.inf) if ends["min"] is None else (ends["min"], ends["max"])),
         Counter({name: int(rows[np.asarray(mask, bool)].sum()) for name, mask in found.items()}),
         {way: values[at].as_py() for way, at in first_misfit.items() if at >= 0},

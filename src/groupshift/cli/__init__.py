@@ -2,16 +2,17 @@
 
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
+
+NEEDED = ("typer", "rich", "pyarrow", "skops")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 if all went well, 2 for usage and bad input, 1 for a fault of ours."""
-    try:
-        import rich  # noqa: F401
-        import typer  # noqa: F401
-    except ImportError:
+    # Looked for and not imported: help should not wait for pyarrow.
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
         sys.stderr.write(
-            'The command line needs typer and rich. Install them with: pip install "groupshift[cli]"\n'
+            f'The command line needs {", ".join(missing)}. Install it with: pip install "groupshift[cli]"\n'
         )
         sys.exit(2)
     from groupshift.cli.errors import run
