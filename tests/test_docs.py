@@ -13,7 +13,7 @@ import pytest
 import groupshift
 import groupshift.datasets
 from groupshift._fit import trained
-from groupshift._fit.posterior import default_classifier
+from groupshift._fit.classifiers import default_classifier
 
 DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
