@@ -76,8 +76,13 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         Estimator of the share of positives of a cell; "em" is the paper's, with 100 iterations. None makes no shift.
     shrinkage : {"hierarchical", "none"}
         Pool shifts over groups and clusters, or leave each cell its own.
+    selection : {"unknown", "random", "by_label"}
+        How labels were chosen within a group. "random": a random sample given x, so that a group's own labels count fully and
+        nothing shifts all groups alike. "by_label": by the label itself, so that they never move its share. "unknown": as far
+        as scores of labelled and unlabelled rows show it.
     trust : "learned" or float between 0 and 1
-        Factor on every shift; learned from labelled groups whose labels are hidden.
+        Factor on every shift; learned from labelled groups whose labels are hidden. A number also switches off what groups'
+        own labels say.
     refine : "auto" or int
         Rounds of learning from unlabelled rows; "auto" tries one and keeps it if the judge confirms it.
     per_cluster : bool
@@ -173,6 +178,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         *,
         shares: str | None = "mlls",
         shrinkage: str = "hierarchical",
+        selection: str = "unknown",
         trust: float | Literal["learned"] = "learned",
         refine: int | Literal["auto"] = "auto",
         per_cluster: bool = False,
@@ -189,6 +195,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         self.calibration = calibration
         self.shares = shares
         self.shrinkage = shrinkage
+        self.selection = selection
         self.trust = trust
         self.refine = refine
         self.per_cluster = per_cluster

@@ -44,7 +44,6 @@ from groupshift._fit.trials import (
     shifts_of_labeled,
 )
 from groupshift._math.calibration import crossfit_platt
-from groupshift._math.context import Context
 from groupshift._math.label_shift import bbse, mlls
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.points import BIN_WIDTH, collect_points
@@ -83,7 +82,7 @@ class Observed:
     trial: Trial | None  # how the chosen partition did on hidden labels; None where it was not tried
     trust: float  # the part of every shift that is used
     trust_is_given: bool  # by the user, instead of learned
-    context: Context | None  # what groups' mean features say about shifts
+    hidden_shift: FloatArray | None  # (n_judged,), as the fit made them with labels hidden
     shares: str | None
     shrinkage: str
     labeled_prior: str
@@ -110,7 +109,7 @@ class Observed:
             trial=finished.judged.trial,
             trust=learned.trust,
             trust_is_given=settings.trust != "learned",
-            context=learned.context,
+            hidden_shift=finished.settled.hidden_shift if settings.shrinkage == "hierarchical" else None,
             shares=settings.shares,
             shrinkage=settings.shrinkage,
             labeled_prior=settings.labeled_prior,
@@ -252,16 +251,15 @@ def _shift(observed: Observed, rows: LabeledRows, log_odds: FloatArray, cluster:
     trial = observed.trial
     if rows.n_groups < 2 or observed.shares is None:
         return np.zeros(len(log_odds))
+    if observed.hidden_shift is not None:
+        return observed.hidden_shift
     if observed.shrinkage != "hierarchical":
         shift = _unpooled_shifts(observed, rows, log_odds, cluster)[rows.group, cluster]
-    elif trial is not None:
-        shift = trial.shift
     else:
         shift = shifts_of_labeled(rows, log_odds, cluster, observed.n_clusters).shift[rows.group, cluster]
     if trial is None or observed.trust_is_given:
         return observed.trust * shift
-    shift = trial.trust.without[rows.group] * shift
-    return shift if observed.context is None else shift + observed.context.left_out_[rows.group]
+    return trial.trust.without[rows.group] * shift
 
 
 def _unpooled_shifts(

@@ -7,7 +7,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from scipy.special import expit, logit
 
-from groupshift._fit.learned import Learned
+from groupshift._fit.learned import Learned, OwnViews
 from groupshift._fit.problem import KnownRates
 from groupshift._fit.trials import MIN_CLASS_ROWS
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
@@ -16,6 +16,8 @@ from groupshift._math.known_shares import KnownShares, by_rows, condition_group
 from groupshift._math.label_shift import bbse, em, mlls
 from groupshift._math.points import BIN_WIDTH, Points, collect_points
 from groupshift._math.shrinkage import PooledShifts, pool_shifts
+from groupshift._math.sites import cell_sites
+from groupshift._math.views import LABELS, OWN_SCORES, SCORES, Views, learn_views
 from groupshift._regions.space import Space
 from groupshift._rows.codes import Codes
 from groupshift._rows.rows import Population, Rows
@@ -25,6 +27,15 @@ Score: TypeAlias = Callable[[Rows], tuple[FloatArray, IntArray]]
 
 # So many cells with a few thousand bins each are some 300 MB of points.
 MANY_CELLS = 5_000
+
+
+@dataclass(frozen=True)
+class ViewUse:
+    """How far shifts follow each view of them, on average over groups that have it, 0 to 1."""
+
+    labels: float  # of the group's own labelled rows
+    scores: float  # of the group's population rows
+    no_selection: float  # probability that labels are a random sample of each group
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,7 @@ class Estimate:
     unseen_shift: FloatArray  # (n_clusters,): of a group that has no rows here
     unseen_variance: FloatArray  # (n_clusters,)
     points: Points | None  # the sums that all this was made of; None without a population
+    use: ViewUse | None  # how far each view of a shift is used; None where a trust was given
     known_groups: ValueArray  # groups whose rate of positives the user knows
 
 
@@ -124,10 +136,14 @@ def estimate(
     )
     known = cells.known(known_shares, groups)
     mixture = cells.pooled(known)
-    shifts = mixture.scaled(learned.trust, learned.residual_variance, learned.trust_variance)
+    context = np.zeros(n_groups)
     if learned.context is not None:
-        effect = cells.context_effect(learned.context, sums.covariates, groups)
-        shifts = replace(shifts, shift=shifts.shift + effect[:, None])
+        context = cells.context_effect(learned.context, sums.covariates, groups)
+    if learned.own is None:
+        shifts, use = mixture.scaled(learned.trust, learned.residual_variance, learned.trust_variance), None
+    else:
+        shifts, use = cells.viewed(learned.own, mixture, context, groups)
+    shifts = replace(shifts, shift=shifts.shift + context[:, None])
     if known is not None:
         shifts = _conditioned(shifts, known, points)
     share, share_error = cells.shares(shifts, mixture, known)
@@ -145,6 +161,7 @@ def estimate(
         unseen_shift=shifts.cluster_shift,
         unseen_variance=shifts.unseen_variance,
         points=points,
+        use=use,
         known_groups=groups[np.array([g in known_shares for g in groups.tolist()], bool)],
     )
 
@@ -183,6 +200,7 @@ def _of_nothing(learned: Learned, groups: ValueArray) -> Estimate:
         unseen_shift=zero,
         unseen_variance=zero,
         points=None,
+        use=None,
         known_groups=groups,
     )
 
@@ -222,12 +240,18 @@ class _Cells:
         if learned.shares is None:
             return self._unpooled(np.zeros(self.rows.shape), np.zeros(self.rows.shape))
         if learned.shrinkage == "hierarchical":
-            # Cells of a cluster that labels do not show one class of are as good as empty: they follow their group and
-            # the others.
-            shows_both_classes = learned.rarer_class_rows >= MIN_CLASS_ROWS
-            points = self.points.only(np.tile(shows_both_classes, n_groups))
-            return pool_shifts(points, labeled_prior=learned.labeled_prior, n_groups=n_groups, known=known)
+            return pool_shifts(
+                self._telling(), labeled_prior=learned.labeled_prior, n_groups=n_groups, known=known
+            )
         return self._each_alone()
+
+    def _telling(self) -> Points:
+        """Points of the cells that tell something.
+
+        Those of a cluster that labels do not show one class of are as good as empty: they follow their group and the others.
+        """
+        shows_both_classes = self.learned.rarer_class_rows >= MIN_CLASS_ROWS
+        return self.points.only(np.tile(shows_both_classes, len(self.rows)))
 
     def _each_alone(self) -> PooledShifts:
         """Each cell by its own rows, as in the paper."""
@@ -268,6 +292,60 @@ class _Cells:
             shared_deviation=np.zeros_like(shift),
         )
 
+    def viewed(
+        self, own: OwnViews, mixture: PooledShifts, context: FloatArray, groups: ValueArray
+    ) -> tuple[PooledShifts, ViewUse]:
+        """Shifts from what own labels, their scores and the population's scores say together."""
+        learned = self.learned
+        views = self._views(own, mixture, context, groups)
+        model = learn_views(views, selection=learned.selection, seed=learned.seed)
+        here = views.take(slice(0, len(groups)))
+        used = [LABELS, OWN_SCORES, SCORES] if learned.trust > 0 else [LABELS]
+        if learned.selection == "by_label":
+            used = [view for view in used if view == SCORES]
+        found = model.predict(here.only(*used))
+        nobody = model.predict(here.take(slice(0, 1)).only())
+        # What all groups have in common is judged by nothing: it is used as far as scores are, and doubted by the rest.
+        factor = 0.0 if learned.selection == "random" else learned.trust
+        common, doubt = factor * mixture.cluster_shift, ((1 - factor) * mixture.cluster_shift) ** 2
+        common_variance = factor**2 * mixture.cluster_variance + (
+            0 if learned.selection == "random" else doubt
+        )
+        shifts = PooledShifts(
+            shift=common + found.shift,
+            variance=found.variance + common_variance,
+            cluster_shift=common,
+            cluster_variance=common_variance,
+            group_effect=found.shift.mean(1),
+            group_variance=float(nobody.shared[0]),
+            cell_variance=float(max(nobody.variance[0].mean() - nobody.shared[0], 0)),
+            shared_deviation=np.sqrt(found.shared[:, None] + common_variance),
+        )
+        has = here.precision > 0
+        labels, scores = (
+            float(np.average(found.use[..., v], weights=has[..., v] + 1e-12)) for v in (LABELS, SCORES)
+        )
+        return shifts, ViewUse(labels, scores, model.no_selection)
+
+    def _views(self, own: OwnViews, mixture: PooledShifts, context: FloatArray, groups: ValueArray) -> Views:
+        """Views of the population's groups, then of labelled groups that have no rows in it."""
+        scores = cell_sites(self._telling(), labeled_prior=self.learned.labeled_prior, n_groups=len(groups))
+        everyone = np.concatenate([groups, own.groups[Codes.of(groups).transform(own.groups) < 0]])
+        n_all, n_clusters = len(everyone), self.learned.n_clusters
+        response, precision = np.zeros((n_all, n_clusters, 3)), np.zeros((n_all, n_clusters, 3))
+        at = Codes.of(own.groups).transform(everyone)
+        known = at >= 0
+        response[known, :, :2], precision[known, :, :2] = own.response[at[known]], own.precision[at[known]]
+        # What group means explain is the mean of a shift: labels speak of the rest.
+        response[: len(groups), :, LABELS] -= context[:, None]
+        response[: len(groups), :, SCORES] = scores.response - mixture.cluster_shift
+        precision[: len(groups), :, SCORES] = scores.weight
+        remainder = np.zeros(n_all)
+        here = known[: len(groups)]
+        rows = np.maximum(self.rows.sum(1), 1)
+        remainder[: len(groups)][here] = own.rows[at[: len(groups)][here]] / rows[here]
+        return Views(response, precision, remainder)
+
     def context_effect(self, context: Context, sums: FloatArray, groups: ValueArray) -> FloatArray:
         total = np.maximum(self.row_weight.sum(1), 1e-300)
         labeled_group = Codes.of(context.labeled_groups_).transform(groups)
@@ -283,7 +361,12 @@ class _Cells:
         mean, doubt = _mean_posterior(self.points, shifts.shift)
         mean = np.where(np.isnan(mean), expit(base + shifts.shift), mean)
         share, error = of_mixture, np.zeros_like(of_mixture)
-        if learned.shares is not None:
+        if learned.own is not None:
+            # The share of the rows at hand: what is not known of their shift, and the chance of each row.
+            rows = np.maximum(self.points.effective_rows.reshape(mean.shape), 0.5)
+            slope = np.where(np.isnan(doubt), mean * (1 - mean), doubt)
+            share, error = mean, np.sqrt(slope**2 * shifts.variance + slope / rows)
+        elif learned.shares is not None:
             share = learned.trust * of_mixture + (1 - learned.trust) * mean
             error = self._share_error(mixture, share, doubt)
             # Had the trust been another, the share would lie nearer to one of the two estimates that meet in it.

@@ -16,6 +16,7 @@ from groupshift._fit.trials import (
     Trial,
     expected_prior,
     gain,
+    labeled_points,
     labeled_prior,
     noise_margin,
     rarer_class_rows,
@@ -25,17 +26,38 @@ from groupshift._math.calibration import PlattScaling
 from groupshift._math.context import Context
 from groupshift._math.label_shift import prediction_rates
 from groupshift._math.odds import log_loss_rows
+from groupshift._math.sites import cell_sites
 from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE, residual_variance
+from groupshift._math.views import OWN_SCORES, Views, label_sites, learn_views
 from groupshift._regions.space import Space
 from groupshift._rows.keys import uniform_keys
 
 # A regression over groups learns from the groups it is judged on, each left out in turn: one chance in ten is allowed.
 CONTEXT_LEVEL = 0.9
+# Scores are used if hidden labels make it likelier than not; half a standard error more, since what scores are worth was
+# learned from the same groups.
+HIDDEN_MARGIN = 0.5
 # Fewer groups than this cannot tell a line through them from chance.
 MIN_CONTEXT_GROUPS = 20
 
 # Rates of predicted positives among the positives and among the negatives of each cluster.
 PredictionRates: TypeAlias = tuple[FloatArray, FloatArray]
+
+
+@dataclass(frozen=True)
+class OwnViews:
+    """What labelled rows say of the shifts of their groups' cells: their labels, and their scores without them."""
+
+    groups: ValueArray  # (n_labeled_groups,): names
+    response: FloatArray  # (n_labeled_groups, n_clusters, 2)
+    precision: FloatArray  # the same shape
+    rows: IntArray  # (n_labeled_groups,)
+
+    def views(self) -> Views:
+        """These two views; that of the population is missing."""
+        missing = np.zeros((*self.response.shape[:2], 1))
+        response, precision = (np.concatenate([v, missing], 2) for v in (self.response, self.precision))
+        return Views(response, precision, np.zeros(len(self.groups)))
 
 
 @dataclass(frozen=True)
@@ -58,6 +80,9 @@ class Learned:
     labeled_groups: ValueArray
     shares: str | None
     shrinkage: str
+    own: OwnViews | None  # None: shifts are those of the population's scores, times the trust
+    selection: str
+    seed: int  # of the integration over what own and population views have in common
 
     @property
     def n_clusters(self) -> int:
@@ -70,6 +95,7 @@ class Settled:
 
     learned: Learned
     loss: FloatArray | None  # of each judged row, its group's labels hidden; None where none were
+    hidden_shift: FloatArray | None = None  # of each judged row, by which that loss came about
     notes: Notes = ()
 
 
@@ -105,8 +131,11 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged) -> Settled:
         labeled_groups=problem.labeled_groups,
         shares=problem.settings.shares,
         shrinkage=problem.settings.shrinkage,
+        own=trust.own,
+        selection=problem.settings.selection,
+        seed=problem.seeds.named("views"),
     )
-    return Settled(learned, trust.loss, trust.notes)
+    return Settled(learned, trust.loss, trust.hidden_shift, trust.notes)
 
 
 @dataclass(frozen=True)
@@ -116,6 +145,8 @@ class _SettledTrust:
     residual_variance: float = 0.0
     context: Context | None = None
     loss: FloatArray | None = None
+    hidden_shift: FloatArray | None = None
+    own: OwnViews | None = None
     notes: Notes = ()
 
 
@@ -132,21 +163,47 @@ def _settle_trust(problem: Problem, pooled: Pooled, judged: Judged) -> _SettledT
     if given != "learned":
         # A trust that is given holds for the partition that the judge chose; where it chose no shift, there is none.
         value = float(given) if trial.trust.value > 0 else 0.0
-        return _SettledTrust(value, loss=log_loss_rows(trial.log_odds + value * trial.shift, rows.y))
+        loss = log_loss_rows(trial.log_odds + value * trial.shift, rows.y)
+        return _SettledTrust(value, loss=loss, hidden_shift=value * trial.shift)
+    if problem.settings.shrinkage == "hierarchical":
+        return _settle_views(problem, pooled, judged.trained, trial, rows)
     left_out = trial.trust.without[rows.group] * trial.shift
-    context, notes = _learn_context(problem, pooled, judged.trained, rows, trial.log_odds + left_out)
-    loss = trial.loss
-    if context is not None:
-        left_out = left_out + context.left_out_[rows.group]
-        loss = log_loss_rows(trial.log_odds + left_out, rows.y)
-    return _SettledTrust(
-        trial.trust.value,
-        trial.trust.variance,
-        _residual_variance(trial, rows, left_out),
-        context,
-        loss,
-        notes,
+    residual = _residual_variance(trial, rows, left_out)
+    return _SettledTrust(trial.trust.value, trial.trust.variance, residual, None, trial.loss, left_out)
+
+
+def _settle_views(
+    problem: Problem, pooled: Pooled, trained: Trained, trial: Trial, rows: LabeledRows
+) -> _SettledTrust:
+    """What labels and scores of labelled groups say, and whether scores alone would have predicted the labels."""
+    cell = rows.group * trial.n_clusters + trial.cluster
+    labels = label_sites(trial.log_odds, rows.y, rows.weight, cell, rows.n_groups * trial.n_clusters)
+    points, prior = labeled_points(rows, trial.log_odds, trial.cluster, trial.n_clusters)
+    scores = cell_sites(points, labeled_prior=prior, n_groups=rows.n_groups)
+    shape = scores.response.shape
+    own = OwnViews(
+        problem.labeled_groups[np.unique(problem.labeled.group[trained.judged])],
+        np.stack([labels[0].reshape(shape), scores.response], 2),
+        np.stack([labels[1].reshape(shape), scores.weight], 2),
+        np.bincount(rows.group, minlength=rows.n_groups),
     )
+    views = own.views()
+    model = learn_views(views, selection=problem.settings.selection, seed=problem.seeds.named("hidden views"))
+    found = model.predict(views.only(OWN_SCORES), of_labeled=True)
+    hidden = found.shift[rows.group, trial.cluster]
+    plain = log_loss_rows(trial.log_odds, rows.y)
+    loss = log_loss_rows(trial.log_odds + hidden, rows.y)
+    mean, error = gain(plain, loss, rows)
+    is_confirmed = mean > HIDDEN_MARGIN * error
+    if not is_confirmed:
+        hidden, loss = np.zeros_like(hidden), plain
+    context, notes = _learn_context(problem, pooled, trained, rows, trial.log_odds + hidden)
+    if context is not None:
+        hidden = hidden + context.left_out_[rows.group]
+        loss = log_loss_rows(trial.log_odds + hidden, rows.y)
+    used = np.average(found.use[..., OWN_SCORES], weights=scores.weight + 1e-9)
+    trust = float(np.clip(used, 0, 1)) if is_confirmed else 0.0
+    return _SettledTrust(trust, context=context, loss=loss, hidden_shift=hidden, own=own, notes=notes)
 
 
 def _residual_variance(trial: Trial, rows: LabeledRows, left_out: FloatArray) -> float:

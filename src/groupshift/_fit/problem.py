@@ -26,6 +26,7 @@ class Settings:
     calibration: str
     shares: str | None
     shrinkage: str
+    selection: str
     trust: float | Literal["learned"]
     refine: int | Literal["auto"]
     per_cluster: bool

@@ -9,7 +9,7 @@ from scipy.special import expit, stdtrit
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.calibration import crossfit_platt
 from groupshift._math.odds import log_loss_rows
-from groupshift._math.points import BIN_WIDTH, collect_points
+from groupshift._math.points import BIN_WIDTH, Points, collect_points
 from groupshift._math.shrinkage import PooledShifts, pool_shifts
 from groupshift._math.trust import Trust, learn_trust
 
@@ -124,6 +124,14 @@ def shifts_of_labeled(
     rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, n_clusters: int
 ) -> PooledShifts:
     """Shifts of the labelled groups as the method would estimate them without their labels."""
+    points, prior = labeled_points(rows, log_odds, cluster, n_clusters)
+    return pool_shifts(points, labeled_prior=prior, n_groups=rows.n_groups, centered=True)
+
+
+def labeled_points(
+    rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, n_clusters: int
+) -> tuple[Points, FloatArray]:
+    """Scores of labelled rows as points of their cells, and α̃ of each cluster."""
     prior = expected_prior(log_odds, rows.weight, cluster, n_clusters)
     points = collect_points(
         log_odds,
@@ -133,8 +141,7 @@ def shifts_of_labeled(
         bin_width=BIN_WIDTH,
     )
     shows_both_classes = rarer_class_rows(rows.y, cluster, n_clusters, rows.design_effect) >= MIN_CLASS_ROWS
-    points = points.thinned(rows.design_effect).only(np.tile(shows_both_classes, rows.n_groups))
-    return pool_shifts(points, labeled_prior=prior, n_groups=rows.n_groups, centered=True)
+    return points.thinned(rows.design_effect).only(np.tile(shows_both_classes, rows.n_groups)), prior
 
 
 def gain(loss: FloatArray, better: FloatArray, rows: LabeledRows) -> tuple[float, float]:

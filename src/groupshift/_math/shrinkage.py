@@ -17,11 +17,11 @@ from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.known_shares import MAX_SHIFT, KnownShares, by_prior, condition_group
 from groupshift._math.label_shift import mlls
 from groupshift._math.points import Points
+from groupshift._math.sites import NODE_WEIGHTS, NODES, Sites
 
 # A Newton step takes a cell's log-likelihood for a parabola. Below this information about η (a standard error above 1/4) it
 # is none, and its moments are integrated instead.
 PARABOLIC = 16.0
-NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 
 # Shares uniform between 0 and 1 have logits of variance 3.3. Variances between groups stay below thrice that.
 MAX_VARIANCE = 9.0
@@ -85,14 +85,6 @@ class PooledShifts:
         )
 
 
-@dataclass(frozen=True)
-class _Sites:
-    """The likelihood of each cell's shift as a Gaussian: its mean and its precision, of shape (n_groups, n_clusters) each."""
-
-    response: FloatArray
-    weight: FloatArray
-
-
 def pool_shifts(
     points: Points,
     *,
@@ -132,7 +124,7 @@ def pool_shifts(
     base = np.tile(logit(prior), n_groups)
     likelihood = CellLikelihood(points, base)
     state = _initial_state(points, base, n_groups)
-    sites = _Sites(np.zeros_like(state.shift), np.zeros_like(state.shift))
+    sites = Sites(np.zeros_like(state.shift), np.zeros_like(state.shift))
     for _ in range(max_iter):
         sites, full = _newton_sites(points, likelihood, base, state.shift)
         # The pass over the points takes most of the time: several cheap updates of the variances go with each.
@@ -158,7 +150,7 @@ def pool_shifts(
     return pooled if known is None else _conditioned(sites, pooled, known, logit(prior))
 
 
-def _widened(sites: _Sites, state: PooledShifts, centered: bool) -> PooledShifts:
+def _widened(sites: Sites, state: PooledShifts, centered: bool) -> PooledShifts:
     """Variances set back to large ones: the parabolas of vague cells may have made them too small to rise again soon."""
     n_groups, n_clusters = state.shift.shape
     wide = replace(
@@ -169,7 +161,7 @@ def _widened(sites: _Sites, state: PooledShifts, centered: bool) -> PooledShifts
     return _effects(sites, wide, centered)[0]
 
 
-def _settle(sites: _Sites, state: PooledShifts, centered: bool, n_iter: int) -> PooledShifts:
+def _settle(sites: Sites, state: PooledShifts, centered: bool, n_iter: int) -> PooledShifts:
     for _ in range(n_iter):
         state = _update(sites, state, centered)
     return state
@@ -197,7 +189,7 @@ def _initial_state(points: Points, base: FloatArray, n_groups: int) -> PooledShi
 
 def _newton_sites(
     points: Points, likelihood: CellLikelihood, base: FloatArray, shift: FloatArray
-) -> tuple[_Sites, FloatArray]:
+) -> tuple[Sites, FloatArray]:
     """Sites from a Newton step at the current shifts, of shape (n_groups, n_clusters).
 
     Returned with the information that the rows would carry if their classes were seen: an upper bound on the weight.
@@ -208,7 +200,7 @@ def _newton_sites(
     # Far from the optimum a full Newton step overshoots; two units of log-odds are a large step.
     response = shift.ravel() + np.clip(step, -2, 2)
     full = points.effective_rows * expit(eta) * expit(-eta)
-    return _Sites(response.reshape(shift.shape), weight.reshape(shift.shape)), full.reshape(shift.shape)
+    return Sites(response.reshape(shift.shape), weight.reshape(shift.shape)), full.reshape(shift.shape)
 
 
 def _damping(weight: FloatArray, full: FloatArray, state: PooledShifts) -> FloatArray:
@@ -222,9 +214,9 @@ def _integrated_sites(
     is_vague: BoolArray,
     has_rows: BoolArray,
     base: FloatArray,
-    sites: _Sites,
+    sites: Sites,
     state: PooledShifts,
-) -> _Sites:
+) -> Sites:
     """Sites of the vague cells that give the right posterior mean and variance (expectation propagation).
 
     `is_vague` and `base` have one entry for each cell, `has_rows` one for each vague cell.
@@ -252,10 +244,10 @@ def _integrated_sites(
     response, weight = sites.response.copy(), sites.weight.copy()
     weight.ravel()[at] = new_weight
     response.ravel()[at] = np.divide(linear, new_weight, out=np.zeros_like(linear), where=new_weight > 0)
-    return _Sites(response, weight)
+    return Sites(response, weight)
 
 
-def _update(sites: _Sites, state: PooledShifts, centered: bool) -> PooledShifts:
+def _update(sites: Sites, state: PooledShifts, centered: bool) -> PooledShifts:
     """One pass of the mixed model: effects given variances, then variances given effects."""
     state, u, u_variance, v, v_variance = _effects(sites, state, centered)
     return replace(
@@ -266,7 +258,7 @@ def _update(sites: _Sites, state: PooledShifts, centered: bool) -> PooledShifts:
 
 
 def _effects(
-    sites: _Sites, state: PooledShifts, centered: bool
+    sites: Sites, state: PooledShifts, centered: bool
 ) -> tuple[PooledShifts, FloatArray, FloatArray, FloatArray, FloatArray]:
     """The state with new effects; then u_g and its variance, (n_groups,), v_gk and its variance, (n_groups, n_clusters)."""
     tau_u, tau_v = state.group_variance, state.cell_variance
@@ -334,7 +326,7 @@ def _variance(effect: FloatArray, posterior_variance: FloatArray, current: float
     return float(np.clip(wanted, current / 10, min(current * 2, MAX_VARIANCE)))
 
 
-def _conditioned(sites: _Sites, state: PooledShifts, known: KnownShares, base: FloatArray) -> PooledShifts:
+def _conditioned(sites: Sites, state: PooledShifts, known: KnownShares, base: FloatArray) -> PooledShifts:
     """All shifts given the known rates too.
 
     A known rate moves the shifts of its group, and the common shift as far as that is uncertain; through the common shift

@@ -109,8 +109,8 @@ class _World:
         density: FloatArray = spread - (x[:, -2] / SLOPE) ** 2 / 2 - (x[:, -1] / COMMON) ** 2 / 2
         return density
 
-    def effects(self, x: FloatArray, remainder: FloatArray) -> Iterator["_Effects"]:
-        """Covariances of the views for groups and for cells (one cluster: groups alone)."""
+    def effects(self, x: FloatArray, remainder: FloatArray, of_labeled: bool = False) -> Iterator["_Effects"]:
+        """Covariances of the views for groups and for cells (one cluster: groups alone); the target is d_U, or d_L."""
         variance = np.exp(2 * x[:, :-2])
         n = 3 if self.is_selected else 2
         noise, slope = variance[:, -1], np.exp(x[:, -2])
@@ -121,7 +121,8 @@ class _World:
             select = own[:, 1] if self.is_selected else np.zeros(len(x))
             # What the two samples do each on their own belongs to cells, the smallest unit.
             is_smallest = part == 1 or self.n_clusters == 1
-            yield _Effects.of(theta, select, misfit, noise * is_smallest, slope, kappa)
+            effects = _Effects.of(theta, select, misfit, noise * is_smallest, slope, kappa)
+            yield effects.of_labeled() if of_labeled else effects
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,10 @@ class _Effects:
         views = np.stack([np.stack([np.broadcast_to(v, shape) for v in row], -1) for row in rows], -2)
         target = np.stack([np.broadcast_to(v, shape) for v in (both, slope * both, slope * population)], -1)
         return cls(views, target, np.broadcast_to(population, shape))
+
+    def of_labeled(self) -> "_Effects":
+        """With d_L as the target: what labels would show but for noise."""
+        return replace(self, target=self.views[..., LABELS, :], variance=self.views[..., LABELS, LABELS])
 
 
 @dataclass(frozen=True)
@@ -216,9 +221,9 @@ class ViewModel:
         """Probability that labels are a random sample of each group, given the scores."""
         return float(sum(d.weight.sum() for d in self.draws if not d.world.is_selected))
 
-    def predict(self, views: Views) -> "Predicted":
-        """Shifts of the population's cells from the views at hand."""
-        parts = [_predict(d, views) for d in self._fewer(views.response[..., 0].size)]
+    def predict(self, views: Views, *, of_labeled: bool = False) -> "Predicted":
+        """Shifts of the population's cells from the views at hand, or those of the labelled rows."""
+        parts = [_predict(d, views, of_labeled) for d in self._fewer(views.response[..., 0].size)]
         weights = [p.weight for p in parts]
         mean = np.average([p.shift for p in parts], axis=0, weights=weights)
         second = np.average([p.variance + p.shift**2 for p in parts], axis=0, weights=weights)
@@ -249,7 +254,7 @@ class Predicted:
     weight: float
 
 
-def _predict(d: Draws, views: Views) -> Predicted:
+def _predict(d: Draws, views: Views, of_labeled: bool) -> Predicted:
     n_groups, n_clusters = views.response.shape[:2]
     shift, second = np.zeros((n_groups, n_clusters)), np.zeros((n_groups, n_clusters))
     shared, use = np.zeros(n_groups), np.zeros((n_groups, n_clusters, 3))
@@ -258,7 +263,7 @@ def _predict(d: Draws, views: Views) -> Predicted:
     for start in range(0, n_groups, step):
         own = slice(start, start + step)
         part = views.take(own)
-        levels = list(d.world.effects(d.x, part.remainder))
+        levels = list(d.world.effects(d.x, part.remainder, of_labeled))
         solved = _solve(d.world, d.x, part)
         group, cell = levels[0], levels[-1] if len(levels) > 1 else None
         mean = (group.target[:, :, None] * solved.weighed.sum(2, keepdims=True)).sum(-1)

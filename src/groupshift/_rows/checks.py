@@ -28,6 +28,7 @@ class HasSettings(Protocol):
     shrinkage: str
     labeled_prior: str
     unseen: str
+    selection: str
     trust: float | str
     refine: int | str
 
@@ -40,6 +41,7 @@ def check_settings(model: HasSettings) -> None:
         "shrinkage": ("hierarchical", "none"),
         "labeled_prior": ("share", "posterior"),
         "unseen": ("pooled", "error"),
+        "selection": ("unknown", "random", "by_label"),
     }
     for name, values in allowed.items():
         if getattr(model, name) not in values:

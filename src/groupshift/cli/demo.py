@@ -222,6 +222,7 @@ def _flights(seed: int) -> DemoData:
     sample = bias_groups(
         flights.X, flights.y, flights.groups, setting=2, n_clusters=4, replace=False, random_state=seed
     )
+    assert sample.example_ids is not None
     rows = take_rows(frame.X, sample.example_ids)
     table = pa.Table.from_pandas(rows, preserve_index=False)
     story = (
