@@ -146,6 +146,10 @@ def estimate(
     shifts = replace(shifts, shift=shifts.shift + context[:, None])
     if known is not None:
         shifts = _conditioned(shifts, known, points)
+    if learned.own is not None and learned.population_posterior is not learned.posterior:
+        # Shares are of the very probabilities that will be predicted.
+        final = TallyRows(learned.posterior.score, n_groups, n_clusters, learned.space, None)
+        cells = replace(cells, points=population.sum(final).points.thinned(learned.design_effect))
     share, share_error = cells.shares(shifts, mixture, known)
     return Estimate(
         groups=groups,

@@ -250,7 +250,7 @@ class Predicted:
     shift: FloatArray
     variance: FloatArray
     shared: FloatArray  # (n_groups,): variance that the cells of a group have in common
-    use: FloatArray  # (n_groups, n_clusters, 3): how much of each view of the cell itself is used
+    use: FloatArray  # (n_groups, n_clusters, 3): how far it follows a view that moves in all cells of the group
     weight: float
 
 
@@ -271,17 +271,18 @@ def _predict(d: Draws, views: Views, of_labeled: bool) -> Predicted:
         through = solved.total - solved.total @ solved.group @ solved.total
         group_variance = group.variance - _form(group.target, through, group.target)
         variance = np.broadcast_to(group_variance[:, :, None], mean.shape)
-        weights = (
-            solved.inverse - solved.total[:, :, None] @ solved.group[:, :, None] @ solved.inverse
-        ) @ np.eye(3)
-        gain = (group.target[:, :, None, None] @ weights)[..., 0, :]
+        # How a prediction follows a view that moves in all cells of a group.
+        gain = np.broadcast_to(group.target[..., None, :] @ through, (*mean.shape, 3))
         if cell is not None:
             mean = mean + (cell.target[:, :, None] * solved.weighed).sum(-1)
-            inner = solved.inverse - solved.inverse @ solved.group[:, :, None] @ solved.inverse
-            both = (group.target[:, :, None, None] @ weights @ cell.target[:, :, None, :, None])[..., 0, 0]
-            within = (cell.target[:, :, None, None] @ inner @ cell.target[:, :, None, :, None])[..., 0, 0]
-            variance = variance + cell.variance[:, :, None] - 2 * both - within
-            gain = gain + (cell.target[:, :, None, None] @ inner)[..., 0, :]
+            toward = solved.group[:, :, None] @ solved.inverse
+            inner = solved.inverse - solved.inverse @ toward
+            both = solved.inverse - solved.total[:, :, None] @ toward
+            variance = variance + cell.variance[:, :, None]
+            variance = variance - 2 * _form(group.target[:, :, None], both, cell.target[:, :, None])
+            variance = variance - _form(cell.target[:, :, None], inner, cell.target[:, :, None])
+            rest = solved.inverse - solved.inverse @ (solved.group @ solved.total)[:, :, None]
+            gain = gain + (cell.target[:, :, None, None] @ rest)[..., 0, :]
         shift[own] = np.tensordot(w, mean, 1)
         second[own] = np.tensordot(w, variance + mean**2, 1)
         shared[own] = np.tensordot(w, np.maximum(group_variance, 0), 1)
