@@ -229,7 +229,9 @@ class ViewModel:
         second = np.average([p.variance + p.shift**2 for p in parts], axis=0, weights=weights)
         shared = np.average([p.shared for p in parts], axis=0, weights=weights)
         use = np.average([p.use for p in parts], axis=0, weights=weights)
-        return Predicted(mean, np.maximum(second - mean**2, 0), shared, use, 1.0)
+        # Rounding is no shift: it would break ties between groups at random.
+        is_seen = (views.precision > 0).any((1, 2))[:, None]
+        return Predicted(np.where(is_seen, mean, 0.0), np.maximum(second - mean**2, 0), shared, use, 1.0)
 
     def _fewer(self, n_cells: int) -> Iterator[Draws]:
         """Fewer draws of the same distribution, where cells are many: evenly spaced along their weights."""
