@@ -109,6 +109,15 @@ class _World:
         density: FloatArray = spread - (x[:, -2] / SLOPE) ** 2 / 2 - (x[:, -1] / COMMON) ** 2 / 2
         return density
 
+    def misfit_variance(self, x: FloatArray) -> FloatArray:
+        """Of a group's mean over its cells, (n_draws,)."""
+        n = 3 if self.is_selected else 2
+        variance = np.exp(2 * x[:, n - 1])
+        if self.n_clusters > 1:
+            variance = variance + np.exp(2 * x[:, 2 * n - 1]) / self.n_clusters
+        found: FloatArray = variance
+        return found
+
     def effects(self, x: FloatArray, remainder: FloatArray, of_labeled: bool = False) -> Iterator["_Effects"]:
         """Covariances of the views for groups and for cells (one cluster: groups alone); the target is d_U, or d_L."""
         variance = np.exp(2 * x[:, :-2])
@@ -220,6 +229,11 @@ class ViewModel:
     def no_selection(self) -> float:
         """Probability that labels are a random sample of each group, given the scores."""
         return float(sum(d.weight.sum() for d in self.draws if not d.world.is_selected))
+
+    @property
+    def misfit_variance(self) -> float:
+        """Of what features of a whole group do that no share explains."""
+        return float(sum(d.weight @ d.world.misfit_variance(d.x) for d in self.draws))
 
     def predict(self, views: Views, *, of_labeled: bool = False) -> "Predicted":
         """Shifts of the population's cells from the views at hand, or those of the labelled rows."""
