@@ -10,6 +10,7 @@ from scipy.special import expit, logit
 from groupshift._fit.learned import Learned, OwnViews
 from groupshift._fit.problem import KnownRates
 from groupshift._fit.trials import MIN_CLASS_ROWS
+from groupshift._fit.view_shifts import PopulationView, ViewUse, view_shifts
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.context import Context, group_sums
 from groupshift._math.known_shares import KnownShares, by_rows, condition_group
@@ -17,7 +18,6 @@ from groupshift._math.label_shift import bbse, em, mlls
 from groupshift._math.points import BIN_WIDTH, Points, collect_points
 from groupshift._math.shrinkage import PooledShifts, pool_shifts
 from groupshift._math.sites import cell_sites
-from groupshift._math.views import LABELS, OWN_SCORES, SCORES, Views, learn_views
 from groupshift._regions.space import Space
 from groupshift._rows.codes import Codes
 from groupshift._rows.rows import Population, Rows
@@ -27,15 +27,6 @@ Score: TypeAlias = Callable[[Rows], tuple[FloatArray, IntArray]]
 
 # So many cells with a few thousand bins each are some 300 MB of points.
 MANY_CELLS = 5_000
-
-
-@dataclass(frozen=True)
-class ViewUse:
-    """How far shifts follow each view of them, on average over groups that have it, 0 to 1."""
-
-    labels: float  # of the group's own labelled rows
-    scores: float  # of the group's population rows
-    no_selection: float  # probability that labels are a random sample of each group
 
 
 @dataclass(frozen=True)
@@ -300,55 +291,12 @@ class _Cells:
         self, own: OwnViews, mixture: PooledShifts, context: FloatArray, groups: ValueArray
     ) -> tuple[PooledShifts, ViewUse]:
         """Shifts from what own labels, their scores and the population's scores say together."""
-        learned = self.learned
-        views = self._views(own, mixture, context, groups)
-        model = learn_views(views, selection=learned.selection, seed=learned.seed)
-        here = views.take(slice(0, len(groups)))
-        used = [LABELS, OWN_SCORES, SCORES] if learned.trust > 0 else [LABELS]
-        if learned.selection == "by_label":
-            used = [view for view in used if view == SCORES]
-        found = model.predict(here.only(*used))
-        nobody = model.predict(here.take(slice(0, 1)).only())
-        # What all groups have in common is judged by nothing: it is used as far as scores are, and doubted by the rest.
-        factor = 0.0 if learned.selection == "random" else learned.trust
-        common, doubt = factor * mixture.cluster_shift, ((1 - factor) * mixture.cluster_shift) ** 2
-        common_variance = factor**2 * mixture.cluster_variance + (
-            0 if learned.selection == "random" else doubt
+        prior = self.learned.labeled_prior
+        scores = cell_sites(self._telling(), labeled_prior=prior, n_groups=len(groups))
+        population = PopulationView(
+            groups, scores, mixture, context, self.rows.sum(1), self.row_weight.sum(0)
         )
-        shifts = PooledShifts(
-            shift=common + found.shift,
-            variance=found.variance + common_variance,
-            cluster_shift=common,
-            cluster_variance=common_variance,
-            group_effect=found.shift.mean(1),
-            group_variance=float(nobody.shared[0]),
-            cell_variance=float(max(nobody.variance[0].mean() - nobody.shared[0], 0)),
-            shared_deviation=np.sqrt(found.shared[:, None] + common_variance),
-        )
-        has = here.precision > 0
-        labels, scores = (
-            float(np.average(found.use[..., v], weights=has[..., v] + 1e-12)) for v in (LABELS, SCORES)
-        )
-        return shifts, ViewUse(labels, scores, model.no_selection)
-
-    def _views(self, own: OwnViews, mixture: PooledShifts, context: FloatArray, groups: ValueArray) -> Views:
-        """Views of the population's groups, then of labelled groups that have no rows in it."""
-        scores = cell_sites(self._telling(), labeled_prior=self.learned.labeled_prior, n_groups=len(groups))
-        everyone = np.concatenate([groups, own.groups[Codes.of(groups).transform(own.groups) < 0]])
-        n_all, n_clusters = len(everyone), self.learned.n_clusters
-        response, precision = np.zeros((n_all, n_clusters, 3)), np.zeros((n_all, n_clusters, 3))
-        at = Codes.of(own.groups).transform(everyone)
-        known = at >= 0
-        response[known, :, :2], precision[known, :, :2] = own.response[at[known]], own.precision[at[known]]
-        # What group means explain is the mean of a shift: labels speak of the rest.
-        response[: len(groups), :, LABELS] -= context[:, None]
-        response[: len(groups), :, SCORES] = scores.response - mixture.cluster_shift
-        precision[: len(groups), :, SCORES] = scores.weight
-        remainder = np.zeros(n_all)
-        here = known[: len(groups)]
-        rows = np.maximum(self.rows.sum(1), 1)
-        remainder[: len(groups)][here] = own.rows[at[: len(groups)][here]] / rows[here]
-        return Views(response, precision, remainder)
+        return view_shifts(self.learned, own, population)
 
     def context_effect(self, context: Context, sums: FloatArray, groups: ValueArray) -> FloatArray:
         total = np.maximum(self.row_weight.sum(1), 1e-300)

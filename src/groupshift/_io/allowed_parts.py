@@ -23,7 +23,7 @@ OWN_TYPES = (
     "groupshift.classifier:GroupShiftClassifier",
     "groupshift._fit.classifiers:PerClusterClassifier",
     "groupshift._fit.estimate:Estimate",
-    "groupshift._fit.estimate:ViewUse",
+    "groupshift._fit.view_shifts:ViewUse",
     "groupshift._fit.learned:Learned",
     "groupshift._fit.learned:OwnViews",
     "groupshift._fit.posterior:FoldPosterior",

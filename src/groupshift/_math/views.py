@@ -244,7 +244,7 @@ class ViewModel:
         shared = np.average([p.shared for p in parts], axis=0, weights=weights)
         use = np.average([p.use for p in parts], axis=0, weights=weights)
         # Rounding is no shift: it would break ties between groups at random.
-        is_seen = (views.precision > 0).any((1, 2))[:, None]
+        is_seen = views.precision.max((1, 2))[:, None] > 0
         return Predicted(np.where(is_seen, mean, 0.0), np.maximum(second - mean**2, 0), shared, use, 1.0)
 
     def _fewer(self, n_cells: int) -> Iterator[Draws]:

@@ -1,0 +1,98 @@
+"""Shifts of the population's groups by three views: own labels, their scores, and the population's scores."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from groupshift._fit.learned import Learned, OwnViews
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
+from groupshift._math.shrinkage import PooledShifts
+from groupshift._math.sites import Sites
+from groupshift._math.views import LABELS, OWN_SCORES, SCORES, Views, learn_views
+from groupshift._rows.codes import Codes
+
+# Variance of a common shift that nothing in the data decides: at 90 %, positives are twice or half as likely to be labelled.
+UNIDENTIFIED = float((np.log(2) / 1.645) ** 2)
+
+
+@dataclass(frozen=True)
+class ViewUse:
+    """How far shifts follow each view of them, on average over groups that have it, 0 to 1."""
+
+    labels: float  # of the group's own labelled rows
+    scores: float  # of the group's population rows
+    common: float  # part of the shift that all groups seem to have in common
+    no_selection: float  # probability that labels are a random sample of each group
+
+
+@dataclass(frozen=True)
+class PopulationView:
+    """What the population's rows say by themselves."""
+
+    groups: ValueArray  # (n_groups,): names
+    scores: Sites  # (n_groups, n_clusters)
+    mixture: PooledShifts  # the same, pooled over groups and clusters
+    context: FloatArray  # (n_groups,): what group means say
+    rows: IntArray  # (n_groups,)
+    cluster_weight: FloatArray  # (n_clusters,)
+
+
+def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> tuple[PooledShifts, ViewUse]:
+    """Shifts before what group means add to them, and how far each view is used."""
+    views, mixture = _views(own, population), population.mixture
+    model = learn_views(views, selection=learned.selection, seed=learned.seed)
+    here = views.take(slice(0, len(population.groups)))
+    used = [LABELS, OWN_SCORES, SCORES] if learned.trust > 0 else [LABELS]
+    if learned.selection == "by_label":
+        used = [view for view in used if view == SCORES]
+    found = model.predict(here.only(*used))
+    nobody = model.predict(here.take(slice(0, 1)).only())
+    is_random = learned.selection == "random"
+    factor = 0.0 if is_random else _common_factor(population, model.misfit_variance)
+    left_over = np.zeros_like(mixture.cluster_shift) if is_random else (1 - factor) * mixture.cluster_shift
+    doubt = factor**2 * mixture.cluster_variance + np.minimum(left_over**2, UNIDENTIFIED)
+    shifts = PooledShifts(
+        shift=factor * mixture.cluster_shift + found.shift,
+        variance=found.variance + doubt,
+        cluster_shift=factor * mixture.cluster_shift,
+        cluster_variance=doubt,
+        group_effect=found.shift.mean(1),
+        group_variance=float(nobody.shared[0]),
+        cell_variance=float(max(nobody.variance[0].mean() - nobody.shared[0], 0)),
+        shared_deviation=np.sqrt(found.shared[:, None] + doubt),
+    )
+    has = (here.precision > 0) + 1e-12
+    labels, scores = (float(np.average(found.use[..., v], weights=has[..., v])) for v in (LABELS, SCORES))
+    return shifts, ViewUse(labels, scores, factor, model.no_selection)
+
+
+def _common_factor(population: PopulationView, misfit_variance: float) -> float:
+    """How much of what all groups seem to have in common is used: no labelled group can judge it.
+
+    Features of single groups are off without any change of shares, and so may be those of all groups together: what is
+    no larger than that is not believed (the positive part of James and Stein's rule).
+    """
+    weight, mixture = population.cluster_weight + 1e-300, population.mixture
+    size = float(np.average(mixture.cluster_shift**2, weights=weight))
+    error = misfit_variance + float(np.average(mixture.cluster_variance, weights=weight))
+    return max(0.0, 1 - error / size) if size > 0 else 0.0
+
+
+def _views(own: OwnViews, population: PopulationView) -> Views:
+    """Views of the population's groups, then of labelled groups that have no rows in it."""
+    groups, n_groups = population.groups, len(population.groups)
+    everyone = np.concatenate([groups, own.groups[Codes.of(groups).transform(own.groups) < 0]])
+    n_clusters = own.response.shape[1]
+    response, precision = np.zeros((len(everyone), n_clusters, 3)), np.zeros((len(everyone), n_clusters, 3))
+    at = Codes.of(own.groups).transform(everyone)
+    is_labeled = at >= 0
+    response[is_labeled, :, :2] = own.response[at[is_labeled]]
+    precision[is_labeled, :, :2] = own.precision[at[is_labeled]]
+    # What group means explain is the mean of a shift: labels speak of the rest.
+    response[:n_groups, :, LABELS] -= population.context[:, None]
+    response[:n_groups, :, SCORES] = population.scores.response - population.mixture.cluster_shift
+    precision[:n_groups, :, SCORES] = population.scores.weight
+    remainder = np.zeros(len(everyone))
+    here = np.flatnonzero(is_labeled[:n_groups])
+    remainder[here] = own.rows[at[here]] / np.maximum(population.rows[here], 1)
+    return Views(response, precision, remainder)
