@@ -14,19 +14,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._explain.evidence import Observed, record_evidence
-from groupshift._explain.evidence_parts import Evidence
+from groupshift._explain.fitted_attributes import FittedAttributes
 from groupshift._fit.classifiers import Classifier
-from groupshift._fit.estimate import Estimate, check_known, estimate
-from groupshift._fit.learned import Learned
-from groupshift._fit.posterior import LabeledPosterior
+from groupshift._fit.estimate import check_known, estimate
 from groupshift._fit.problem import KnownRates, Problem, Settings, sentences
 from groupshift._fit.scorer import Details, Scored, Scorer, concatenated_scores
 from groupshift._fit.stages import run
-from groupshift._fit.trials import CandidateTable
-from groupshift._math.arrays import FloatArray, IntArray, ValueArray
-from groupshift._math.context import Context
+from groupshift._math.arrays import FloatArray, ValueArray
 from groupshift._math.odds import in_doubt
-from groupshift._math.points import Points
 from groupshift._rows.checks import (
     DegradedWarning,
     accepts_missing,
@@ -38,11 +33,9 @@ from groupshift._rows.checks import (
 )
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.codes import Codes
-from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.frames import Features, frame_like
 from groupshift._rows.reading import ReadOptions, Training, read_rows, read_training
 from groupshift._rows.rows import InMemory, Population, Rows
-from groupshift._rows.schema import Schema
 from groupshift._rows.seeds import Seeds
 from groupshift._rows.unseen import NOT_GIVEN, group_numbers, report_unseen
 
@@ -50,12 +43,7 @@ from groupshift._rows.unseen import NOT_GIVEN, group_numbers, report_unseen
 COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 
-def _read(part: str, name: str) -> Any:
-    """A fitted attribute that is read from one of the values that a fit ends in."""
-    return property(lambda model: getattr(getattr(model, part), name))
-
-
-class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
+class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
     r"""Classifier for grouped data whose labels are a biased sample.
 
     Learns a posterior from labelled rows, finds regions of feature space (clusters) in which positives look alike in
@@ -129,46 +117,6 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     >>> model.predict_proba(X[:3], groups=groups[:3]).shape
     (3, 2)
     """
-
-    # What a fit ends in: four values, assigned together. Everything else is read from them.
-    schema_: Schema
-    learned_: Learned
-    estimate_: Estimate
-    evidence_: Evidence
-    candidates_: CandidateTable | None
-    notes_: list[str]
-
-    classes_: ValueArray = _read("schema_", "classes")
-    encoder_: FeatureEncoder = _read("schema_", "encoder")
-    has_groups_: bool = _read("schema_", "has_groups")
-    frame_library_: str | None = _read("schema_", "library")
-    role_names_: dict[str, str | None] = _read("schema_", "role_names")
-
-    posterior_: LabeledPosterior = _read("learned_", "posterior")
-    n_clusters_: int = _read("learned_", "n_clusters")
-    labeled_groups_: ValueArray = _read("learned_", "labeled_groups")
-    labeled_prior_: FloatArray = _read("learned_", "labeled_prior")
-    labeled_rows_: IntArray = _read("learned_", "labeled_rows")
-    rarer_class_rows_: FloatArray = _read("learned_", "rarer_class_rows")
-    trust_: float = _read("learned_", "trust")
-    trust_variance_: float = _read("learned_", "trust_variance")
-    residual_variance_: float = _read("learned_", "residual_variance")
-    context_: Context | None = _read("learned_", "context")
-    design_effect_: float = _read("learned_", "design_effect")
-
-    groups_: ValueArray = _read("estimate_", "groups")
-    rows_: IntArray = _read("estimate_", "rows")
-    row_weight_: FloatArray = _read("estimate_", "row_weight")
-    shift_: FloatArray = _read("estimate_", "shift")
-    shift_variance_: FloatArray = _read("estimate_", "variance")
-    shared_deviation_: FloatArray = _read("estimate_", "shared_deviation")
-    pooling_: FloatArray = _read("estimate_", "pooling")
-    group_prior_: FloatArray = _read("estimate_", "share")
-    share_error_: FloatArray = _read("estimate_", "share_error")
-    unseen_shift_: FloatArray = _read("estimate_", "unseen_shift")
-    unseen_variance_: FloatArray = _read("estimate_", "unseen_variance")
-    tally_: Points | None = _read("estimate_", "points")
-    known_groups_: ValueArray = _read("estimate_", "known_groups")
 
     def __init__(
         self,

@@ -12,10 +12,9 @@ The answer is that of ``model.fit`` on the labelled rows with the unlabelled one
 >>> print(streaming.check(model, labeled, "population/", target="ill", group="clinic"))  # doctest: +SKIP
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from os import PathLike
 from typing import Any
 
@@ -28,13 +27,14 @@ from groupshift._fit.problem import KnownRates
 from groupshift._fit.scorer import Details, Scorer
 from groupshift._io.batch_sources import BATCH_ROWS, BatchSource, as_source
 from groupshift._io.files import write_batches
+from groupshift._io.streamed import Streamed, first_pass
 from groupshift._math.arrays import IntArray, ValueArray
 from groupshift._rows import reading
-from groupshift._rows.batches import Reader, picked
+from groupshift._rows.batches import Reader
 from groupshift._rows.checks import check_settings
-from groupshift._rows.chunks import Sum, add_up, map_chunks
+from groupshift._rows.chunks import map_chunks
 from groupshift._rows.encoder import column_kinds
-from groupshift._rows.first_pass import FirstLook, FirstPass, population_groups, read_both
+from groupshift._rows.first_pass import FirstLook, population_groups, read_both
 from groupshift._rows.frames import Features, in_library
 from groupshift._rows.keys import sampled
 from groupshift._rows.roles import (
@@ -47,54 +47,13 @@ from groupshift._rows.roles import (
     group_column,
     unlabeled_in,
 )
-from groupshift._rows.rows import InMemory, Rows, concatenated
+from groupshift._rows.rows import InMemory, Rows
 from groupshift._rows.unseen import report_unseen
 from groupshift.classifier import GroupShiftClassifier
 
-# Rows that a sample may hold in memory: with 16 numbers a row, 128 MB.
-SAMPLE_LIMIT = 1_000_000
 # Rows that a check tries the method on: enough to tell whether it is worth it.
 LABELED_TRIED, UNLABELED_TRIED = 10_000, 30_000
 LABELED_TRIED_SEED, UNLABELED_TRIED_SEED = 1, 2
-
-
-@dataclass(frozen=True)
-class Streamed:
-    """A population in files: the rows of `source` as `reader` makes them, numbered from `first` on."""
-
-    source: BatchSource
-    reader: Reader
-    n_rows: int
-    first: int = 0
-    sample_limit: float = SAMPLE_LIMIT
-    _samples: dict[tuple[int, int], Rows] = field(default_factory=dict)
-
-    def sample(self, n_rows: int, random_state: int) -> Rows:
-        if (n_rows, random_state) not in self._samples:
-            # Rounds of learning ask for the same sample again; a sample of another size is a new step.
-            self._samples.clear()
-            self._samples[n_rows, random_state] = self._sample(n_rows, random_state)
-        return self._samples[n_rows, random_state]
-
-    def _sample(self, n_rows: int, random_state: int) -> Rows:
-        fraction = min(1.0, n_rows / self.n_rows)
-        parts = list(
-            map_chunks(lambda part: picked(self.reader, *part, fraction, random_state), self._batches())
-        )
-        return concatenated([part for part in parts if part is not None])
-
-    def sum(self, function: Callable[[Rows], Sum]) -> Sum:
-        def of_batch(part: tuple[Features, int]) -> Sum | None:
-            rows = self.reader(*part)
-            return function(rows) if len(rows) else None
-
-        return add_up(value for value in map_chunks(of_batch, self._batches()) if value is not None)
-
-    def _batches(self) -> Iterator[tuple[Features, int]]:
-        first = self.first
-        for table in self.source.batches(self.reader.roles.columns):
-            yield table, first
-            first += table.num_rows
 
 
 @dataclass(frozen=True)
@@ -333,12 +292,6 @@ class Predictor:
             if self.refuses_unseen:
                 report_unseen(np.array(new, object), unseen="error", stacklevel=2)
         return self.scorer.details(self.scorer(rows), self.coverage), new
-
-
-def first_pass(source: BatchSource, look: FirstLook) -> FirstPass:
-    """Number of rows, groups and categories of the unlabelled rows, from the columns that tell them."""
-    batches = source.batches(look.columns)
-    return add_up(chain([FirstPass()], map_chunks(look, batches))).checked()
 
 
 def _opened(

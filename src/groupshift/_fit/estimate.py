@@ -134,6 +134,8 @@ def estimate(
         shifts, use = mixture.scaled(learned.trust, learned.residual_variance, learned.trust_variance), None
     else:
         shifts, use = cells.viewed(learned.own, mixture, context, groups)
+        # Group means were compared with shifts of labels: where those were selected, that says little of the population.
+        context = use.no_selection * context
     shifts = replace(shifts, shift=shifts.shift + context[:, None])
     if known is not None:
         shifts = _conditioned(shifts, known, points)

@@ -1,0 +1,60 @@
+"""A population in files: read a batch at a time, as often as the method needs it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+from groupshift._io.batch_sources import BatchSource
+from groupshift._rows.batches import Reader, picked
+from groupshift._rows.chunks import Sum, add_up, map_chunks
+from groupshift._rows.first_pass import FirstLook, FirstPass
+from groupshift._rows.frames import Features
+from groupshift._rows.rows import Rows, concatenated
+
+# Rows that a sample may hold in memory: with 16 numbers a row, 128 MB.
+SAMPLE_LIMIT = 1_000_000
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A population in files: the rows of `source` as `reader` makes them, numbered from `first` on."""
+
+    source: BatchSource
+    reader: Reader
+    n_rows: int
+    first: int = 0
+    sample_limit: float = SAMPLE_LIMIT
+    _samples: dict[tuple[int, int], Rows] = field(default_factory=dict)
+
+    def sample(self, n_rows: int, random_state: int) -> Rows:
+        if (n_rows, random_state) not in self._samples:
+            # Rounds of learning ask for the same sample again; a sample of another size is a new step.
+            self._samples.clear()
+            self._samples[n_rows, random_state] = self._sample(n_rows, random_state)
+        return self._samples[n_rows, random_state]
+
+    def _sample(self, n_rows: int, random_state: int) -> Rows:
+        fraction = min(1.0, n_rows / self.n_rows)
+        parts = list(
+            map_chunks(lambda part: picked(self.reader, *part, fraction, random_state), self._batches())
+        )
+        return concatenated([part for part in parts if part is not None])
+
+    def sum(self, function: Callable[[Rows], Sum]) -> Sum:
+        def of_batch(part: tuple[Features, int]) -> Sum | None:
+            rows = self.reader(*part)
+            return function(rows) if len(rows) else None
+
+        return add_up(value for value in map_chunks(of_batch, self._batches()) if value is not None)
+
+    def _batches(self) -> Iterator[tuple[Features, int]]:
+        first = self.first
+        for table in self.source.batches(self.reader.roles.columns):
+            yield table, first
+            first += table.num_rows
+
+
+def first_pass(source: BatchSource, look: FirstLook) -> FirstPass:
+    """Number of rows, groups and categories of the unlabelled rows, from the columns that tell them."""
+    batches = source.batches(look.columns)
+    return add_up(chain([FirstPass()], map_chunks(look, batches))).checked()
