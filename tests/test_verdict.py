@@ -90,8 +90,8 @@ def test_hidden_label_losses_are_the_judges():
     overview = model.diagnose().overview
     table = model.candidates_
     assert overview["loss_global"] == pytest.approx(table["loss"][0])
-    # With fewer than ten groups there is no context, so the chosen candidate's loss is the model's.
-    assert overview["loss_model"] == pytest.approx(table["loss"][table["chosen"]][0])
+    # What is used of the chosen candidate's shifts was weighed once more: hidden labels must not regret it.
+    assert overview["loss_model"] < overview["loss_global"]
 
 
 @pytest.fixture
@@ -146,18 +146,17 @@ def test_shifts_by_mean_features_are_not_called_unused():
     assert model.trust_ == 0
     assert np.any(model.shift_)
     found = model.diagnose()
-    unused, used = found.gain[-2:]
-    assert unused.endswith("none of these is used.")
-    assert used.startswith("Labels confirm that groups with similar features have similar shifts")
-    assert "0 % of every" not in model.summary()
-    assert "shifts follow the groups' mean features alone" in " ".join(model.summary().split())
+    assert any(sentence.endswith("none of what scores suggest is used.") for sentence in found.gain)
+    assert found.gain[-1].startswith("Labels confirm that groups with similar features have similar shifts")
+    assert "their mean features" in " ".join(model.summary().split())
 
 
 def test_shifts_by_mean_features_are_named_beside_others():
     model = in_context(distance=0.7)
     assert model.trust_ > 0
     assert model.diagnose().gain[-1].startswith("Labels also confirm that groups with similar features")
-    assert "is used, and shifts follow the groups' mean features" in " ".join(model.summary().split())
+    assert "unlabelled rows (" in model.summary()
+    assert "their mean features" in " ".join(model.summary().split())
 
 
 @pytest.mark.parametrize("sign", [1, 0, -1])
@@ -190,7 +189,8 @@ def test_observed_shifts_follow_estimated_ones(shifted):
 def test_trust_above_all_is_said_in_words_not_in_thousands_of_percent(shifted):
     # Groups of a few rows are pooled to next to no shift, of which labels then ask for forty times as much.
     overview = {"trust": 0.9, "trust_estimate": 40.41, "trust_error": 12.0}
-    sentence = next(verdict.gain_sentences(shifted[1], overview))
+    model = fit_on(shifted[0], trust=0.9)
+    sentence = next(verdict.gain_sentences(model, overview))
     assert sentence.startswith("Labels confirm the full size of the shifts")
     assert "90 % of every shift is used" in sentence
     assert "4041" not in sentence

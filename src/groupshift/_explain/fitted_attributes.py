@@ -7,6 +7,7 @@ from groupshift._fit.estimate import Estimate
 from groupshift._fit.learned import Learned
 from groupshift._fit.posterior import LabeledPosterior
 from groupshift._fit.trials import CandidateTable
+from groupshift._fit.view_shifts import ViewUse
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.context import Context
 from groupshift._math.points import Points
@@ -60,4 +61,5 @@ class FittedAttributes:
     unseen_shift_: FloatArray = _read("estimate_", "unseen_shift")
     unseen_variance_: FloatArray = _read("estimate_", "unseen_variance")
     tally_: Points | None = _read("estimate_", "points")
+    view_use_: ViewUse | None = _read("estimate_", "use")
     known_groups_: ValueArray = _read("estimate_", "known_groups")

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from groupshift._explain.evidence_parts import Column, Evidence, FloatArray, IntArray, Table
+from groupshift._fit.view_shifts import ViewUse
 from groupshift._math.context import Context
 from groupshift._math.points import Points
 from groupshift._rows.encoder import FeatureEncoder
@@ -20,6 +21,7 @@ class FittedModel(Protocol):
     shares: str | None
     shrinkage: str
     trust: str | float
+    selection: str
     # Names and numbers of what it was fitted on
     classes_: Column
     encoder_: FeatureEncoder
@@ -49,6 +51,7 @@ class FittedModel(Protocol):
     shift_variance_: FloatArray
     shared_deviation_: FloatArray
     pooling_: FloatArray
+    view_use_: ViewUse | None
 
     def get_params(self, deep: bool = True) -> dict[str, object]: ...
 

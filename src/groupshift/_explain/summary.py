@@ -150,6 +150,15 @@ def _shifts_used(model: FittedModel) -> str:
     if not np.any(model.shift_):
         return "no shifts"
     by_features = model.context_ is not None
+    if (use := model.view_use_) is not None:
+        sources = {
+            "own labels": use.labels,
+            "unlabelled rows": use.scores,
+            "what all have in common": use.common,
+        }
+        named = [f"{name} ({percent(part, 0)})" for name, part in sources.items() if part >= 0.005]
+        named += ["their mean features"] if by_features else []
+        return f"shifts of groups follow {', '.join(named)}" if named else "shifts by known shares alone"
     if model.trust_ > 0:
         beside = ", and shifts follow the groups' mean features" if by_features else ""
         return f"{percent(model.trust_, 0)} of every estimated shift is used{beside}"

@@ -7,9 +7,10 @@ import numpy as np
 from groupshift._explain.assumption import LARGE, MEDIUM, SMALL
 from groupshift._explain.evidence_parts import Evidence, FloatArray, IntArray, Table
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.share_tables import overall_shares
+from groupshift._explain.share_tables import overall_shares, shares_if_selected
 from groupshift._explain.wording import percent
 from groupshift._fit.trials import noise_margin
+from groupshift._fit.view_shifts import ViewUse
 from groupshift._math.sums import ratio
 from groupshift._math.trust import UNCHECKED_TRUST
 
@@ -17,6 +18,8 @@ Overview = dict[str, float]
 
 # Below this part of the plain classifier's loss a gain is real but hardly felt; below the other it reads 0.0 %.
 LITTLE, NOTHING = 0.005, 0.0005
+# Log-odds: a shift below this moves no probability by more than a hundredth.
+NO_SHIFT = 0.04
 # Labelled rows that are copies of others, by chance or mistake: below this part they do little harm.
 MANY_COPIES = 0.05
 # Gaps between distribution functions that go with Cohen's small and medium shares of variance, for bell-
@@ -26,9 +29,14 @@ SMALL_GAP, MEDIUM_GAP = 0.04, 0.10
 GAP_MOMENT = (np.pi**2 / 12) / 0.87**2
 
 
+def is_shifted(model: FittedModel) -> bool:
+    """Whether any shift is worth the name."""
+    return bool(np.abs(model.shift_).max(initial=0.0) > NO_SHIFT)
+
+
 def is_worth_it(model: FittedModel, overview: Overview) -> tuple[str, str]:
     """A word and a sentence for the whole model."""
-    shifted = bool(np.any(model.shift_))
+    shifted = is_shifted(model)
     if "loss_gain" not in overview or overview["groups"] < 2:
         return "unknown", _unknown(model, overview, shifted)
     gain, error = overview["loss_gain"], overview["loss_gain_error"]
@@ -67,7 +75,7 @@ def is_worth_it(model: FittedModel, overview: Overview) -> tuple[str, str]:
 
 def gain_sentences(model: FittedModel, overview: Overview) -> Iterator[str]:
     """What it gains on hidden labels and, by Theorem 1, in the population."""
-    shifted = bool(np.any(model.shift_))
+    shifted = is_shifted(model)
     if "auc_gain" in overview and overview["groups"] >= 2 and (shifted or not len(model.groups_)):
         gain, error = overview["auc_gain"], overview["auc_gain_error"]
         yield (
@@ -100,7 +108,9 @@ def _trust_sentences(model: FittedModel, overview: Overview, shifted: bool) -> I
     confirmed = (
         _confirmed(overview["trust_estimate"], overview["trust_error"]) if "trust_error" in overview else None
     )
-    if model.trust == 0:
+    if model.view_use_ is not None:
+        yield from _view_sentences(model, model.view_use_)
+    elif model.trust == 0:
         yield "You set the trust to 0: no shift that was estimated from scores is used."
     elif shifted and model.trust != "learned" and overview["trust"] > 0:
         start = f"Labels confirm {confirmed}. " if confirmed else ""
@@ -113,6 +123,26 @@ def _trust_sentences(model: FittedModel, overview: Overview, shifted: bool) -> I
         yield "Scores say nothing of how groups differ: no shift was estimated from them, and none of these is used."
     elif shifted and overview["trust"] == UNCHECKED_TRUST:
         yield "No label could be hidden to check the shifts, so half of every shift is used."
+
+
+def _view_sentences(model: FittedModel, use: ViewUse) -> Iterator[str]:
+    """How far shifts follow labels and scores."""
+    if model.trust_ > 0:
+        yield f"Of a shift that scores of a group's unlabelled rows suggest, {percent(use.scores, 0)} is used on average."
+    else:
+        yield "Hidden labels do not confirm that scores tell how groups differ, so none of what scores suggest is used."
+    if use.labels >= 0.005:
+        yield f"Of a shift that a group's own labels show, {percent(use.labels, 0)} is used on average."
+    if model.selection != "unknown":
+        chosen = "at random" if model.selection == "random" else "by the label"
+        yield f"You said that labels were chosen {chosen} within a group."
+    elif use.no_selection > 0.5:
+        yield f"Labels look like a random sample of each group (probability {percent(use.no_selection, 0)})."
+    else:
+        yield (
+            "Labels look selected: positives of some groups came more often than those of others (probability "
+            f"{percent(1 - use.no_selection, 0)}), so that own labels count for little."
+        )
 
 
 def assumption_numbers(evidence: Evidence, tables: dict[str, Table]) -> Overview:
@@ -160,17 +190,20 @@ def assumption_holds(
 
 
 def always_true(model: FittedModel) -> Iterator[str]:
-    """What no diagnosis can check."""
-    if not len(model.groups_) or not np.any(model.shift_):
+    """What no diagnosis can check: labels of positives that came more often in all groups alike."""
+    if not len(model.groups_):
         return
     before, after = overall_shares(model)
+    moves = f"from {percent(before)} (labelled sample) to {percent(after)} (population)"
+    start = f"The model moves the overall share {moves}. " if np.any(model.shift_) else ""
+    half, twice = (shares_if_selected(model, odds)[0] for odds in (0.5, 2.0))
     remedy = "If you know the rate of some groups, pass it as a known share."
     if len(model.known_groups_):
         remedy = f"Known shares settle it for {len(model.known_groups_):,} of {len(model.groups_):,} groups."
     yield (
-        f"The model moves the overall share from {percent(before)} (labelled sample) to {percent(after)} "
-        "(population). Labelled groups cannot check the part of this that all groups have in common: their own "
-        f"common shift is zero by construction. {remedy}"
+        f"{start}Labelled groups cannot check what all groups have in common: their own common shift is zero by construction. "
+        f"If positives were twice as likely to be labelled as negatives, in all groups alike, {percent(twice)} of the population "
+        f"would be positive instead of {percent(after)}; if half as likely, {percent(half)}. {remedy}"
     )
 
 

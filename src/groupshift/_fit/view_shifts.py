@@ -46,6 +46,10 @@ def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> 
     if learned.selection == "by_label":
         used = [view for view in used if view == SCORES]
     found = model.predict(here.only(*used))
+    # What is not used may yet be right, above all where labelled groups are few.
+    unused = (
+        (model.predict(here).shift - found.shift) ** 2 if learned.trust == 0 else np.zeros_like(found.shift)
+    )
     nobody = model.predict(here.take(slice(0, 1)).only())
     is_random = learned.selection == "random"
     factor = 0.0 if is_random else _common_factor(population, model.misfit_variance)
@@ -53,13 +57,13 @@ def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> 
     doubt = factor**2 * mixture.cluster_variance + np.minimum(left_over**2, UNIDENTIFIED)
     shifts = PooledShifts(
         shift=factor * mixture.cluster_shift + found.shift,
-        variance=found.variance + doubt,
+        variance=found.variance + unused + doubt,
         cluster_shift=factor * mixture.cluster_shift,
         cluster_variance=doubt,
         group_effect=found.shift.mean(1),
         group_variance=float(nobody.shared[0]),
         cell_variance=float(max(nobody.variance[0].mean() - nobody.shared[0], 0)),
-        shared_deviation=np.sqrt(found.shared[:, None] + doubt),
+        shared_deviation=np.sqrt(found.shared[:, None] + unused.mean(1, keepdims=True) + doubt),
     )
     has = (here.precision > 0) + 1e-12
     labels, scores = (float(np.average(found.use[..., v], weights=has[..., v])) for v in (LABELS, SCORES))

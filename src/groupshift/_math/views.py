@@ -67,7 +67,7 @@ def label_sites(
 
     >>> response, precision = label_sites(np.zeros(4), np.array([1, 1, 1, 0]), np.ones(4), np.zeros(4, int), 1)
     >>> response.round(1).tolist(), precision.round(1).tolist()
-    ([1.1], [0.9])
+    ([1.0], [0.9])
     """
     shift = np.zeros(n_cells)
     gradient = curvature = np.zeros(n_cells)

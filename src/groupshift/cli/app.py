@@ -164,6 +164,13 @@ def fit(
     example_id: ExampleId = None,
     known_shares: KnownShares = None,
     positive: Positive = None,
+    labels_chosen: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW",
+            help="How labels were chosen within a group: unknown, random (a random sample), or by_label.",
+        ),
+    ] = "unknown",
     method: Annotated[
         str,
         typer.Option(
@@ -180,7 +187,17 @@ def fit(
 
     _one_or_two(files)
     roles = Roles(target, group, weight, example_id, _split(features), _split(exclude), positive)
-    run(files, roles, out, method=method, known_shares=known_shares, seed=seed, force=force, as_json=json)
+    run(
+        files,
+        roles,
+        out,
+        method=method,
+        labels_chosen=labels_chosen,
+        known_shares=known_shares,
+        seed=seed,
+        force=force,
+        as_json=json,
+    )
 
 
 @_command("predict m.gshift new.parquet --out p.parquet --keep person_id,state")

@@ -31,6 +31,8 @@ from groupshift.cli.training import KnownShares, Roles, Training, read_training
 
 # Those that answer with shares and intervals; the others are for comparison and live in Python.
 METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")
+# How labels were chosen within a group.
+SELECTIONS = ("unknown", "random", "by_label")
 # What people call the columns of known shares.
 SHARE_NAMES = ("share", "rate", "positive", "probability")
 ERROR_NAMES = ("std_error", "se", "standard_error", "stderr")
@@ -42,6 +44,7 @@ def fit(
     out: str,
     *,
     method: str,
+    labels_chosen: str = "unknown",
     known_shares: str | None,
     seed: int,
     force: bool,
@@ -50,7 +53,7 @@ def fit(
     if out == STANDARD_OUTPUT:
         raise InputError("A model is no text: name a file for it, such as --out model.gshift.")
     check_output(out, force=force)
-    model = make_model(method, seed)
+    model = make_model(method, seed).set_params(selection=_selection(labels_chosen))
     screen = Screen(quiet=as_json)
     with screen.working("Reading"):
         training = read_training(files, roles)
@@ -145,6 +148,16 @@ def make_model(method: str, seed: int) -> GroupShiftClassifier:
     estimator = None if method == "groupshift" else forest()
     model: GroupShiftClassifier = ALL_METHODS[method](estimator, random_state=seed)
     return model
+
+
+def _selection(labels_chosen: str) -> str:
+    """The setting of a model that --labels-chosen names."""
+    selection = labels_chosen.replace("-", "_")
+    if selection not in SELECTIONS:
+        raise InputError(
+            f"--labels-chosen {labels_chosen!r} is not known. Choose one of {', '.join(SELECTIONS)}."
+        )
+    return selection
 
 
 def forest(n_estimators: int = 500) -> TableClassifier:
