@@ -20,6 +20,8 @@ Overview = dict[str, float]
 LITTLE, NOTHING = 0.005, 0.0005
 # Log-odds: a shift below this moves no probability by more than a hundredth.
 NO_SHIFT = 0.04
+# A common shift of which it is worth to speak: a tenth of the odds.
+FACE_VALUE = 0.1
 # Labelled rows that are copies of others, by chance or mistake: below this part they do little harm.
 MANY_COPIES = 0.05
 # Gaps between distribution functions that go with Cohen's small and medium shares of variance, for bell-
@@ -203,7 +205,19 @@ def always_true(model: FittedModel) -> Iterator[str]:
     yield (
         f"{start}Labelled groups cannot check what all groups have in common: their own common shift is zero by construction. "
         f"If positives were twice as likely to be labelled as negatives, in all groups alike, {percent(twice)} of the population "
-        f"would be positive instead of {percent(after)}; if half as likely, {percent(half)}. {remedy}"
+        f"would be positive instead of {percent(after)}; if half as likely, {percent(half)}. {_face_value(model)}{remedy}"
+    )
+
+
+def _face_value(model: FittedModel) -> str:
+    """What scores say of all groups together, where they are not believed."""
+    use = model.view_use_
+    if use is None or abs((1 - use.common) * use.common_shift) < FACE_VALUE:
+        return ""
+    share = shares_if_selected(model, float(np.exp(-(1 - use.common) * use.common_shift)))[0]
+    return (
+        f"Taken at face value, scores of unlabelled rows would make it {percent(share)}; labels chosen by the features look the "
+        "same, so this is not used unless you say that they were chosen by the label. "
     )
 
 

@@ -21,7 +21,8 @@ class ViewUse:
 
     labels: float  # of the group's own labelled rows
     scores: float  # of the group's population rows
-    common: float  # part of the shift that all groups seem to have in common
+    common_shift: float  # what all groups seem to have in common, in log-odds
+    common: float  # the part of it that is used
     no_selection: float  # probability that labels are a random sample of each group
 
 
@@ -52,13 +53,13 @@ def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> 
     )
     nobody = model.predict(here.take(slice(0, 1)).only())
     is_random = learned.selection == "random"
-    factor = 0.0 if is_random else _common_factor(population, model.misfit_variance)
-    left_over = np.zeros_like(mixture.cluster_shift) if is_random else (1 - factor) * mixture.cluster_shift
-    doubt = factor**2 * mixture.cluster_variance + np.minimum(left_over**2, UNIDENTIFIED)
+    common = np.zeros_like(mixture.cluster_shift) if is_random else mixture.cluster_shift
+    factor = _common_factor(learned, population, nobody.variance[0], model.misfit_variance)
+    doubt = factor**2 * mixture.cluster_variance + np.minimum(((1 - factor) * common) ** 2, UNIDENTIFIED)
     shifts = PooledShifts(
-        shift=factor * mixture.cluster_shift + found.shift,
+        shift=factor * common + found.shift,
         variance=found.variance + unused + doubt,
-        cluster_shift=factor * mixture.cluster_shift,
+        cluster_shift=factor * common,
         cluster_variance=doubt,
         group_effect=found.shift.mean(1),
         group_variance=float(nobody.shared[0]),
@@ -67,19 +68,24 @@ def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> 
     )
     has = (here.precision > 0) + 1e-12
     labels, scores = (float(np.average(found.use[..., v], weights=has[..., v])) for v in (LABELS, SCORES))
-    return shifts, ViewUse(labels, scores, factor, model.no_selection)
+    face_value = float(np.average(common, weights=population.cluster_weight + 1e-300))
+    return shifts, ViewUse(labels, scores, face_value, float(factor.mean()), model.no_selection)
 
 
-def _common_factor(population: PopulationView, misfit_variance: float) -> float:
-    """How much of what all groups seem to have in common is used: no labelled group can judge it.
+def _common_factor(
+    learned: Learned, population: PopulationView, variance: FloatArray, misfit_variance: float
+) -> FloatArray:
+    """How much of what all groups seem to have in common is used, in each cluster: no labelled group can judge it.
 
-    Features of single groups are off without any change of shares, and so may be those of all groups together: what is
-    no larger than that is not believed (the positive part of James and Stein's rule).
+    Labels chosen by x move the scores of all groups alike, and look like a change of all shares. What groups' own shifts
+    (of the given variance) average to by chance is theirs, and no more is believed. Where the user says that labels were chosen
+    by the label, so is what exceeds the misfit that single groups show (the positive part of James and Stein's rule).
     """
-    weight, mixture = population.cluster_weight + 1e-300, population.mixture
-    size = float(np.average(mixture.cluster_shift**2, weights=weight))
-    error = misfit_variance + float(np.average(mixture.cluster_variance, weights=weight))
-    return max(0.0, 1 - error / size) if size > 0 else 0.0
+    size = np.maximum(population.mixture.cluster_shift**2, 1e-12)
+    factor = np.minimum(1, variance / len(population.groups) / size)
+    if learned.selection == "by_label":
+        factor = np.maximum(factor, 1 - (misfit_variance + population.mixture.cluster_variance) / size)
+    return factor
 
 
 def _views(own: OwnViews, population: PopulationView) -> Views:
