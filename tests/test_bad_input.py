@@ -317,8 +317,12 @@ def test_hard_input_is_survived_in_doubt(case):
     assert (details["probability"] <= details["high"]).all()
     for by in ("cell", "group"):
         shares = model.group_shares(by=by)
-        for name in ("share", "low", "high"):
-            assert finite_and_in_doubt(shares[name]), (by, name)
+        assert finite_and_in_doubt(shares["share"]), by
+        # A share of a few rows may be 0 or 1, and its interval says so.
+        assert (shares["low"] >= 0).all()
+        assert (shares["high"] <= 1).all()
+        assert (shares["low"] <= shares["share"] + 1e-9).all()
+        assert (shares["share"] <= shares["high"] + 1e-9).all()
     assert np.isfinite(model.unseen_shift_).all()
 
 

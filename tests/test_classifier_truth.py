@@ -43,14 +43,23 @@ def test_the_published_configuration_beats_global_where_groups_differ(mixture, f
     assert auc["published"] > auc["global"] + 0.03
 
 
-def test_the_default_configuration_beats_global_too(mixture):
-    X, y, groups, ids = mixture.training()
-    X_test, truth, test_groups = mixture.testing()
-    auc = {}
-    for name in ("global", "groupshift"):
-        model = METHODS[name](LogisticRegression(), random_state=0).fit(X, y, groups=groups, example_ids=ids)
-        auc[name] = roc_auc_score(truth, probability(model, X_test, test_groups))
-    assert auc["groupshift"] > auc["global"] + 0.03
+def test_the_default_configuration_beats_global_too():
+    # Whether 25 groups show the judge where clusters lie is a matter of luck: three draws of them.
+    gain = []
+    for seed in (1, 2, 3):
+        sample = make_grouped_mixture(**MIXTURE, random_state=seed)
+        X, y, groups, ids = sample.training()
+        X_test, truth, test_groups = sample.testing()
+        models = [METHODS[name](LogisticRegression(), random_state=0) for name in ("global", "groupshift")]
+        auc = [
+            roc_auc_score(
+                truth, probability(m.fit(X, y, groups=groups, example_ids=ids), X_test, test_groups)
+            )
+            for m in models
+        ]
+        gain.append(auc[1] - auc[0])
+    assert min(gain) > 0
+    assert np.mean(gain) > 0.1
 
 
 def test_shares_of_the_published_configuration_match_the_truth_at_their_stated_rate(forest):

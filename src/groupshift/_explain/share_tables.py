@@ -1,10 +1,11 @@
 """Shares of positives as tables, with intervals: by cell, and by group over its clusters."""
 
 import numpy as np
-from scipy.special import betaincinv, expit
+from scipy.special import betaincinv, expit, logit, ndtri
 
 from groupshift._explain.evidence_parts import FloatArray, IntArray, Table
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._math.odds import in_doubt
 from groupshift._math.sums import sum_by
 from groupshift._rows.codes import Codes
 
@@ -12,7 +13,7 @@ from groupshift._rows.codes import Codes
 def cell_shares(model: FittedModel, coverage: float) -> Table:
     """One line for each (group, cluster) cell of a fitted model."""
     n_groups, n_clusters = model.group_prior_.shape
-    low, high = _interval(model.group_prior_, model.share_error_, model.rows_, coverage)
+    low, high = _interval(model, model.group_prior_, model.share_error_, model.rows_, coverage)
     return {
         "group": np.repeat(model.groups_, n_clusters),
         "cluster": np.tile(np.arange(n_clusters), n_groups),
@@ -32,7 +33,7 @@ def group_level_shares(model: FittedModel, coverage: float) -> Table:
     # Cells of one group share the error of the group's effect, and have one of their own.
     common = np.clip(model.shared_deviation_ / np.sqrt(np.maximum(model.shift_variance_, 1e-300)), 0, 1)
     variance = (error**2 * (1 - common**2)).sum(1) + (error * common).sum(1) ** 2
-    low, high = _interval(share, np.sqrt(variance), model.rows_.sum(1), coverage)
+    low, high = _interval(model, share, np.sqrt(variance), model.rows_.sum(1), coverage)
     return {"group": model.groups_, "rows": model.rows_.sum(1), "share": share, "low": low, "high": high}
 
 
@@ -66,13 +67,18 @@ def shares_if_selected(model: FittedModel, odds: float) -> tuple[float, FloatArr
 
 
 def _interval(
-    share: FloatArray, error: FloatArray, rows: IntArray, coverage: float
+    model: FittedModel, share: FloatArray, error: FloatArray, rows: IntArray, coverage: float
 ) -> tuple[FloatArray, FloatArray]:
     """Interval of a share among so many rows: of a beta distribution with this mean and error, out to whole rows.
 
-    A share of ten rows is a count of tenths, and its interval reaches 0 where 0 is likely.
+    A share of ten rows is a count of tenths, and its interval reaches 0 where 0 is likely. Where a trust was given, a share is
+    that of the distribution which rows were drawn from; its interval is made on the scale of log-odds.
     """
     spread = np.maximum(share * (1 - share), 1e-12)
+    if model.view_use_ is None:
+        reach = ndtri(0.5 + coverage / 2) * error / spread
+        eta = logit(np.clip(share, 1e-12, 1 - 1e-12))
+        return in_doubt(eta - reach), in_doubt(eta + reach)
     size = spread / np.clip(error**2, 1e-12 * spread, 0.999 * spread) - 1
     tail = (1 - coverage) / 2
     low, high = (betaincinv(share * size, (1 - share) * size, level) for level in (tail, 1 - tail))
