@@ -1,7 +1,6 @@
 """GroupShiftClassifier: calibrated, group-aware probabilities from a biased labelled sample and an unlabelled population."""
 
 import warnings
-from copy import copy
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -25,7 +24,6 @@ from groupshift._math.odds import in_doubt
 from groupshift._rows.checks import (
     DegradedWarning,
     accepts_missing,
-    check_coverage,
     check_features,
     check_labels,
     check_settings,
@@ -34,13 +32,17 @@ from groupshift._rows.checks import (
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.codes import Codes
 from groupshift._rows.frames import Features, frame_like
-from groupshift._rows.reading import ReadOptions, Training, read_rows, read_training
+from groupshift._rows.reading import (
+    COLUMN_ATTRIBUTES,
+    ReadOptions,
+    Training,
+    column_attributes,
+    read_rows,
+    read_training,
+)
 from groupshift._rows.rows import InMemory, Population, Rows
 from groupshift._rows.seeds import Seeds
 from groupshift._rows.unseen import NOT_GIVEN, group_numbers, report_unseen
-
-# What scikit-learn keeps of the columns of X.
-COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 
 class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
@@ -48,8 +50,8 @@ class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
 
     Learns a posterior from labelled rows, finds regions of feature space (clusters) in which positives look alike in
     every group, estimates the share of positives of each (group, cluster) cell from unlabelled rows, and moves the
-    posterior of each cell by an odds ratio. What it cannot confirm on labelled groups whose labels it hides from
-    itself, it leaves out; where nothing is confirmed, it is a plain calibrated classifier.
+    posterior of each cell by an odds ratio. What hidden labels do not confirm is left out; where nothing is
+    confirmed, it is a plain calibrated classifier.
 
     Parameters
     ----------
@@ -100,6 +102,7 @@ class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
     shift_ : array of shape (n_groups, n_clusters)
         Log-odds added to the labelled posterior in each cell.
     trust_ : float
+    view_use_ : how far own labels and scores are used; None where a trust was given
     candidates_ : dict of arrays
         Partitions that the judge weighed: name, number of clusters, hidden-label loss, gain over no shift with its standard
         error, trust, chosen.
@@ -239,21 +242,16 @@ class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Features, groups: ArrayLike | None = None) -> ValueArray:
         """The likelier class of each row."""
-        positive = self.predict_proba(X, groups)[:, 1] > 0.5
-        labels: ValueArray = self.classes_[positive.astype(int)]
-        return labels
+        likelier: ValueArray = self.classes_[(self.predict_proba(X, groups)[:, 1] > 0.5).astype(int)]
+        return likelier
 
     def predict_details(
         self, X: Features, groups: ArrayLike | None = None, *, coverage: float = 0.9
     ) -> Details:
-        """Probability of the positive class with its interval, cluster, and whether it leans on pooling.
+        """Dict of arrays: probability of the positive class with its interval (low, high), cluster, pooled.
 
         The interval reflects what is not known about the shift of the row's cell. A row leans on pooling (`pooled`) where its
         group has no unlabelled rows, or its cell so few that most of its shift is borrowed from others.
-
-        Returns
-        -------
-        dict of arrays : probability, low, high, cluster, pooled
         """
         scorer, scored = self._score(X, groups)
         return scorer.details(scored, coverage)
@@ -275,33 +273,24 @@ class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
         return float(accuracy_score(classes[labels[known]], predicted, sample_weight=weight))
 
     def group_shares(self, *, by: str = "cell", coverage: float = 0.9) -> Features:
-        """Shares of positives among the population rows, with intervals.
+        """Shares of positives among the population rows, with intervals: the means of their predicted probabilities.
 
         Parameters
         ----------
         by : {"cell", "group"}
-            One line for each (group, cluster) cell, or for each group, clusters weighted by its rows.
-            Lines of groups end with the share among the group's labelled rows, to compare.
+            One line for each (group, cluster) cell, or for each group, clusters weighted by its rows. Lines of groups end
+            with the share among the group's labelled rows, NaN where it has none.
         coverage : float
             Probability that an interval holds the share.
 
         Returns
         -------
-        frame of the library that X came in, or dict of arrays
-            by cell: group, cluster, rows, share, low, high; by group: group, rows, share, low, high,
-            labeled_share (NaN for a group without labelled rows).
+        frame of the library that X came in, or dict of arrays : group, (cluster,) rows, share, low, high(, labeled_share)
         """
         check_is_fitted(self)
-        from groupshift._explain.share_tables import cell_shares, group_level_shares, labeled_sample
+        from groupshift._explain.share_tables import shares_by
 
-        if by not in ("cell", "group"):
-            raise ValueError(f"by={by!r} is not known. Pass 'cell' or 'group'.")
-        check_coverage(coverage)
-        if by == "cell":
-            columns = cell_shares(self, coverage)
-        else:
-            columns = group_level_shares(self, coverage) | {"labeled_share": labeled_sample(self)[0]}
-        return frame_like(columns, self.frame_library_)
+        return frame_like(shares_by(self, by, coverage), self.frame_library_)
 
     def diagnose(self) -> Diagnosis:
         """Is it worth it, does the assumption hold, where not to trust it: a `Diagnosis` in sentences and tables."""
@@ -373,7 +362,7 @@ class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
         )
         finished = run(problem)
         evidence = record_evidence(Observed.of(problem, finished))
-        columns = _columns(self, training.head)
+        columns = column_attributes(self, training.head)
         for name in COLUMN_ATTRIBUTES:
             self.__dict__.pop(name, None)
         self.__dict__.update(
@@ -410,10 +399,3 @@ class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
         elif values is not None and len(scorer.groups) and (number < 0).any():
             report_unseen(values[number < 0], unseen=self.unseen, stacklevel=4)
         return scorer, concatenated_scores(list(map_chunks(scorer, rows.numbered(number).chunks())))
-
-
-def _columns(model: GroupShiftClassifier, X: Features) -> dict[str, Any]:
-    """Names and number of features, as scikit-learn keeps them; a copy is asked, so that a failed fit changes nothing."""
-    asked = copy(model)
-    validate_data(asked, X, skip_check_array=True, reset=True)
-    return {name: getattr(asked, name) for name in COLUMN_ATTRIBUTES if hasattr(asked, name)}

@@ -7,7 +7,18 @@ from groupshift._explain.evidence_parts import FloatArray, IntArray, Table
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._math.odds import in_doubt
 from groupshift._math.sums import sum_by
+from groupshift._rows.checks import check_coverage
 from groupshift._rows.codes import Codes
+
+
+def shares_by(model: FittedModel, by: str, coverage: float) -> Table:
+    """What `group_shares` returns: by cell, or by group with the share among its labelled rows."""
+    if by not in ("cell", "group"):
+        raise ValueError(f"by={by!r} is not known. Pass 'cell' or 'group'.")
+    check_coverage(coverage)
+    if by == "cell":
+        return cell_shares(model, coverage)
+    return group_level_shares(model, coverage) | {"labeled_share": labeled_sample(model)[0]}
 
 
 def cell_shares(model: FittedModel, coverage: float) -> Table:

@@ -137,12 +137,12 @@ def estimate(
         # Group means were compared with shifts of labels: where those were selected, that says little of the population.
         context = use.no_selection * context
     shifts = replace(shifts, shift=shifts.shift + context[:, None])
-    if known is not None:
-        shifts = _conditioned(shifts, known, points)
     if learned.own is not None and learned.population_posterior is not learned.posterior:
         # Shares are of the very probabilities that will be predicted.
         final = TallyRows(learned.posterior.score, n_groups, n_clusters, learned.space, None)
         cells = replace(cells, points=population.sum(final).points.thinned(learned.design_effect))
+    if known is not None:
+        shifts = _conditioned(shifts, known, cells.points)
     share, share_error = cells.shares(shifts, mixture, known)
     return Estimate(
         groups=groups,

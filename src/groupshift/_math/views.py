@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit, gammaln, logsumexp
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._math.importance import integrate
 from groupshift._math.segments import sum_by
 
 # Half-t priors (four degrees of freedom) on standard deviations, by their scales in log-odds. Groups of one country or one
@@ -350,68 +350,18 @@ def _telling(views: Views, seed: int) -> Views:
 
 
 def _integrate(world: _World, views: Views, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Draws of the parameters and the logs of their weights, which add up to the evidence of the model.
-
-    Importance sampling from a t-distribution around the mode, adapted to its own draws until their weights are even.
-    """
-    d = world.n_parameters
+    """Draws of the parameters and the logs of their weights, which add up to the evidence of the model."""
+    n_logs = world.n_parameters - 2
+    step = max(1, BLOCK // views.response[..., 0].size)
 
     def posterior(x: FloatArray) -> FloatArray:
-        step = max(1, BLOCK // views.response[..., 0].size)
         parts = [_solve(world, x[i : i + step], views).log_likelihood.sum(1) for i in range(0, len(x), step)]
         return np.concatenate(parts) + world.prior(x)
 
-    def gradient(x: FloatArray, h: float = 1e-4) -> FloatArray:
-        value = posterior(np.concatenate([x + h * np.eye(d), x - h * np.eye(d)]))
-        return (value[:d] - value[d:]) / (2 * h)
-
-    bounds = [(-7.0, 2.0)] * (d - 2) + [(-1.5, 1.5), (-4.0, 4.0)]
-    starts = [np.append(np.log(world.scales) + move, [0.0, 0.0]) for move in (0.0, -1.5)]
-    best = min(
-        (
-            minimize(
-                lambda x: -posterior(x[None])[0],
-                start,
-                jac=lambda x: -gradient(x),
-                method="L-BFGS-B",
-                bounds=bounds,
-                options={"maxiter": 40},
-            )
-            for start in starts
-        ),
-        key=lambda found: float(found.fun),
+    return integrate(
+        posterior,
+        starts=[np.append(np.log(world.scales) + move, [0.0, 0.0]) for move in (0.0, -1.5)],
+        bounds=np.array([(-7.0, 2.0)] * n_logs + [(-1.5, 1.5), (-4.0, 4.0)]),
+        n_draws=N_DRAWS,
+        rng=rng,
     )
-    center: FloatArray = best.x
-    h = 1e-2
-    hessian = np.array([(gradient(center + h * e) - gradient(center - h * e)) / (2 * h) for e in np.eye(d)])
-    values, vectors = np.linalg.eigh(-(hessian + hessian.T) / 2)
-    # A direction that the data say little about is as wide as its prior lets it be, about two units of a log.
-    spread = 1.3 * (vectors / np.clip(values, 0.25, None)) @ vectors.T
-    x, log_weight = np.empty((0, d)), np.empty(0)
-    for _ in range(4):
-        x, log_density = _t_draws(center, spread, rng)
-        # Beyond these no parameter lies, and numbers would overflow.
-        x = np.clip(x, [-12.0] * (d - 2) + [-2.0, -8.0], [4.0] * (d - 2) + [2.0, 8.0])
-        log_weight = posterior(x) - log_density - np.log(len(x))
-        weight = np.exp(log_weight - logsumexp(log_weight))
-        if 1 / (weight**2).sum() > N_DRAWS / 5:
-            break
-        center = weight @ x
-        spread = 1.3 * ((x - center) * weight[:, None]).T @ (x - center) + 1e-2 * np.eye(d)
-    return x, log_weight
-
-
-def _t_draws(
-    center: FloatArray, spread: FloatArray, rng: np.random.Generator, freedom: float = 5.0
-) -> tuple[FloatArray, FloatArray]:
-    """Draws from a multivariate t-distribution, each with its mirror image, and their log-densities."""
-    d = len(center)
-    root = np.linalg.cholesky(spread + 1e-9 * np.eye(d))
-    z = rng.normal(size=(N_DRAWS // 2, d))
-    scale = rng.chisquare(freedom, N_DRAWS // 2) / freedom
-    z, scale = np.concatenate([z, -z]), np.concatenate([scale, scale])
-    x = center + (z @ root.T) / np.sqrt(scale)[:, None]
-    constant = gammaln((freedom + d) / 2) - gammaln(freedom / 2) - d / 2 * np.log(freedom * np.pi)
-    distance = (z**2).sum(1) / scale
-    log_density = constant - np.log(np.diag(root)).sum() - (freedom + d) / 2 * np.log1p(distance / freedom)
-    return x, log_density

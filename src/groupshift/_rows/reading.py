@@ -1,9 +1,11 @@
 """What users pass, read: tables in memory become rows, and rows for training become labelled rows and a population."""
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import validate_data
 
 from groupshift._math.arrays import IntArray, ValueArray
 from groupshift._rows.checks import (
@@ -20,6 +22,9 @@ from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.frames import Features, library_of, take_rows
 from groupshift._rows.rows import InMemory, Population, Rows
 from groupshift._rows.schema import Schema
+
+# What scikit-learn keeps of the columns of X.
+COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 
 @dataclass(frozen=True)
@@ -116,3 +121,10 @@ def _numbered(rows: Rows, values: ValueArray, own: IntArray) -> tuple[Rows, Valu
     """Some of the rows, numbered by their groups, and these groups."""
     codes = Codes().fit(values[own])
     return rows.take(own).numbered(codes.transform(values[own])), codes.values_
+
+
+def column_attributes(model: object, X: Features) -> dict[str, object]:
+    """Names and number of features, as scikit-learn keeps them; a copy is asked, so that a failed fit changes nothing."""
+    asked = copy(model)
+    validate_data(asked, X, skip_check_array=True, reset=True)
+    return {name: getattr(asked, name) for name in COLUMN_ATTRIBUTES if hasattr(asked, name)}

@@ -1,0 +1,106 @@
+"""Integrals over a handful of parameters by importance sampling (NumPy, SciPy)."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import gammaln, logsumexp
+
+from groupshift._math.arrays import FloatArray
+
+# Rounds in which the distribution that draws come from is fitted to its own draws.
+MAX_ROUNDS = 4
+FREEDOM = 5.0
+
+
+def integrate(
+    log_density: Callable[[FloatArray], FloatArray],
+    *,
+    starts: Sequence[FloatArray],
+    bounds: FloatArray,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Draws from a density that is known up to a constant, with log-weights whose sum is its integral.
+
+    Draws come from a t-distribution around the mode, fitted to its own draws until their weights are even.
+
+    Parameters
+    ----------
+    log_density : callable
+        From arrays of shape (n, d) to (n,).
+    starts : sequence of arrays of shape (d,)
+        Where the search for the mode begins.
+    bounds : array of shape (d, 2)
+        Where the mode is sought; draws lie within about twice of it.
+
+    Examples
+    --------
+    A normal density without its constant integrates to √(2π).
+
+    >>> def bell(x):
+    ...     return -(x[:, 0] ** 2) / 2
+    >>> _, log_weight = integrate(
+    ...     bell, starts=[np.ones(1)], bounds=np.array([[-9.0, 9.0]]), n_draws=2000, rng=np.random.default_rng(0)
+    ... )
+    >>> round(float(np.exp(log_weight).sum()), 1)
+    2.5
+    """
+    center, spread = _around_the_mode(log_density, starts, bounds)
+    middle, reach = bounds.mean(1), bounds[:, 1] - bounds[:, 0]
+    x, log_weight = np.empty((0, len(center))), np.empty(0)
+    for _ in range(MAX_ROUNDS):
+        x, log_drawn = _t_draws(center, spread, n_draws, rng)
+        # Farther out numbers would overflow.
+        x = np.clip(x, middle - reach, middle + reach)
+        log_weight = log_density(x) - log_drawn - np.log(len(x))
+        weight = np.exp(log_weight - logsumexp(log_weight))
+        if 1 / (weight**2).sum() > n_draws / 5:
+            break
+        center = weight @ x
+        spread = 1.3 * ((x - center) * weight[:, None]).T @ (x - center) + 1e-2 * np.eye(len(center))
+    return x, log_weight
+
+
+def _around_the_mode(
+    log_density: Callable[[FloatArray], FloatArray], starts: Sequence[FloatArray], bounds: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The mode, and a covariance from the curvature there."""
+    d = len(bounds)
+
+    def gradient(x: FloatArray, h: float = 1e-4) -> FloatArray:
+        value = log_density(np.concatenate([x + h * np.eye(d), x - h * np.eye(d)]))
+        return (value[:d] - value[d:]) / (2 * h)
+
+    found = [
+        minimize(
+            lambda x: -log_density(x[None])[0],
+            start,
+            jac=lambda x: -gradient(x),
+            method="L-BFGS-B",
+            bounds=bounds.tolist(),
+            options={"maxiter": 40},
+        )
+        for start in starts
+    ]
+    center: FloatArray = min(found, key=lambda best: float(best.fun)).x
+    h = 1e-2
+    hessian = np.array([(gradient(center + h * e) - gradient(center - h * e)) / (2 * h) for e in np.eye(d)])
+    values, vectors = np.linalg.eigh(-(hessian + hessian.T) / 2)
+    # A direction that the density says little about is taken to be about two units wide.
+    return center, 1.3 * (vectors / np.clip(values, 0.25, None)) @ vectors.T
+
+
+def _t_draws(
+    center: FloatArray, spread: FloatArray, n_draws: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Draws from a multivariate t-distribution, each with its mirror image, and their log-densities."""
+    d = len(center)
+    root = np.linalg.cholesky(spread + 1e-9 * np.eye(d))
+    z = rng.normal(size=(n_draws // 2, d))
+    scale = rng.chisquare(FREEDOM, n_draws // 2) / FREEDOM
+    z, scale = np.concatenate([z, -z]), np.concatenate([scale, scale])
+    x = center + (z @ root.T) / np.sqrt(scale)[:, None]
+    constant = gammaln((FREEDOM + d) / 2) - gammaln(FREEDOM / 2) - d / 2 * np.log(FREEDOM * np.pi)
+    distance = (z**2).sum(1) / scale
+    return x, constant - np.log(np.diag(root)).sum() - (FREEDOM + d) / 2 * np.log1p(distance / FREEDOM)
