@@ -221,8 +221,7 @@ class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Estimate the shares again from new unlabelled rows, everything else kept: the monthly refresh.
 
-        Groups without rows here count as unseen afterwards. With the rows of `fit` it changes nothing; where `fit` was
-        given example ids, pass theirs.
+        Groups without rows here count as unseen afterwards. With the rows (and example ids) of `fit` it changes nothing.
         """
         check_is_fitted(self)
         rows, values = self._read_rows(X, groups, sample_weight, example_ids)
@@ -263,7 +262,7 @@ class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> float:
-        """Accuracy on the labelled rows; rows without a label, as `fit` takes them, are left out."""
+        """Accuracy on the labelled rows; those without a label are left out."""
         check_is_fitted(self)
         n_rows = check_features(X, allow_nan=True).shape[0]
         labels, classes = check_labels(y, self.unlabeled_value, n_rows, classes=self.classes_)

@@ -41,7 +41,7 @@ def integrate(
     >>> def bell(x):
     ...     return -(x[:, 0] ** 2) / 2
     >>> _, log_weight = integrate(
-    ...     bell, starts=[np.ones(1)], bounds=np.array([[-9.0, 9.0]]), n_draws=2000, rng=np.random.default_rng(0)
+    ...     bell, starts=[np.ones(1)], bounds=np.array([[-9.0, 9.0]]), n_draws=2000, rng=np.random.default_rng(1)
     ... )
     >>> round(float(np.exp(log_weight).sum()), 1)
     2.5
