@@ -45,6 +45,7 @@ from groupshift._rows.rows import InMemory, Population, Rows
 from groupshift._rows.schema import Schema
 from groupshift._rows.seeds import Seeds
 from groupshift._rows.unseen import NOT_GIVEN, group_numbers, report_unseen
+from groupshift._rows.workers import workers
 
 # What scikit-learn keeps of the columns of X.
 COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
@@ -92,7 +93,11 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         Value of y that marks an unlabelled row; missing values of y always do.
     unseen : {"pooled", "error"}
         What a group that `fit` had no unlabelled rows of gets: the shift common to all groups, or an error.
-    n_jobs, random_state, verbose : as in scikit-learn
+    n_jobs : int, optional
+        Threads that work at once, on folds, clusters, candidates or chunks of rows; -1 for all cores. None is what
+        `joblib.parallel_config` says, or else all cores, but no more than the environment variable OMP_NUM_THREADS. Each fit
+        of a classifier has one thread, and the answer does not depend on how many there are.
+    random_state, verbose : as in scikit-learn
 
     Attributes
     ----------
@@ -416,8 +421,9 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             seeds=Seeds(seed),
             known_shares=check_known(known_shares, training.groups),
         )
-        finished = run(problem)
-        evidence = record_evidence(Observed.of(problem, finished))
+        with workers(self.n_jobs):
+            finished = run(problem)
+            evidence = record_evidence(Observed.of(problem, finished))
         columns = _columns(self, training.head)
         for name in COLUMN_ATTRIBUTES:
             self.__dict__.pop(name, None)
@@ -438,7 +444,8 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     def _update(
         self, population: Population, groups: ValueArray, known_shares: KnownRates | None = None
     ) -> Self:
-        self.estimate_ = estimate(self.learned_, population, groups, known_shares)
+        with workers(self.n_jobs):
+            self.estimate_ = estimate(self.learned_, population, groups, known_shares)
         return self
 
     def _scorer(self) -> Scorer:
@@ -454,7 +461,8 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(NOT_GIVEN, UserWarning, stacklevel=3)
         elif values is not None and len(scorer.groups) and (number < 0).any():
             report_unseen(values[number < 0], unseen=self.unseen, stacklevel=4)
-        return scorer, concatenated_scores(list(map_chunks(scorer, rows.numbered(number).chunks())))
+        with workers(self.n_jobs):
+            return scorer, concatenated_scores(list(map_chunks(scorer, rows.numbered(number).chunks())))
 
 
 def _columns(model: GroupShiftClassifier, X: Features) -> dict[str, Any]:

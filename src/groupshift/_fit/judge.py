@@ -158,14 +158,14 @@ def try_per_cluster(problem: Problem, judged: Judged) -> Judged | None:
     plain = trained.estimator
     plain = plain.estimator if isinstance(plain, PerClusterClassifier) else plain
     finer = PerClusterClassifier(plain, candidate.partition, problem.encoder)
-    sets, n_jobs = training_sets(trained.fold), problem.settings.n_jobs
+    sets = training_sets(trained.fold)
     # Boosted trees that saw a handful of positives speak of log-odds in the thousands: one such cluster would ruin the
     # calibration of all.
     edge = probability_edge(len(problem.y))
-    first = fit_sets(finer, problem.labeled, problem.y, sets[:1], n_jobs)
+    first = fit_sets(finer, problem.labeled, problem.y, sets[:1])
     if not promises(problem, judged, first[0], edge):
         return None
-    models = first + fit_sets(finer, problem.labeled, problem.y, sets[1:], n_jobs)
+    models = first + fit_sets(finer, problem.labeled, problem.y, sets[1:])
     score = out_of_fold_scores(models, problem.labeled.features, trained.fold, edge, candidate.cluster)
     trained = replace(trained, estimator=finer, fold_models=models, last=None, score=score, edge=edge)
     trial = try_candidate(problem, trained, candidate)

@@ -6,7 +6,6 @@ from typing import Self
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from threadpoolctl import threadpool_limits
 
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._regions.gating import Gates, composition_clusters, learn_gates
@@ -95,9 +94,7 @@ def propose_partitions(
     fold = group_folds(labeled.group, seeds.named("group folds"))
     found = [Candidate.fixed(name, partition, labeled) for name, partition in fixed]
     found += joined_partitions(labeled, y, pooled, space, fold, seeds)
-    # Products of thin matrices gain nothing from threads, and lose much where others want the cores.
-    with threadpool_limits(1, user_api="blas"):
-        found += gated_partitions(labeled, y, pooled, space, fold, seeds)
+    found += gated_partitions(labeled, y, pooled, space, fold, seeds)
     return [c for c in found if c.n_clusters > 1 or c.name == "one cluster"]
 
 

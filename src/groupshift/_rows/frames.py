@@ -37,6 +37,8 @@ def take_rows(X: Table, rows: IntArray | BoolArray | Sequence[int] | slice) -> T
 
 def concat_rows(parts: Sequence[Features]) -> Features:
     """Arrays or frames below each other."""
+    if len(parts) == 1:
+        return parts[0]
     if as_frame(parts[0]) is None:
         return np.concatenate(parts)
     return nw.concat([nw.from_native(part, eager_only=True) for part in parts]).to_native()
