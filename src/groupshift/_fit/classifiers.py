@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
+from joblib import parallel_config
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -149,9 +150,11 @@ def raw_score(model: Classifier, features: Features, edge: float | None) -> Floa
     if isinstance(model, PerClusterClassifier):
         return model.scores(features, model.cluster(features), edge)
     decide = getattr(model, "decision_function", None)
-    if decide is not None and (edge is None or not hasattr(model, "predict_proba")):
-        return np.asarray(decide(features), float)
-    probability = np.asarray(model.predict_proba(features)[:, 1], float)
+    # A forest on several threads adds up its trees in the order in which they end, and the last bits with it.
+    with parallel_config("sequential"):
+        if decide is not None and (edge is None or not hasattr(model, "predict_proba")):
+            return np.asarray(decide(features), float)
+        probability = np.asarray(model.predict_proba(features)[:, 1], float)
     if edge is None:
         return probability
     return hold(logit(np.clip(probability, FINEST_EDGE, 1 - FINEST_EDGE)), edge)

@@ -17,6 +17,7 @@ from groupshift._regions.space import Space
 from groupshift._rows.keys import uniform_keys
 from groupshift._rows.rows import Rows
 from groupshift._rows.seeds import Seeds
+from groupshift._rows.workers import at_once
 
 KMEANS_CLUSTERS = (2, 3, 4, 6, 8)
 JOINED_CLUSTERS = (2, 3, 4, 5, 6, 8)
@@ -135,18 +136,21 @@ def gated_partitions(
         return []
     cell = cells.cell(labeled.matrix)
     embedded = space.transform(labeled.matrix)
-    found = []
-    for level, whole, parts in _joined(cell, cells.n_clusters, labeled, y, fold):
+
+    def gated(joined: tuple[int, IntArray, list[IntArray]]) -> Candidate | None:
+        level, whole, parts = joined
         gates = _learn_gates(embedded, labeled, y, sample, whole[cell])
         without_fold = (
             _learn_gates(embedded, labeled, y, sample[fold[sample] != f], part[cell]).predict(embedded)
             for f, part in enumerate(parts)
         )
         seen = _seen_without_own_fold(gates.predict(embedded), without_fold, fold)
-        if seen is not None:
-            partition = LinearPartition(space, gates.slope, gates.intercept)
-            found.append(Candidate(f"gated {level}", partition, seen))
-    return found
+        if seen is None:
+            return None
+        return Candidate(f"gated {level}", LinearPartition(space, gates.slope, gates.intercept), seen)
+
+    found = at_once(gated, _joined(cell, cells.n_clusters, labeled, y, fold))
+    return [candidate for candidate in found if candidate is not None]
 
 
 def _can_hold_out_groups(fold: IntArray, weight: FloatArray) -> bool:

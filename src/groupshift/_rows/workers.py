@@ -73,7 +73,8 @@ def at_once(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterat
         yield from map(function, items)
         return
     parallel = Parallel(threads, prefer="threads", return_as="generator", batch_size=1, pre_dispatch=threads)
-    yield from parallel(delayed(Alone(function))(item) for item in items)
+    alone = Alone(function)
+    yield from parallel(delayed(alone)(item) for item in items)
 
 
 class Alone(Generic[Item, Result]):
