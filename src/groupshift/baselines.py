@@ -18,7 +18,14 @@ from groupshift._fit.classifiers import Classifier
 from groupshift._math.alignment import recolor, whiten
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._regions.space import Space
-from groupshift._rows.checks import DegradedWarning, check_features, check_labels, check_weights, split_groups
+from groupshift._rows.checks import (
+    DegradedWarning,
+    check_features,
+    check_labels,
+    check_matrix,
+    check_weights,
+    split_groups,
+)
 from groupshift._rows.codes import Codes
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.rows import CHUNK_ROWS
@@ -97,7 +104,7 @@ class _Grouped(ClassifierMixin, BaseEstimator):
 
     def _read(self, X: object, groups: ArrayLike | None, *, fit: bool) -> tuple[FloatArray, ValueArray]:
         """Features as numbers, and the group name of each row."""
-        table = check_features(X, allow_nan=True)
+        table = check_features(X)
         features, names = split_groups(table, groups, self.group, table.shape[0])
         if names is None:
             raise ValueError(
@@ -105,7 +112,9 @@ class _Grouped(ClassifierMixin, BaseEstimator):
             )
         if fit:
             self.encoder_ = FeatureEncoder().fit(features)
-        return self.encoder_.transform(features).astype(float, copy=False), names
+        matrix = self.encoder_.transform(features).astype(float, copy=False)
+        check_matrix(matrix, self.encoder_.names_, None)
+        return matrix, names
 
     def _plain(self, X: FloatArray, labels: _Labels) -> GroupShiftClassifier:
         """A calibrated classifier of labelled rows."""

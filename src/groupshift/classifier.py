@@ -1,8 +1,9 @@
 """GroupShiftClassifier: calibrated, group-aware probabilities from a biased labelled sample and an unlabelled population."""
 
 import warnings
+from collections.abc import Callable
 from copy import copy
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +21,7 @@ from groupshift._fit.estimate import Estimate, check_known, estimate
 from groupshift._fit.learned import Learned
 from groupshift._fit.posterior import LabeledPosterior
 from groupshift._fit.problem import KnownRates, Problem, Settings, sentences
-from groupshift._fit.scorer import Details, Scored, Scorer, concatenated_scores
+from groupshift._fit.scorer import Details, Scored, Scorer, concatenated_details
 from groupshift._fit.stages import run
 from groupshift._fit.trials import CandidateTable
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
@@ -35,11 +36,12 @@ from groupshift._rows.checks import (
     check_labels,
     check_settings,
     check_weights,
+    split_groups,
 )
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.codes import Codes
 from groupshift._rows.encoder import FeatureEncoder
-from groupshift._rows.frames import Features, frame_like
+from groupshift._rows.frames import Features, frame_like, take_rows
 from groupshift._rows.reading import ReadOptions, Training, read_rows, read_training
 from groupshift._rows.rows import InMemory, Population, Rows
 from groupshift._rows.schema import Schema
@@ -49,6 +51,9 @@ from groupshift._rows.workers import workers
 
 # What scikit-learn keeps of the columns of X.
 COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
+# Rows that are predicted at a time: with a dozen features, what is made of them stays in the processor's cache.
+PREDICTED_ROWS = 32_768
+Answer = TypeVar("Answer")
 
 
 def _read(part: str, name: str) -> Any:
@@ -284,8 +289,11 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Features, groups: ArrayLike | None = None) -> FloatArray:
         """Probabilities of the two classes for rows of the given groups; they depend on the row and its group alone."""
-        positive = in_doubt(self._score(X, groups)[1].log_odds)
-        return np.column_stack([1 - positive, positive])
+        parts = self._predicted(X, groups, lambda scorer, scored: in_doubt(scored.log_odds))
+        probability = np.empty((sum(map(len, parts)), 2))
+        np.concatenate(parts, out=probability[:, 1])
+        np.subtract(1, probability[:, 1], out=probability[:, 0])
+        return probability
 
     def predict(self, X: Features, groups: ArrayLike | None = None) -> ValueArray:
         """The likelier class of each row."""
@@ -305,8 +313,8 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         -------
         dict of arrays : probability, low, high, cluster, pooled
         """
-        scorer, scored = self._score(X, groups)
-        return scorer.details(scored, coverage)
+        parts = self._predicted(X, groups, lambda scorer, scored: scorer.details(scored, coverage))
+        return concatenated_details(parts)
 
     def score(
         self,
@@ -317,7 +325,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     ) -> float:
         """Accuracy on the labelled rows; rows without a label, as `fit` takes them, are left out."""
         check_is_fitted(self)
-        n_rows = check_features(X, allow_nan=True).shape[0]
+        n_rows = check_features(X).shape[0]
         labels, classes = check_labels(y, self.unlabeled_value, n_rows, classes=self.classes_)
         known = np.flatnonzero(labels >= 0)
         predicted = self.predict(X, groups)[known]
@@ -401,9 +409,13 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         example_ids: ArrayLike | None = None,
     ) -> tuple[Rows, ValueArray | None]:
         """Rows for the fitted model, not yet numbered by group, and their groups as given."""
-        X = check_features(X, allow_nan=self.schema_.needs_values is None)
+        return read_rows(self.schema_, self.group, self._checked(X), groups, sample_weight, example_ids)
+
+    def _checked(self, X: Features) -> Features:
+        """A table with the columns of fit."""
+        X = check_features(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        return read_rows(self.schema_, self.group, X, groups, sample_weight, example_ids)
+        return X
 
     def _learn(self, training: Training, known_shares: KnownRates | None = None) -> Self:
         """Everything after reading: also the way in for populations in files and on clusters."""
@@ -452,17 +464,27 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         """What predictions are made by, taken once: an `update` in another thread does not mix into them."""
         return Scorer.of(self.learned_.posterior, self.estimate_)
 
-    def _score(self, X: Features, groups: ArrayLike | None) -> tuple[Scorer, Scored]:
+    def _predicted(
+        self, X: Features, groups: ArrayLike | None, answer: Callable[[Scorer, Scored], Answer]
+    ) -> list[Answer]:
+        """What `answer` makes of the scores of rows, chunk by chunk: encoded, cut and scored while they are in the cache."""
         check_is_fitted(self)
-        scorer, has_groups = self._scorer(), self.has_groups_
-        rows, values = self._read_rows(X, groups)
-        number = group_numbers(values, scorer.groups, has_groups=has_groups, n_rows=len(rows))
+        scorer, schema, has_groups = self._scorer(), self.schema_, self.has_groups_
+        X = self._checked(X)
+        n_rows = X.shape[0]
+        features, values = split_groups(X, groups, self.group, n_rows)
+        number = group_numbers(values, scorer.groups, has_groups=has_groups, n_rows=n_rows)
         if has_groups and values is None:
             warnings.warn(NOT_GIVEN, UserWarning, stacklevel=3)
         elif values is not None and len(scorer.groups) and (number < 0).any():
             report_unseen(values[number < 0], unseen=self.unseen, stacklevel=4)
+
+        def of_part(part: slice) -> Answer:
+            return answer(scorer, scorer(schema.unweighted(take_rows(features, part), number[part])))
+
+        parts = (slice(start, start + PREDICTED_ROWS) for start in range(0, n_rows, PREDICTED_ROWS))
         with workers(self.n_jobs):
-            return scorer, concatenated_scores(list(map_chunks(scorer, rows.numbered(number).chunks())))
+            return list(map_chunks(of_part, parts))
 
 
 def _columns(model: GroupShiftClassifier, X: Features) -> dict[str, Any]:

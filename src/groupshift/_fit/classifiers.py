@@ -11,6 +11,7 @@ from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
@@ -21,6 +22,8 @@ from groupshift._rows.frames import Features, concat_rows, take_rows
 from groupshift._rows.rows import Rows
 from groupshift._rows.workers import at_once
 
+# Classifiers whose decision function is the log-odds of their probability, to more digits than the probability has.
+IN_LOG_ODDS = (LogisticRegression, HistGradientBoostingClassifier)
 # Beyond it a probability in double precision is 0 or 1.
 FINEST_EDGE = 1e-15
 # Log-odds outside the edge lie within a tenth of it: enough for their order, too little to matter to calibration.
@@ -149,6 +152,9 @@ def raw_score(model: Classifier, features: Features, edge: float | None) -> Floa
     """
     if isinstance(model, PerClusterClassifier):
         return model.scores(features, model.cluster(features), edge)
+    if edge is not None and isinstance(model, IN_LOG_ODDS):
+        log_odds: FloatArray = model.decision_function(features)
+        return hold(log_odds, edge)
     decide = getattr(model, "decision_function", None)
     # A forest on several threads adds up its trees in the order in which they end, and the last bits with it.
     with parallel_config("sequential"):
@@ -169,7 +175,10 @@ def hold(log_odds: FloatArray, edge: float) -> FloatArray:
     [0.0, 3.0, 4.66]
     """
     limit = logit(1 - edge)
-    excess = np.maximum(np.abs(log_odds) - limit, 0)
+    size = np.abs(log_odds)
+    if not len(size) or size.max() <= limit:
+        return log_odds
+    excess = np.maximum(size - limit, 0)
     held: FloatArray = np.clip(log_odds, -limit, limit) + np.sign(log_odds) * BESIDE * np.log1p(excess)
     return held
 

@@ -18,6 +18,8 @@ Table = TypeVar("Table")
 
 def as_frame(X: Features) -> Frame | None:
     """`X` as a narwhals frame if it is a pandas, polars or Arrow table, else None."""
+    if isinstance(X, np.ndarray):
+        return None
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     return frame if isinstance(frame, nw.DataFrame) else None
 
