@@ -308,7 +308,7 @@ def predict(
 
 @dataclass(frozen=True)
 class Predictor:
-    """Details of the rows of a batch, and the groups among them that the model does not know.
+    """Details of the rows of a batch, and the group of each row whose group the model does not know.
 
     It travels to every machine of a cluster, and holds no more than predictions need.
     """
@@ -330,9 +330,9 @@ class Predictor:
         if len(self.scorer.groups) and (rows.group < 0).any():
             values = self.reader.group_values(framed(batch))
             assert values is not None
-            new = list(dict.fromkeys(values[rows.group < 0].tolist()))
+            new = values[rows.group < 0].tolist()
             if self.refuses_unseen:
-                report_unseen(np.array(new, object), unseen="error", stacklevel=2)
+                report_unseen(np.array([*dict.fromkeys(new)], object), unseen="error", stacklevel=2)
         return self.scorer.details(self.scorer(rows), self.coverage), new
 
 

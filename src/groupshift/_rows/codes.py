@@ -1,6 +1,7 @@
 """Groups and other values of users as numbers."""
 
 from contextlib import suppress
+from functools import cached_property
 from itertools import repeat
 from typing import Self
 
@@ -44,17 +45,36 @@ class Codes(FittedPart):
         """Codes of values; -1 where a value was not seen by `fit`."""
         if len(self.values_) == 0 or len(values) == 0:
             return np.full(len(values), -1)
-        known, own = _words(self.values_, values), _words(values, self.values_)
-        if known is not None and own is not None:
-            table = _Table(known)
+        own = _words(values, self.values_)
+        if own is not None and (table := self._table(values, len(own))) is not None:
             parts = (slice(start, start + BLOCK_ROWS) for start in range(0, len(values), BLOCK_ROWS))
             return np.concatenate([table.find([word[part] for word in own]) for part in parts])
         numeric = "biuf"
         if values.dtype.kind in numeric and self.values_.dtype.kind in numeric:
             at = np.minimum(np.searchsorted(self.values_, values), len(self.values_) - 1)
             return np.where(self.values_[at] == values, at, -1)
-        lookup = {value: code for code, value in enumerate(self.values_.tolist())}
-        return np.fromiter(map(lookup.get, values.tolist(), repeat(-1)), np.int64, len(values))
+        return np.fromiter(map(self._lookup.get, values.tolist(), repeat(-1)), np.int64, len(values))
+
+    def __getstate__(self) -> dict[str, ValueArray]:
+        return {"values_": self.values_}
+
+    # Made once: batches of a file ask the same codes again and again.
+    @cached_property
+    def _lookup(self) -> dict[object, int]:
+        return {value: code for code, value in enumerate(self.values_.tolist())}
+
+    @cached_property
+    def _tables(self) -> "dict[int, _Table]":
+        return {}
+
+    def _table(self, values: ValueArray, n_words: int) -> "_Table | None":
+        """The table for values of so many words."""
+        if n_words not in self._tables:
+            known = _words(self.values_, values)
+            if known is None:
+                return None
+            self._tables[n_words] = _Table(known)
+        return self._tables[n_words]
 
 
 def _plain(value: object) -> object:
