@@ -12,6 +12,7 @@ NAMES = (
     "group_cost",
     "default_fit",
     "predict",
+    "threads",
     "theorem_one",
     "streaming_fit",
     "streaming_scale",

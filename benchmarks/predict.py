@@ -14,6 +14,8 @@ CLASSIFIERS = {
     "forest": RandomForestClassifier(n_estimators=100, max_depth=10, n_jobs=-1),
     "logistic regression": LogisticRegression(),
 }
+# How many times the bare classifier's time is allowed.
+REACH = {"boosted trees (default)": 1.15, "logistic regression": 3.0}
 
 
 def measure(quick: bool, repeats: int) -> dict:
@@ -43,8 +45,8 @@ def measure(quick: bool, repeats: int) -> dict:
                 f"predict_proba, {n_rows:,} rows, {name}",
                 "the bare classifier's predict_proba",
                 ratio=ratio,
-                reach="<= 1.15" if classifier is None else "shown",
-                met=classifier is not None or ratio <= 1.15,
+                reach=f"<= {REACH[name]:g}" if name in REACH else "shown",
+                met=ratio <= REACH.get(name, np.inf),
                 accuracy=f"equals Theorem 2 by hand to {error:.0e}",
             )
         )

@@ -117,6 +117,23 @@ def test_steps_are_told_to_whoever_listens_and_to_the_terminal(rows, quick, caps
     assert captured.out == ""
 
 
+def test_rows_of_many_chunks_are_predicted_as_rows_of_one(rows, quick, monkeypatch):
+    X, y, groups = rows
+    groups = groups.copy()
+    model = quick().fit(X, y, groups=groups)
+    groups[5::7] = "new"
+    with pytest.warns(UserWarning, match="'new' had no unlabelled rows"):
+        whole = model.predict_proba(X, groups), model.predict_details(X, groups)
+    monkeypatch.setattr("groupshift.classifier.PREDICTED_ROWS", 100)
+    with pytest.warns(UserWarning, match="'new' had no unlabelled rows"):
+        parts = model.predict_proba(X, groups), model.predict_details(X, groups)
+    # Products of matrices may differ in the last bits where their shapes do.
+    np.testing.assert_allclose(parts[0], whole[0], rtol=1e-12)
+    for name, values in whole[1].items():
+        np.testing.assert_allclose(parts[1][name], values, rtol=1e-12)
+    np.testing.assert_array_equal(parts[1]["pooled"][5::7], True)
+
+
 def test_without_shares_there_is_no_shift(rows, quick):
     X, y, groups = rows
     model = quick(shares=None).fit(X, y, groups=groups)

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -19,10 +18,18 @@ from groupshift._fit.classifiers import Classifier
 from groupshift._math.alignment import recolor, whiten
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._regions.space import Space
-from groupshift._rows.checks import DegradedWarning, check_features, check_labels, check_weights, split_groups
+from groupshift._rows.checks import (
+    DegradedWarning,
+    check_features,
+    check_labels,
+    check_matrix,
+    check_weights,
+    split_groups,
+)
 from groupshift._rows.codes import Codes
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.rows import CHUNK_ROWS
+from groupshift._rows.workers import at_once, workers
 from groupshift.classifier import GroupShiftClassifier
 
 # Unaware of groups: one classifier, calibrated, no shift.
@@ -79,7 +86,10 @@ class _Grouped(ClassifierMixin, BaseEstimator):
         weight = check_weights(sample_weight, len(matrix))
         known = labels >= 0
         ids = None if example_ids is None else np.asarray(example_ids)[known]
-        self._learn(matrix, names, weight, known, _Labels(labels[known], weight[known], ids))
+        with warnings.catch_warnings(), workers(self.n_jobs):
+            # That the classifiers inside have no unlabelled rows is on purpose.
+            warnings.simplefilter("ignore", DegradedWarning)
+            self._learn(matrix, names, weight, known, _Labels(labels[known], weight[known], ids))
         return self
 
     def predict_proba(self, X: object, groups: ArrayLike | None = None) -> FloatArray:
@@ -94,7 +104,7 @@ class _Grouped(ClassifierMixin, BaseEstimator):
 
     def _read(self, X: object, groups: ArrayLike | None, *, fit: bool) -> tuple[FloatArray, ValueArray]:
         """Features as numbers, and the group name of each row."""
-        table = check_features(X, allow_nan=True)
+        table = check_features(X)
         features, names = split_groups(table, groups, self.group, table.shape[0])
         if names is None:
             raise ValueError(
@@ -102,17 +112,15 @@ class _Grouped(ClassifierMixin, BaseEstimator):
             )
         if fit:
             self.encoder_ = FeatureEncoder().fit(features)
-        return self.encoder_.transform(features).astype(float, copy=False), names
+        matrix = self.encoder_.transform(features).astype(float, copy=False)
+        check_matrix(matrix, self.encoder_.names_, None)
+        return matrix, names
 
     def _plain(self, X: FloatArray, labels: _Labels) -> GroupShiftClassifier:
         """A calibrated classifier of labelled rows."""
         common = {"calibration": self.calibration, "n_jobs": self.n_jobs, "random_state": self.random_state}
         model: GroupShiftClassifier = GroupShiftClassifier.published(self.estimator, **PLAIN, **common)
-        with warnings.catch_warnings():
-            # That there are no unlabelled rows here is on purpose.
-            warnings.simplefilter("ignore", DegradedWarning)
-            model.fit(X, labels.y, sample_weight=labels.weight, example_ids=labels.ids)
-        return model
+        return model.fit(X, labels.y, sample_weight=labels.weight, example_ids=labels.ids)
 
     def _learn(
         self, matrix: FloatArray, names: ValueArray, weight: FloatArray, known: BoolArray, labels: _Labels
@@ -163,19 +171,15 @@ class CoralClassifier(_Grouped):
         code = np.where(known, -1, self.codes_.transform(names))
         self.unaligned_ = self._plain(embedded[known], labels)
         white = whiten(embedded[known], labels.weight)
-        # A process is sent the rows of one group, not all of them.
-        self.models_ = Parallel(n_jobs=self.n_jobs)(
-            delayed(self._aligned)(white, embedded[code == g], weight[code == g], labels)
-            for g in range(len(self.codes_.values_))
-        )
 
-    def _aligned(
-        self, white: FloatArray, target: FloatArray, weight: FloatArray, labels: _Labels
-    ) -> GroupShiftClassifier | None:
-        if np.count_nonzero(weight) < 2:
-            # One row has no covariance to align to.
-            return None
-        return self._plain(recolor(white, target, weight), labels)
+        def aligned(g: int) -> GroupShiftClassifier | None:
+            target = np.flatnonzero(code == g)
+            if np.count_nonzero(weight[target]) < 2:
+                # One row has no covariance to align to.
+                return None
+            return self._plain(recolor(white, embedded[target], weight[target]), labels)
+
+        self.models_ = list(at_once(aligned, range(len(self.codes_.values_))))
 
     def _probabilities(self, matrix: FloatArray, names: ValueArray) -> FloatArray:
         embedded = self.space_.transform(matrix)

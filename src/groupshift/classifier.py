@@ -1,7 +1,8 @@
 """GroupShiftClassifier: calibrated, group-aware probabilities from a biased labelled sample and an unlabelled population."""
 
 import warnings
-from typing import Any, Literal, Self
+from collections.abc import Callable
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,13 +12,12 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from groupshift._explain.diagnostics import Diagnosis
 from groupshift._explain.evidence import Observed, record_evidence
-from groupshift._explain.fitted_attributes import FittedAttributes
+from groupshift._explain.explained import Explained
 from groupshift._fit.classifiers import Classifier
 from groupshift._fit.estimate import check_known, estimate
 from groupshift._fit.problem import KnownRates, Problem, Settings, sentences
-from groupshift._fit.scorer import Details, Scored, Scorer, concatenated_scores
+from groupshift._fit.scorer import Details, Scored, Scorer, concatenated_details
 from groupshift._fit.stages import run
 from groupshift._math.arrays import FloatArray, ValueArray
 from groupshift._math.odds import in_doubt
@@ -28,10 +28,11 @@ from groupshift._rows.checks import (
     check_labels,
     check_settings,
     check_weights,
+    split_groups,
 )
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.codes import Codes
-from groupshift._rows.frames import Features, frame_like
+from groupshift._rows.frames import Features, take_rows
 from groupshift._rows.reading import (
     COLUMN_ATTRIBUTES,
     ReadOptions,
@@ -43,9 +44,14 @@ from groupshift._rows.reading import (
 from groupshift._rows.rows import InMemory, Population, Rows
 from groupshift._rows.seeds import Seeds
 from groupshift._rows.unseen import NOT_GIVEN, group_numbers, report_unseen
+from groupshift._rows.workers import workers
+
+# Rows that are predicted at a time: with a dozen features, what is made of them stays in the processor's cache.
+PREDICTED_ROWS = 32_768
+Answer = TypeVar("Answer")
 
 
-class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
+class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
     r"""Classifier for grouped data whose labels are a biased sample.
 
     Learns a posterior from labelled rows, finds regions of feature space (clusters) in which positives look alike in
@@ -87,7 +93,11 @@ class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
         Value of y that marks an unlabelled row; missing values of y always do.
     unseen : {"pooled", "error"}
         What a group that `fit` had no unlabelled rows of gets: the shift common to all groups, or an error.
-    n_jobs, random_state, verbose : as in scikit-learn
+    n_jobs : int, optional
+        Threads that work at once, on folds, clusters, candidates or chunks of rows; -1 for all cores. None is what
+        `joblib.parallel_config` says, or else all cores, but no more than the environment variable OMP_NUM_THREADS. Each fit
+        of a classifier has one thread, and the answer does not depend on how many there are.
+    random_state, verbose : as in scikit-learn
 
     Attributes
     ----------
@@ -236,8 +246,11 @@ class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Features, groups: ArrayLike | None = None) -> FloatArray:
         """Probabilities of the two classes for rows of the given groups; they depend on the row and its group alone."""
-        positive = in_doubt(self._score(X, groups)[1].log_odds)
-        return np.column_stack([1 - positive, positive])
+        parts = self._predicted(X, groups, lambda scorer, scored: in_doubt(scored.log_odds))
+        probability = np.empty((sum(map(len, parts)), 2))
+        np.concatenate(parts, out=probability[:, 1])
+        np.subtract(1, probability[:, 1], out=probability[:, 0])
+        return probability
 
     def predict(self, X: Features, groups: ArrayLike | None = None) -> ValueArray:
         """The likelier class of each row."""
@@ -252,8 +265,8 @@ class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
         The interval reflects what is not known about the shift of the row's cell. A row leans on pooling (`pooled`) where its
         group has no unlabelled rows, or its cell so few that most of its shift is borrowed from others.
         """
-        scorer, scored = self._score(X, groups)
-        return scorer.details(scored, coverage)
+        parts = self._predicted(X, groups, lambda scorer, scored: scorer.details(scored, coverage))
+        return concatenated_details(parts)
 
     def score(
         self,
@@ -264,62 +277,12 @@ class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
     ) -> float:
         """Accuracy on the labelled rows; those without a label are left out."""
         check_is_fitted(self)
-        n_rows = check_features(X, allow_nan=True).shape[0]
+        n_rows = check_features(X).shape[0]
         labels, classes = check_labels(y, self.unlabeled_value, n_rows, classes=self.classes_)
         known = np.flatnonzero(labels >= 0)
         predicted = self.predict(X, groups)[known]
         weight = None if sample_weight is None else check_weights(sample_weight, n_rows)[known]
         return float(accuracy_score(classes[labels[known]], predicted, sample_weight=weight))
-
-    def group_shares(self, *, by: str = "cell", coverage: float = 0.9) -> Features:
-        """Shares of positives among the population rows, with intervals: the means of their predicted probabilities.
-
-        Parameters
-        ----------
-        by : {"cell", "group"}
-            One line for each (group, cluster) cell, or for each group, clusters weighted by its rows. Lines of groups end
-            with the share among the group's labelled rows, NaN where it has none.
-        coverage : float
-            Probability that an interval holds the share.
-
-        Returns
-        -------
-        frame of the library that X came in, or dict of arrays : group, (cluster,) rows, share, low, high(, labeled_share)
-        """
-        check_is_fitted(self)
-        from groupshift._explain.share_tables import shares_by
-
-        return frame_like(shares_by(self, by, coverage), self.frame_library_)
-
-    def diagnose(self) -> Diagnosis:
-        """Is it worth it, does the assumption hold, where not to trust it: a `Diagnosis` in sentences and tables."""
-        check_is_fitted(self)
-        from groupshift._explain.diagnostics import diagnose
-
-        return diagnose(self)
-
-    def summary(self) -> str:
-        """What was learned and whether to trust it, as a text that fits a screen."""
-        check_is_fitted(self)
-        from groupshift._explain.summary import summary_text
-
-        return summary_text(self)
-
-    def report(self, path: Any, *, title: str | None = None, force: bool = False) -> Any:
-        """Write everything about the fitted model into one HTML file at `path`; `force` replaces an existing one."""
-        check_is_fitted(self)
-        from groupshift._explain.report import write_report
-
-        return write_report(self, path, title=title, force=force)
-
-    def _html_repr(self) -> str:
-        """scikit-learn's picture of the estimator; after `fit`, what it found above it."""
-        drawn: str = super()._html_repr()
-        if not hasattr(self, "evidence_"):
-            return drawn
-        from groupshift._explain.summary import summary_html
-
-        return summary_html(self) + drawn
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -339,9 +302,13 @@ class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
         example_ids: ArrayLike | None = None,
     ) -> tuple[Rows, ValueArray | None]:
         """Rows for the fitted model, not yet numbered by group, and their groups as given."""
-        X = check_features(X, allow_nan=self.schema_.needs_values is None)
+        return read_rows(self.schema_, self.group, self._checked(X), groups, sample_weight, example_ids)
+
+    def _checked(self, X: Features) -> Features:
+        """A table with the columns of fit."""
+        X = check_features(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        return read_rows(self.schema_, self.group, X, groups, sample_weight, example_ids)
+        return X
 
     def _learn(self, training: Training, known_shares: KnownRates | None = None) -> Self:
         """Everything after reading: also the way in for populations in files and on clusters."""
@@ -359,8 +326,9 @@ class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
             seeds=Seeds(seed),
             known_shares=check_known(known_shares, training.groups),
         )
-        finished = run(problem)
-        evidence = record_evidence(Observed.of(problem, finished))
+        with workers(self.n_jobs):
+            finished = run(problem)
+            evidence = record_evidence(Observed.of(problem, finished))
         columns = column_attributes(self, training.head)
         for name in COLUMN_ATTRIBUTES:
             self.__dict__.pop(name, None)
@@ -381,20 +349,32 @@ class GroupShiftClassifier(FittedAttributes, ClassifierMixin, BaseEstimator):
     def _update(
         self, population: Population, groups: ValueArray, known_shares: KnownRates | None = None
     ) -> Self:
-        self.estimate_ = estimate(self.learned_, population, groups, known_shares)
+        with workers(self.n_jobs):
+            self.estimate_ = estimate(self.learned_, population, groups, known_shares)
         return self
 
     def _scorer(self) -> Scorer:
         """What predictions are made by, taken once: an `update` in another thread does not mix into them."""
         return Scorer.of(self.learned_.posterior, self.estimate_)
 
-    def _score(self, X: Features, groups: ArrayLike | None) -> tuple[Scorer, Scored]:
+    def _predicted(
+        self, X: Features, groups: ArrayLike | None, answer: Callable[[Scorer, Scored], Answer]
+    ) -> list[Answer]:
+        """What `answer` makes of the scores of rows, chunk by chunk: encoded, cut and scored while they are in the cache."""
         check_is_fitted(self)
-        scorer, has_groups = self._scorer(), self.has_groups_
-        rows, values = self._read_rows(X, groups)
-        number = group_numbers(values, scorer.groups, has_groups=has_groups, n_rows=len(rows))
+        scorer, schema, has_groups = self._scorer(), self.schema_, self.has_groups_
+        X = self._checked(X)
+        n_rows = X.shape[0]
+        features, values = split_groups(X, groups, self.group, n_rows)
+        number = group_numbers(values, Codes.of(scorer.groups), has_groups=has_groups, n_rows=n_rows)
         if has_groups and values is None:
             warnings.warn(NOT_GIVEN, UserWarning, stacklevel=3)
         elif values is not None and len(scorer.groups) and (number < 0).any():
             report_unseen(values[number < 0], unseen=self.unseen, stacklevel=4)
-        return scorer, concatenated_scores(list(map_chunks(scorer, rows.numbered(number).chunks())))
+
+        def of_part(part: slice) -> Answer:
+            return answer(scorer, scorer(schema.unweighted(take_rows(features, part), number[part])))
+
+        parts = (slice(start, start + PREDICTED_ROWS) for start in range(0, n_rows, PREDICTED_ROWS))
+        with workers(self.n_jobs):
+            return list(map_chunks(of_part, parts))

@@ -29,6 +29,7 @@ from groupshift._rows.first_pass import FirstLook, FirstPass, population_groups,
 from groupshift._rows.frames import Features
 from groupshift._rows.roles import ColumnNames, assign_roles, check_columns, fitted_roles, framed
 from groupshift._rows.rows import Rows, concatenated
+from groupshift._rows.workers import as_worker
 from groupshift.classifier import GroupShiftClassifier
 from groupshift.streaming import Predictor
 
@@ -221,7 +222,9 @@ class _Carrier:
 
 
 def _run(carrier: _Carrier, partition: Features, offset: int) -> Packed:
-    return Packed(carrier.function(partition, offset))
+    # Dask has a thread for each core already.
+    with as_worker():
+        return Packed(carrier.function(partition, offset))
 
 
 def _add(parts: list[Packed]) -> Packed:
@@ -252,4 +255,5 @@ def _predict_partition(partition: DaskFrame, predictor: Predictor) -> DaskFrame:
     if not len(partition):
         nothing = {name: np.empty(0, kind) for name, kind in DETAIL_TYPES.items()}
         return pd.DataFrame(nothing, index=partition.index)
-    return pd.DataFrame(predictor(partition)[0], index=partition.index)
+    with as_worker():
+        return pd.DataFrame(predictor(partition)[0], index=partition.index)

@@ -49,6 +49,7 @@ from groupshift._rows.roles import (
 )
 from groupshift._rows.rows import InMemory, Rows
 from groupshift._rows.unseen import report_unseen
+from groupshift._rows.workers import workers
 from groupshift.classifier import GroupShiftClassifier
 
 # Rows that a check tries the method on: enough to tell whether it is worth it.
@@ -130,7 +131,8 @@ def fit_to(
 ) -> GroupShiftClassifier:
     """Fit a model to labelled rows and a population whose columns have their roles already."""
     check_settings(model)
-    return model._learn(training.read(model), known_shares)
+    with workers(model.n_jobs):
+        return model._learn(training.read(model), known_shares)
 
 
 def check(
@@ -177,7 +179,12 @@ def fit_sample(
     """A copy of the model, fitted to about so many labelled and unlabelled rows."""
     trial: GroupShiftClassifier = clone(model)
     check_settings(trial)
-    read = training.read(trial)
+    with workers(trial.n_jobs):
+        return trial._learn(_sampled(training.read(trial), labeled_rows, unlabeled_rows))
+
+
+def _sampled(read: reading.Training, labeled_rows: int, unlabeled_rows: int) -> reading.Training:
+    """About so many labelled and unlabelled rows."""
     rows, y = read.labeled, read.y
     few = np.flatnonzero(sampled(rows.key, labeled_rows / len(rows), LABELED_TRIED_SEED))
     if len(rows) > labeled_rows and len(np.unique(y[few])) == 2:
@@ -185,15 +192,8 @@ def fit_sample(
     labeled, labeled_groups = _renumbered(rows, read.labeled_groups)
     assert read.population is not None
     tried, groups = _renumbered(read.population.sample(unlabeled_rows, UNLABELED_TRIED_SEED), read.groups)
-    return trial._learn(
-        replace(
-            read,
-            labeled=labeled,
-            y=y,
-            labeled_groups=labeled_groups,
-            population=InMemory(tried),
-            groups=groups,
-        )
+    return replace(
+        read, labeled=labeled, y=y, labeled_groups=labeled_groups, population=InMemory(tried), groups=groups
     )
 
 
@@ -218,10 +218,11 @@ def update(
     roles = fitted_roles(model.schema_, model.group, group, weight, example_id)
     source = _opened_for(model, unlabeled, roles, batch_rows)
     check_columns(source.columns, roles.columns, "The unlabelled data")
-    found = first_pass(source, FirstLook(roles, (), model.unlabeled_value))
-    groups = population_groups(found, roles, model.labeled_groups_)
-    reader = Reader(model.schema_, roles, groups, model.unlabeled_value)
-    return model._update(Streamed(source, reader, found.n_rows), groups, known_shares)
+    with workers(model.n_jobs):
+        found = first_pass(source, FirstLook(roles, (), model.unlabeled_value))
+        groups = population_groups(found, roles, model.labeled_groups_)
+        reader = Reader(model.schema_, roles, groups, model.unlabeled_value)
+        return model._update(Streamed(source, reader, found.n_rows), groups, known_shares)
 
 
 def predict(
@@ -251,7 +252,7 @@ def predict(
     columns = list(dict.fromkeys([*roles.columns, *keep]))
     predictor = Predictor.of(model, roles, coverage)
     unseen: dict[object, None] = {}
-    with write_batches(out, force=force) as writer:
+    with workers(model.n_jobs), write_batches(out, force=force) as writer:
         for table, values, new in map_chunks(lambda t: (t, *predictor(t)), source.batches(columns)):
             unseen.update(dict.fromkeys(new))
             kept = table.select(list(keep))
@@ -266,7 +267,7 @@ def predict(
 
 @dataclass(frozen=True)
 class Predictor:
-    """Details of the rows of a batch, and the groups among them that the model does not know.
+    """Details of the rows of a batch, and the group of each row whose group the model does not know.
 
     It travels to every machine of a cluster, and holds no more than predictions need.
     """
@@ -288,9 +289,9 @@ class Predictor:
         if len(self.scorer.groups) and (rows.group < 0).any():
             values = self.reader.group_values(framed(batch))
             assert values is not None
-            new = list(dict.fromkeys(values[rows.group < 0].tolist()))
+            new = values[rows.group < 0].tolist()
             if self.refuses_unseen:
-                report_unseen(np.array(new, object), unseen="error", stacklevel=2)
+                report_unseen(np.array([*dict.fromkeys(new)], object), unseen="error", stacklevel=2)
         return self.scorer.details(self.scorer(rows), self.coverage), new
 
 

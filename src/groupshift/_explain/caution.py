@@ -83,7 +83,7 @@ def find_cautions(model: FittedModel, mixture: Table) -> Table:
 
 def caution_sentences(table: Table, n_rows: int, n_clusters: int) -> Iterator[str]:
     """One sentence for each kind of caution, the most rows first."""
-    rows_of = {kind: int(table["rows"][table["kind"] == kind].sum()) for kind in table["kind"].tolist()}
+    rows_of = {kind: int(table["rows"][table["kind"] == kind].sum()) for kind in dict.fromkeys(table["kind"])}
     for name in sorted(rows_of, key=lambda kind: -rows_of[kind]):
         own, (about, explanation) = table["kind"] == name, KINDS[name]
         part = rows_of[name] / n_rows if n_rows else 0.0

@@ -1,23 +1,29 @@
 """Classifiers trained on labelled rows, and what they say of rows: raw scores."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import parallel_config
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._regions.partitions import Partition
 from groupshift._rows.encoder import FeatureEncoder
-from groupshift._rows.frames import Features, take_rows
+from groupshift._rows.frames import Features, concat_rows, take_rows
 from groupshift._rows.rows import Rows
+from groupshift._rows.workers import at_once
 
+# Classifiers whose decision function is the log-odds of their probability, to more digits than the probability has.
+IN_LOG_ODDS = (LogisticRegression, HistGradientBoostingClassifier)
 # Beyond it a probability in double precision is 0 or 1.
 FINEST_EDGE = 1e-15
 # Log-odds outside the edge lie within a tenth of it: enough for their order, too little to matter to calibration.
@@ -58,6 +64,8 @@ def seeded_classifier(estimator: Classifier, seed: int) -> Classifier:
 
 def weight_argument(estimator: Classifier) -> str | None:
     """Name under which `estimator.fit` takes row weights; None if it takes none."""
+    if isinstance(estimator, PerClusterClassifier):
+        return weight_argument(estimator.estimator)
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         return f"{name}__sample_weight" if has_fit_parameter(last, "sample_weight") else None
@@ -84,15 +92,56 @@ def fit_classifier(estimator: Classifier, features: Features, y: IntArray, weigh
     return model.fit(features, y, **{argument: weight})
 
 
+@dataclass(frozen=True)
+class TrainingSet:
+    """Rows to train on, by their numbers: they are taken where they are trained on, a few sets at a time."""
+
+    parts: tuple[tuple[Rows, IntArray], ...]  # rows of a table, and which of them, one part below the other
+    y: IntArray
+
+    def fit(self, estimator: Classifier) -> Classifier:
+        """A copy of the estimator, fitted to these rows."""
+        features = [take_rows(rows.features, own) for rows, own in self.parts]
+        weight = np.concatenate([rows.weight[own] for rows, own in self.parts])
+        return fit_classifier(estimator, concat_rows(features), self.y, weight)
+
+    def of_clusters(self, partition: Partition) -> tuple[list[Self], IntArray]:
+        """A set for each cluster that has both classes, then, where one has not, that of all rows; and whose set is which."""
+        cluster = np.concatenate([partition.predict(rows)[own] for rows, own in self.parts])
+        counts = np.bincount(2 * cluster + self.y, minlength=2 * partition.n_clusters).reshape(-1, 2)
+        is_trainable = (counts > 0).all(1)
+        sets = [self._of(cluster == k) for k in np.flatnonzero(is_trainable)]
+        number = np.where(is_trainable, np.cumsum(is_trainable) - 1, len(sets))
+        return sets + ([] if is_trainable.all() else [self]), number
+
+    def _of(self, chosen: BoolArray) -> Self:
+        ends = np.cumsum([len(own) for _, own in self.parts])[:-1]
+        parts = zip(self.parts, np.split(chosen, ends), strict=True)
+        return replace(self, parts=tuple((rows, own[mine]) for (rows, own), mine in parts), y=self.y[chosen])
+
+
+def fit_each(estimator: Classifier, sets: Sequence[TrainingSet]) -> tuple[Classifier, ...]:
+    """One model for each set, trained at once; where each cluster has a classifier, all clusters of all sets are."""
+    if not isinstance(estimator, PerClusterClassifier):
+        return tuple(at_once(partial(_fit_set, estimator), sets))
+    split = [one.of_clusters(estimator.partition) for one in sets]
+    fitted = at_once(partial(_fit_set, estimator.estimator), [part for parts, _ in split for part in parts])
+    models = []
+    for parts, number in split:
+        of_parts = [next(fitted) for _ in parts]
+        models.append(estimator.with_classifiers([of_parts[i] for i in number]))
+    return tuple(models)
+
+
 def fit_sets(
-    estimator: Classifier, rows: Rows, y: IntArray, sets: Sequence[IntArray], n_jobs: int | None
+    estimator: Classifier, rows: Rows, y: IntArray, sets: Sequence[IntArray]
 ) -> tuple[Classifier, ...]:
     """One model for each set of labelled rows."""
-    jobs = (
-        delayed(fit_classifier)(estimator, take_rows(rows.features, own), y[own], rows.weight[own])
-        for own in sets
-    )
-    return tuple(Parallel(n_jobs=n_jobs)(jobs))
+    return fit_each(estimator, [TrainingSet(((rows, own),), y[own]) for own in sets])
+
+
+def _fit_set(estimator: Classifier, training: TrainingSet) -> Classifier:
+    return training.fit(estimator)
 
 
 def raw_score(model: Classifier, features: Features, edge: float | None) -> FloatArray:
@@ -103,10 +152,15 @@ def raw_score(model: Classifier, features: Features, edge: float | None) -> Floa
     """
     if isinstance(model, PerClusterClassifier):
         return model.scores(features, model.cluster(features), edge)
+    if edge is not None and isinstance(model, IN_LOG_ODDS):
+        log_odds: FloatArray = model.decision_function(features)
+        return hold(log_odds, edge)
     decide = getattr(model, "decision_function", None)
-    if decide is not None and (edge is None or not hasattr(model, "predict_proba")):
-        return np.asarray(decide(features), float)
-    probability = np.asarray(model.predict_proba(features)[:, 1], float)
+    # A forest on several threads adds up its trees in the order in which they end, and the last bits with it.
+    with parallel_config("sequential"):
+        if decide is not None and (edge is None or not hasattr(model, "predict_proba")):
+            return np.asarray(decide(features), float)
+        probability = np.asarray(model.predict_proba(features)[:, 1], float)
     if edge is None:
         return probability
     return hold(logit(np.clip(probability, FINEST_EDGE, 1 - FINEST_EDGE)), edge)
@@ -121,7 +175,10 @@ def hold(log_odds: FloatArray, edge: float) -> FloatArray:
     [0.0, 3.0, 4.66]
     """
     limit = logit(1 - edge)
-    excess = np.maximum(np.abs(log_odds) - limit, 0)
+    size = np.abs(log_odds)
+    if not len(size) or size.max() <= limit:
+        return log_odds
+    excess = np.maximum(size - limit, 0)
     held: FloatArray = np.clip(log_odds, -limit, limit) + np.sign(log_odds) * BESIDE * np.log1p(excess)
     return held
 
@@ -134,16 +191,19 @@ def out_of_fold_scores(
     cluster: IntArray | None = None,
 ) -> FloatArray:
     """Scores of rows by the model that did not see their fold; by the classifier of `cluster` where each has one."""
-    score = np.empty(len(fold))
-    for f, model in enumerate(models):
-        own = np.flatnonzero(fold == f)
-        if not len(own):
-            continue
+
+    def of_fold(f: int) -> FloatArray:
+        own, model = rows[f], models[f]
         part = take_rows(features, own)
         if cluster is not None and isinstance(model, PerClusterClassifier):
-            score[own] = model.scores(part, cluster[own], edge)
-        else:
-            score[own] = raw_score(model, part, edge)
+            return model.scores(part, cluster[own], edge)
+        return raw_score(model, part, edge)
+
+    rows = [np.flatnonzero(fold == f) for f in range(len(models))]
+    score = np.empty(len(fold))
+    with_rows = [f for f, own in enumerate(rows) if len(own)]
+    for f, found in zip(with_rows, at_once(of_fold, with_rows), strict=True):
+        score[rows[f]] = found
     return score
 
 
@@ -164,20 +224,12 @@ class PerClusterClassifier(BaseEstimator):
         nothing = np.zeros(n, np.int64)
         return self.partition.predict(Rows(features, matrix, nothing, np.ones(n), nothing.astype(np.uint64)))
 
-    def fit(self, features: Features, y: IntArray, sample_weight: FloatArray | None = None) -> Self:
-        weight = np.ones(len(y)) if sample_weight is None else sample_weight
-        cluster = self.cluster(features)
-        parts = [np.flatnonzero(cluster == k) for k in range(self.partition.n_clusters)]
-        has_both_classes = [len(np.unique(y[part])) == 2 for part in parts]
-        self.classes_ = np.array([0, 1])
-        everyone = None if all(has_both_classes) else fit_classifier(self.estimator, features, y, weight)
-        self.classifiers_ = [
-            everyone
-            if everyone is not None and not trainable
-            else fit_classifier(self.estimator, take_rows(features, part), y[part], weight[part])
-            for part, trainable in zip(parts, has_both_classes, strict=True)
-        ]
-        return self
+    def with_classifiers(self, classifiers: list[Classifier]) -> Self:
+        """A copy with a fitted classifier for each cluster."""
+        fitted: Self = clone(self)
+        fitted.classes_ = np.array([0, 1])
+        fitted.classifiers_ = classifiers
+        return fitted
 
     def scores(self, features: Features, cluster: IntArray, edge: float | None) -> FloatArray:
         """Raw scores of rows whose clusters are known already."""

@@ -34,6 +34,7 @@ from groupshift._regions.partitions import Partition, WholeSpace
 from groupshift._rows.frames import take_rows
 from groupshift._rows.keys import stratified_folds
 from groupshift._rows.progress import begin
+from groupshift._rows.workers import at_once
 
 NOTHING_HIDDEN = Note(
     "No labels can be hidden (fewer than two labelled groups, or one class has a single example): one cluster is used."
@@ -109,7 +110,7 @@ class _Weighed:
 
 def _weigh(problem: Problem, trained: Trained, candidates: Sequence[Candidate]) -> _Weighed:
     rows = trained.labeled_rows(problem)
-    trials = [try_partition(rows, c.cluster[trained.judged], c.n_clusters) for c in candidates]
+    trials = list(at_once(lambda c: try_partition(rows, c.cluster[trained.judged], c.n_clusters), candidates))
     chosen = choose(trials, rows)
     return _Weighed(rows, trials, chosen, candidate_table([c.name for c in candidates], trials, chosen, rows))
 
@@ -158,14 +159,14 @@ def try_per_cluster(problem: Problem, judged: Judged) -> Judged | None:
     plain = trained.estimator
     plain = plain.estimator if isinstance(plain, PerClusterClassifier) else plain
     finer = PerClusterClassifier(plain, candidate.partition, problem.encoder)
-    sets, n_jobs = training_sets(trained.fold), problem.settings.n_jobs
+    sets = training_sets(trained.fold)
     # Boosted trees that saw a handful of positives speak of log-odds in the thousands: one such cluster would ruin the
     # calibration of all.
     edge = probability_edge(len(problem.y))
-    first = fit_sets(finer, problem.labeled, problem.y, sets[:1], n_jobs)
+    first = fit_sets(finer, problem.labeled, problem.y, sets[:1])
     if not promises(problem, judged, first[0], edge):
         return None
-    models = first + fit_sets(finer, problem.labeled, problem.y, sets[1:], n_jobs)
+    models = first + fit_sets(finer, problem.labeled, problem.y, sets[1:])
     score = out_of_fold_scores(models, problem.labeled.features, trained.fold, edge, candidate.cluster)
     trained = replace(trained, estimator=finer, fold_models=models, last=None, score=score, edge=edge)
     trial = try_candidate(problem, trained, candidate)

@@ -31,7 +31,6 @@ class Settings:
     refine: int | Literal["auto"]
     per_cluster: bool
     labeled_prior: str
-    n_jobs: int | None
     verbose: int
 
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.special import expit
 
 from groupshift._fit.classifiers import (
     Classifier,
-    fit_classifier,
+    TrainingSet,
+    fit_each,
     out_of_fold_scores,
     raw_score,
     weight_argument,
@@ -22,10 +22,10 @@ from groupshift._fit.posterior import FoldPosterior
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.trials import without_shift
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._rows.frames import concat_rows
 from groupshift._rows.keys import fold_of, uniform_keys
 from groupshift._rows.progress import begin
 from groupshift._rows.rows import Rows
+from groupshift._rows.workers import at_once
 
 # Each soft row is drawn twice: three rows of training to a labelled one. More change little and cost much.
 SOFT_ROWS_PER_LABEL = 1.5
@@ -131,25 +131,33 @@ class SoftTraining:
 
     def fit(self, numbers: Iterable[int]) -> tuple[Classifier, ...]:
         """The models with the given numbers; the last number is that of all rows."""
-        jobs = (delayed(_fit_soft)(*self._job(f)) for f in numbers)
-        return tuple(Parallel(n_jobs=self.problem.settings.n_jobs)(jobs))
+        numbers = list(numbers)
+        sets = [self._set(f, soft) for f, soft in zip(numbers, at_once(self._soft, numbers), strict=True)]
+        return fit_each(self.fitted.judged.trained.estimator, sets)
 
-    def _job(self, f: int) -> tuple[Classifier, Rows, IntArray, Rows, FloatArray, int]:
-        problem, trained = self.problem, self.fitted.judged.trained
-        posterior = self.fitted.settled.learned.posterior
+    def _soft(self, f: int) -> FloatArray:
+        """Corrected probabilities of the sample, by the model with the given number."""
+        trained, posterior = self.fitted.judged.trained, self.fitted.settled.learned.posterior
         assert trained.last is not None
+        raw = raw_score((*trained.fold_models, trained.last)[f], self.sample.features, posterior.edge)
+        soft: FloatArray = expit(posterior.calibration.transform(raw, self.cluster) + self.shift)
+        return soft
+
+    def _set(self, f: int, soft: FloatArray) -> TrainingSet:
+        """Hard labels, and two labels drawn for each soft row outside the fold, by its probability.
+
+        The draws lie half a unit apart, so that a row of probability 1/2 is once positive and once negative. Unlike weighted
+        copies they serve classifiers without weights, and those that are slow with them.
+        """
+        problem, trained = self.problem, self.fitted.judged.trained
         assert trained.fold is not None
-        model = (*trained.fold_models, trained.last)[f]
-        raw = raw_score(model, self.sample.features, posterior.edge)
-        soft = expit(posterior.calibration.transform(raw, self.cluster) + self.shift)
         hard_rows, soft_rows = np.flatnonzero(trained.fold != f), np.flatnonzero(self.fold != f)
-        return (
-            trained.estimator,
-            problem.labeled.take(hard_rows),
-            problem.y[hard_rows],
-            self.sample.take(soft_rows),
-            soft[soft_rows],
-            problem.seeds.named("soft labels"),
+        first = uniform_keys(self.sample.key[soft_rows], problem.seeds.named("soft labels"))
+        drawn = [(draw < soft[soft_rows]).astype(np.int64) for draw in (first, (first + 0.5) % 1)]
+        soft_part = (self.sample, soft_rows)
+        return TrainingSet(
+            ((problem.labeled, hard_rows), soft_part, soft_part),
+            np.concatenate([problem.y[hard_rows], *drawn]),
         )
 
     def memorised(self, models: tuple[Classifier, ...]) -> float:
@@ -163,21 +171,3 @@ class SoftTraining:
         pull = posterior.score(self.sample)[0] + self.shift - blind
         pull = pull - pull.mean()
         return float((pull * (seen - blind)).sum() / max((pull**2).sum(), 1e-300))
-
-
-def _fit_soft(
-    estimator: Classifier, labeled: Rows, y: IntArray, sample: Rows, soft: FloatArray, seed: int
-) -> Classifier:
-    """Train on hard labels and on two labels drawn for each soft row, by its probability.
-
-    The draws lie half a unit apart, so that a row of probability 1/2 is once positive and once negative. Unlike weighted
-    copies they serve classifiers without weights, and those that are slow with them.
-    """
-    first = uniform_keys(sample.key, seed)
-    drawn = np.concatenate([first < soft, (first + 0.5) % 1 < soft]).astype(np.int64)
-    return fit_classifier(
-        estimator,
-        concat_rows([labeled.features, sample.features, sample.features]),
-        np.concatenate([y, drawn]),
-        np.concatenate([labeled.weight, sample.weight, sample.weight]),
-    )

@@ -58,8 +58,8 @@ class Scorer:
     def __call__(self, rows: Rows) -> Scored:
         log_odds, cluster = self.posterior.score(rows)
         if len(self.groups):
-            own, common = self.estimate.shift, self.estimate.unseen_shift
-            log_odds = log_odds + np.where(rows.group >= 0, own[rows.group, cluster], common[cluster])
+            shift, common = self.estimate.shift, self.estimate.unseen_shift
+            log_odds = log_odds + _of_cells(shift, common, rows.group, cluster)
         return Scored(log_odds, cluster, rows.group)
 
     def details(self, scored: Scored, coverage: float) -> Details:
@@ -67,8 +67,10 @@ class Scorer:
         estimate, cluster, group = self.estimate, scored.cluster, scored.group
         variance, pooled = estimate.unseen_variance[cluster], group < 0
         if len(self.groups):
-            variance = np.where(pooled, variance, estimate.variance[group, cluster])
-            pooled = pooled | (estimate.pooling[group, cluster] > 0.5)
+            variance = _of_cells(estimate.variance, estimate.unseen_variance, group, cluster)
+            pooled |= (
+                estimate.pooling.ravel().take(group * estimate.shift.shape[1] + cluster, mode="wrap") > 0.5
+            )
         reach = ndtri(0.5 + check_coverage(coverage) / 2) * np.sqrt(variance)
         return {
             "probability": in_doubt(scored.log_odds),
@@ -79,10 +81,21 @@ class Scorer:
         }
 
 
-def concatenated_scores(parts: list[Scored]) -> Scored:
-    """Scores of chunks in their order."""
-    if len(parts) == 1:
-        return parts[0]
-    return Scored(
-        *(np.concatenate([getattr(p, name) for p in parts]) for name in ("log_odds", "cluster", "group"))
-    )
+def _of_cells(own: FloatArray, common: FloatArray, group: IntArray, cluster: IntArray) -> FloatArray:
+    """The value of each row's cell; that of its cluster where its group is unseen (-1)."""
+    value = own.ravel().take(group * len(common) + cluster, mode="wrap")
+    unseen = np.flatnonzero(group < 0)
+    if len(unseen):
+        value[unseen] = common[cluster[unseen]]
+    return value
+
+
+def concatenated_details(parts: list[Details]) -> Details:
+    """Details of chunks in their order."""
+    return {
+        "probability": np.concatenate([part["probability"] for part in parts]),
+        "low": np.concatenate([part["low"] for part in parts]),
+        "high": np.concatenate([part["high"] for part in parts]),
+        "cluster": np.concatenate([part["cluster"] for part in parts]),
+        "pooled": np.concatenate([part["pooled"] for part in parts]),
+    }

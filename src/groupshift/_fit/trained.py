@@ -10,7 +10,6 @@ from groupshift._fit.classifiers import (
     FINEST_EDGE,
     Classifier,
     default_classifier,
-    fit_classifier,
     fit_sets,
     out_of_fold_scores,
     raw_score,
@@ -44,8 +43,7 @@ class Trained:
         if self.last is not None:
             return self
         everyone = [np.arange(len(problem.y))]
-        n_jobs = problem.settings.n_jobs
-        return replace(self, last=fit_sets(self.estimator, problem.labeled, problem.y, everyone, n_jobs)[0])
+        return replace(self, last=fit_sets(self.estimator, problem.labeled, problem.y, everyone)[0])
 
     def labeled_rows(self, problem: Problem) -> LabeledRows:
         """The judge's view of the labelled rows; groups that hold none of them are left out."""
@@ -91,7 +89,7 @@ def _hold_out(problem: Problem, estimator: Classifier, partition: Partition | No
     n_parts = min(5, problem.fewest_examples)
     held = stratified_folds(strata, labeled.key, n_parts, problem.seeds.named("held out")) == 0
     rest, judged = np.flatnonzero(~held), np.flatnonzero(held)
-    model = fit_sets(estimator, labeled, y, [rest], None)[0]
+    model = fit_sets(estimator, labeled, y, [rest])[0]
     own = labeled.take(judged)
     fold = None
     if len(judged) > 3:
@@ -111,11 +109,11 @@ def _cross_fit(problem: Problem, estimator: Classifier) -> Trained:
         note = Note(
             "Too few examples of one class to hold any out: scores are calibrated on the rows they were trained on."
         )
-        model = fit_classifier(estimator, labeled.features, y, labeled.weight)
+        model = fit_sets(estimator, labeled, y, [everyone])[0]
         score = raw_score(model, labeled.features, edge)
         return Trained(estimator, (), model, everyone, score, None, edge, notes=(note,))
     fold = stratified_folds(y, labeled.key, n_folds, problem.seeds.named("row folds"))
-    models = fit_sets(estimator, labeled, y, training_sets(fold), problem.settings.n_jobs)
+    models = fit_sets(estimator, labeled, y, training_sets(fold))
     if edge is None:
         score = out_of_fold_scores(models, labeled.features, fold, None)
         return Trained(estimator, models, None, everyone, score, fold, None)

@@ -20,7 +20,6 @@ from groupshift._io.columns import (
     numbers_in,
 )
 from groupshift._io.csv_cells import MISSING
-from groupshift._rows.checks import example_keys
 from groupshift._rows.keys import hash_keys
 
 # Of the values that are there, so many must parse for a text column to count as numbers or dates.
@@ -107,7 +106,35 @@ def _hashed(values: pa.Array) -> NDArray[np.uint64]:
         numbers = values.to_numpy(zero_copy_only=False)
         kind = float if numbers.dtype.kind == "f" else np.int64
         return hash_keys(numbers.astype(kind).view(np.uint64), 0)
-    return example_keys(np.array(values.to_pylist(), object), len(values))
+    return _hashed_texts(pc.cast(values, pa.large_string()))
+
+
+def _hashed_texts(texts: pa.LargeStringArray) -> NDArray[np.uint64]:
+    """A key for each text from its bytes and its length, for all texts at once.
+
+    A sum of bytes times random numbers, one for each place: two texts have one sum by chance only, one in 2⁵⁰.
+
+    >>> import pyarrow as pa
+    >>> len(set(_hashed_texts(pa.array(["ab", "ba", "", "ab"], pa.large_string())).tolist()))
+    3
+    """
+    if not len(texts):
+        return np.zeros(0, np.uint64)
+    _, offsets, content = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    length = np.diff(ends)
+    total = np.zeros(len(texts), np.uint64)
+    if length.any():
+        # Places of the bytes within their text.
+        place = np.arange(ends[0], ends[-1]) - np.repeat(ends[:-1], length)
+        mixed = np.frombuffer(content, np.uint8)[ends[0] : ends[-1]] * _factors(int(length.max()))[place]
+        filled = np.flatnonzero(length)
+        total[filled] = np.add.reduceat(mixed, ends[:-1][filled] - ends[0])
+    return hash_keys(total + length.astype(np.uint64), 0)
+
+
+def _factors(n_places: int) -> NDArray[np.uint64]:
+    return hash_keys(np.arange(n_places), 1)
 
 
 @dataclass(frozen=True)
@@ -252,9 +279,9 @@ def _survey_text(text: pa.ChunkedArray, count_distinct: bool) -> ColumnSurvey:
     found = {"code": _like(values, r"^0\d+$"), "whole": _like(values, r"^-?\d+$")}
     ends = {"min": None}
     if all_numbers(values):
-        # Plain numbers are numbers with a decimal comma too, none of which they have.
+        # Plain numbers are numbers with a decimal comma too, none of which they have, and no dates.
         ends = pc.min_max(numbers).as_py()
-        read |= {",": read["."], **dict.fromkeys(DATE_FORMATS, pa.array(np.zeros(len(values), bool)))}
+        read[","] = read["."]
         found |= {".": read["."], ",": read["."]}
     else:
         dated = _like(values, LOOKS_LIKE_DATE)
@@ -265,7 +292,8 @@ def _survey_text(text: pa.ChunkedArray, count_distinct: bool) -> ColumnSurvey:
         found["truth"] = pc.is_in(pc.utf8_lower(values), value_set=pa.array(["true", "false"]))
         # A year of two digits is parsed too, as one of the first century: that is no fit.
         read |= {form: pc.and_(there, dated) for form, there in parsed.items()}
-    first_misfit = {way: pc.index(fits, False).as_py() for way, fits in read.items()}
+    first_misfit = dict.fromkeys(DATE_FORMATS, 0 if len(values) else -1)
+    first_misfit |= {way: pc.index(fits, False).as_py() for way, fits in read.items()}
     return ColumnSurvey(
         "text",
         len(text),

@@ -45,7 +45,8 @@ class Source:
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Tables of some ten thousand rows, one after the other, with these columns in this order."""
         names = list(self.columns if columns is None else columns)
-        if missing := [name for name in names if name not in set(self.columns)]:
+        known = set(self.columns)
+        if missing := [name for name in names if name not in known]:
             raise SourceError(no_column(missing, self))
         with _reading(self):
             if self.dialect is not None:

@@ -99,5 +99,6 @@ def in_doubt(log_odds: ArrayLike) -> FloatArray:
     >>> bool(0 < in_doubt(-1e9) < in_doubt(1e9) < 1)
     True
     """
-    probability: FloatArray = expit(np.clip(log_odds, -MAX_LOG_ODDS, MAX_LOG_ODDS))
+    clipped: FloatArray = np.clip(log_odds, -MAX_LOG_ODDS, MAX_LOG_ODDS)
+    probability: FloatArray = expit(clipped, out=clipped if clipped.ndim else None)
     return probability

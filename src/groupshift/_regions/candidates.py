@@ -6,7 +6,6 @@ from typing import Self
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from threadpoolctl import threadpool_limits
 
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._regions.gating import Gates, composition_clusters, learn_gates
@@ -18,6 +17,7 @@ from groupshift._regions.space import Space
 from groupshift._rows.keys import uniform_keys
 from groupshift._rows.rows import Rows
 from groupshift._rows.seeds import Seeds
+from groupshift._rows.workers import at_once
 
 KMEANS_CLUSTERS = (2, 3, 4, 6, 8)
 JOINED_CLUSTERS = (2, 3, 4, 5, 6, 8)
@@ -95,9 +95,7 @@ def propose_partitions(
     fold = group_folds(labeled.group, seeds.named("group folds"))
     found = [Candidate.fixed(name, partition, labeled) for name, partition in fixed]
     found += joined_partitions(labeled, y, pooled, space, fold, seeds)
-    # Products of thin matrices gain nothing from threads, and lose much where others want the cores.
-    with threadpool_limits(1, user_api="blas"):
-        found += gated_partitions(labeled, y, pooled, space, fold, seeds)
+    found += gated_partitions(labeled, y, pooled, space, fold, seeds)
     return [c for c in found if c.n_clusters > 1 or c.name == "one cluster"]
 
 
@@ -138,18 +136,21 @@ def gated_partitions(
         return []
     cell = cells.cell(labeled.matrix)
     embedded = space.transform(labeled.matrix)
-    found = []
-    for level, whole, parts in _joined(cell, cells.n_clusters, labeled, y, fold):
+
+    def gated(joined: tuple[int, IntArray, list[IntArray]]) -> Candidate | None:
+        level, whole, parts = joined
         gates = _learn_gates(embedded, labeled, y, sample, whole[cell])
         without_fold = (
             _learn_gates(embedded, labeled, y, sample[fold[sample] != f], part[cell]).predict(embedded)
             for f, part in enumerate(parts)
         )
         seen = _seen_without_own_fold(gates.predict(embedded), without_fold, fold)
-        if seen is not None:
-            partition = LinearPartition(space, gates.slope, gates.intercept)
-            found.append(Candidate(f"gated {level}", partition, seen))
-    return found
+        if seen is None:
+            return None
+        return Candidate(f"gated {level}", LinearPartition(space, gates.slope, gates.intercept), seen)
+
+    found = at_once(gated, _joined(cell, cells.n_clusters, labeled, y, fold))
+    return [candidate for candidate in found if candidate is not None]
 
 
 def _can_hold_out_groups(fold: IntArray, weight: FloatArray) -> bool:

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans, MiniBatchKMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._regions.partitions import LinearPartition, WholeSpace
@@ -173,9 +172,7 @@ def _distance_sums(points: NDArray[np.float32], member: NDArray[np.float32], blo
             sums[parts[i]] += distance @ member[b]
         return sums
 
-    # Our threads share the cores already: BLAS, left to itself, would start as many again for every small block.
-    with threadpool_limits(1, user_api="blas"):
-        return add_up(map_chunks(strip, range(len(parts))))
+    return add_up(map_chunks(strip, range(len(parts))))
 
 
 def _silhouette(total: FloatArray, labels: IntArray) -> float:

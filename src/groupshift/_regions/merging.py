@@ -4,6 +4,9 @@ Under the assumption, x is independent of the group given the class inside a clu
 positives from the same mix of groups, and negatives too; parts of different clusters do not.
 """
 
+from dataclasses import dataclass, replace
+from typing import Self
+
 import numpy as np
 from scipy.special import gammaln
 
@@ -42,43 +45,80 @@ def merge_levels(
         Number of cells, some of which may hold no row.
     """
     n_cells = n_cells or int(cell.max()) + 1
-    counts = cell_counts(cell, group, y, weight, n_cells)
-    # The prior's mean is each class's own mix of groups, worth one row a group in all.
-    base = counts.sum(1) + 0.5
-    base = counts.shape[2] * base / base.sum(1, keepdims=True)
-    evidence = _evidence(counts[0], base[0]) + _evidence(counts[1], base[1])
+    cells = _Cells.of(cell, group, y, weight, n_cells)
     factor = np.full((n_cells, n_cells), -np.inf)
     for a in range(n_cells - 1):
-        factor[a, a + 1 :] = _factors(counts, base, evidence, a, np.arange(a + 1, n_cells))
+        factor[a, a + 1 :] = cells.factors(a)[a + 1 :]
     cluster = np.arange(n_cells)
     found = {}
     for n_clusters in range(n_cells, 1, -1):
         if n_clusters in levels:
             found[n_clusters] = np.unique(cluster, return_inverse=True)[1]
         a, b = (int(i) for i in np.unravel_index(np.argmax(factor), factor.shape))
-        counts[:, a] += counts[:, b]
+        cells = cells.merged(a, b)
         cluster[cluster == b] = a
-        evidence[a] = sum(_evidence(counts[c, a : a + 1], base[c])[0] for c in (0, 1))
         factor[b, :] = factor[:, b] = -np.inf
-        others = np.array([c for c in np.unique(cluster) if c != a])
-        if len(others):
-            value = _factors(counts, base, evidence, a, others)
-            factor[np.minimum(a, others), np.maximum(a, others)] = value
+        others = np.setdiff1d(cluster, a)
+        factor[np.minimum(a, others), np.maximum(a, others)] = cells.factors(a)[others]
     return found
 
 
-def _evidence(counts: FloatArray, base: FloatArray) -> FloatArray:
-    """Log-probability of each row of counts under a Dirichlet-multinomial, without the multinomial coefficient."""
-    total = base.sum()
-    evidence: FloatArray = gammaln(total) - gammaln(total + counts.sum(-1))
-    evidence += (gammaln(base + counts) - gammaln(base)).sum(-1)
-    return evidence
+@dataclass(frozen=True)
+class _Cells:
+    """What cells hold of each (class, group) pair, as entries: of many groups, a cell holds few.
 
+    Evidence is the log-probability under a Dirichlet-multinomial, without the multinomial coefficient. An entry adds to that
+    of its cell on its own, and two cells that share no pair differ from their union in their sizes alone.
+    """
 
-def _factors(
-    counts: FloatArray, base: FloatArray, evidence: FloatArray, a: int, others: IntArray
-) -> FloatArray:
-    """Log Bayes factor for merging cell `a` with each of the others."""
-    merged = [_evidence(counts[c, a] + counts[c, others], base[c]) for c in (0, 1)]
-    factors: FloatArray = merged[0] + merged[1] - evidence[a] - evidence[others]
-    return factors
+    cell: IntArray  # (n_entries,)
+    pair: IntArray  # (n_entries,): number of the (class, group) pair
+    count: FloatArray  # (n_entries,): weight of the rows
+    size: FloatArray  # (2, n_cells): weight of each class
+    base: FloatArray  # (n_pairs,): prior counts
+
+    @classmethod
+    def of(cls, cell: IntArray, group: IntArray, y: IntArray, weight: FloatArray, n_cells: int) -> Self:
+        n_groups = int(group.max()) + 1
+        pair = y * n_groups + group
+        # The prior's mean is each class's own mix of groups, worth one row a group in all.
+        base = sum_by(pair, weight, 2 * n_groups).reshape(2, n_groups) + 0.5
+        base = n_groups * base / base.sum(1, keepdims=True)
+        entry, place = np.unique(cell * (2 * n_groups) + pair, return_inverse=True)
+        size = sum_by(y * n_cells + cell, weight, 2 * n_cells).reshape(2, n_cells)
+        return cls(
+            entry // (2 * n_groups),
+            entry % (2 * n_groups),
+            sum_by(place, weight, len(entry)),
+            size,
+            base.ravel(),
+        )
+
+    def factors(self, a: int) -> FloatArray:
+        """Log Bayes factor for merging cell `a` with each cell."""
+        own = np.flatnonzero(self.cell == a)
+        held = np.zeros(len(self.base))
+        held[self.pair[own]] = self.count[own]
+        shared = np.flatnonzero(held[self.pair] > 0)
+        pair, count = self.pair[shared], self.count[shared]
+        base, other = self.base[pair], held[pair]
+        gain = gammaln(base + count + other) + gammaln(base) - gammaln(base + count) - gammaln(base + other)
+        total, size = len(self.base) / 2, self.size
+        sizes = gammaln(total + size) + gammaln(total + size[:, [a]])
+        sizes -= gammaln(total) + gammaln(total + size + size[:, [a]])
+        factor: FloatArray = sum_by(self.cell[shared], gain, size.shape[1]) + sizes.sum(0)
+        return factor
+
+    def merged(self, a: int, b: int) -> Self:
+        """Cell `b` put into cell `a`."""
+        of_both = np.isin(self.cell, (a, b))
+        pair, place = np.unique(self.pair[of_both], return_inverse=True)
+        size = self.size.copy()
+        size[:, a] += size[:, b]
+        return replace(
+            self,
+            cell=np.concatenate([self.cell[~of_both], np.full(len(pair), a)]),
+            pair=np.concatenate([self.pair[~of_both], pair]),
+            count=np.concatenate([self.count[~of_both], sum_by(place, self.count[of_both], len(pair))]),
+            size=size,
+        )

@@ -92,13 +92,25 @@ class LinearPartition(FittedPart):
     def cell(self, matrix: NDArray[np.floating]) -> IntArray:
         """The cluster of each row of a matrix."""
         if self.space.is_category_.any():
-            score: NDArray[np.floating] = self.space.transform(matrix) @ self.slope + self.intercept
-        else:
-            # Standardising folds into the slopes: one matrix product serves a row's scores of all clusters.
-            slope = self.slope / self.space.scale_[:, None]
-            score = matrix @ slope.astype(matrix.dtype, copy=False)
-            if not np.isfinite(score).all():
-                score = np.where(np.isfinite(matrix), matrix, self.space.mean_) @ slope
-            score = score + (self.intercept - self.space.mean_ @ slope)
-        cluster: IntArray = np.argmax(score, axis=1)
-        return cluster
+            return _highest(self.slope.T @ self.space.transform(matrix).T, self.intercept)
+        # Standardising folds into the slopes: one matrix product serves a row's scores of all clusters.
+        slope = self.slope / self.space.scale_[:, None]
+        score = slope.astype(matrix.dtype, copy=False).T @ matrix.T
+        if not np.isfinite(score).all():
+            score = slope.T @ np.where(np.isfinite(matrix), matrix, self.space.mean_).T
+        return _highest(score, self.intercept - self.space.mean_ @ slope)
+
+
+def _highest(score: NDArray[np.floating], intercept: FloatArray) -> IntArray:
+    """Which of the clusters has the highest score plus intercept; the first of equals.
+
+    `score` has shape (n_clusters, n_rows). One cluster after the other takes half the time of `argmax` over each row's few.
+    """
+    best = score[0] + intercept[0]
+    cluster = np.zeros(len(best), np.int16)
+    for k in range(1, len(score)):
+        rival = score[k] + intercept[k]
+        # Numbers grow: the higher one is the later one, and the winner so far.
+        np.maximum(cluster, (rival > best) * np.int16(k), out=cluster)
+        np.maximum(best, rival, out=best)
+    return cluster.astype(np.int64)

@@ -1,11 +1,13 @@
 """Rows of the method from batches of a table: what files and clusters share."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from groupshift._math.arrays import IntArray, KeyArray, ValueArray
 from groupshift._rows.checks import example_keys
+from groupshift._rows.codes import Codes
 from groupshift._rows.frames import Features, Frame
 from groupshift._rows.keys import sampled
 from groupshift._rows.roles import Roles, row_weights, unlabeled_rows
@@ -39,11 +41,15 @@ class Reader:
             has_ids=self.roles.example_id is not None,
             group=group_numbers(
                 self.group_values(frame),
-                self.groups,
+                self._codes,
                 has_groups=self.schema.has_groups,
                 n_rows=len(frame),
             ),
         )
+
+    @cached_property
+    def _codes(self) -> Codes:
+        return Codes.of(self.groups)
 
     def group_values(self, frame: Frame) -> ValueArray | None:
         """Groups of the rows of a batch, by name."""

@@ -59,8 +59,8 @@ def check_settings(model: HasSettings) -> None:
         )
 
 
-def check_features(X: Features, *, allow_nan: bool) -> Features:
-    """Features as a frame or a numeric array; at least one row."""
+def check_features(X: Features) -> Features:
+    """Features as a frame or a numeric array; at least one row. Whether values are missing is for `check_matrix`."""
     # Some of SciPy's sparse arrays are mappings too, and have their own message.
     if isinstance(X, Mapping) and not hasattr(X, "shape"):
         raise TypeError(
@@ -70,12 +70,7 @@ def check_features(X: Features, *, allow_nan: bool) -> Features:
     _check_column_names(X)
     frame = as_frame(X)
     if frame is None:
-        return check_array(
-            X,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan" if allow_nan else True,
-            input_name="X",
-        )
+        return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False, input_name="X")
     if len(frame) == 0 or len(frame.columns) == 0:
         raise ValueError(
             f"X has {len(frame)} rows and {len(frame.columns)} columns; at least one sample and a minimum of 1 feature is "

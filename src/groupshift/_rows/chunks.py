@@ -1,13 +1,11 @@
 """Work on chunks: all cores, in order, a few chunks at a time; and sums of many parts."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, Self, TypeVar
 
-from joblib import cpu_count
-from threadpoolctl import threadpool_limits
+from groupshift._rows.workers import Alone, n_workers
 
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")
@@ -22,37 +20,26 @@ class Summable(Protocol):
 Sum = TypeVar("Sum", bound=Summable)
 
 
-def n_threads() -> int:
-    """Cores to use; OMP_NUM_THREADS, by which users and schedulers say how many are theirs, is kept to.
-
-    >>> n_threads() >= 1
-    True
-    """
-    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
-    cores = int(cpu_count())
-    return max(1, min(cores, int(asked) if asked.strip().isdigit() else cores))
-
-
 def map_chunks(function: Callable[[Chunk], Result], chunks: Iterable[Chunk]) -> Iterator[Result]:
-    """`function` of each chunk, in order; one thread for each core, and the calling thread reads ahead.
+    """`function` of each chunk, in order; `n_workers` threads work, and the calling thread reads ahead.
 
-    At most one chunk more than there are cores is held at a time. A single chunk is worked on in the calling
-    thread, where the classifier may use all cores itself.
+    At most one chunk more than there are workers is held at a time. A single chunk is worked on in the calling thread.
 
     >>> list(map_chunks(len, ["a", "bc"]))
     [1, 2]
     """
     chunks = iter(chunks)
+    threads = n_workers()
     first = list(_at_most(chunks, 2))
-    if len(first) < 2:
-        yield from map(function, first)
+    if len(first) < 2 or threads == 1:
+        yield from map(function, _chain(first, chunks))
         return
-    threads = n_threads()
+    alone = Alone(function)
     waiting: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(threads, initializer=_one_core) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         try:
             for chunk in _chain(first, chunks):
-                waiting.append(pool.submit(function, chunk))
+                waiting.append(pool.submit(alone, chunk))
                 del chunk
                 if len(waiting) > threads:
                     yield waiting.popleft().result()
@@ -82,12 +69,6 @@ def add_up(parts: Iterable[Sum]) -> Sum:
     while done:
         total = done.pop()[1] + total
     return total
-
-
-def _one_core() -> None:
-    # OpenMP counts threads per calling thread: without this every one of ours would start as many as there
-    # are cores.
-    threadpool_limits(1, user_api="openmp")
 
 
 def _at_most(values: Iterator[Chunk], n: int) -> Iterator[Chunk]:

@@ -18,6 +18,8 @@ Table = TypeVar("Table")
 
 def as_frame(X: Features) -> Frame | None:
     """`X` as a narwhals frame if it is a pandas, polars or Arrow table, else None."""
+    if isinstance(X, np.ndarray):
+        return None
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     return frame if isinstance(frame, nw.DataFrame) else None
 
@@ -37,6 +39,8 @@ def take_rows(X: Table, rows: IntArray | BoolArray | Sequence[int] | slice) -> T
 
 def concat_rows(parts: Sequence[Features]) -> Features:
     """Arrays or frames below each other."""
+    if len(parts) == 1:
+        return parts[0]
     if as_frame(parts[0]) is None:
         return np.concatenate(parts)
     return nw.concat([nw.from_native(part, eager_only=True) for part in parts]).to_native()

@@ -64,7 +64,7 @@ def read_training(
     encoder: FeatureEncoder | None = None,
 ) -> Training:
     """Labelled and unlabelled rows of one table, checked and numbered; `encoder`: one that has seen more than X."""
-    X = check_features(X, allow_nan=options.needs_values is None)
+    X = check_features(X)
     n_rows = X.shape[0]
     features, values = split_groups(X, groups, options.group, n_rows)
     labels, classes = check_labels(y, options.unlabeled_value, n_rows)

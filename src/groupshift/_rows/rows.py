@@ -14,6 +14,8 @@ from groupshift._rows.keys import content_keys, sampled
 
 # Large enough that the work per chunk dwarfs its overhead, small enough that intermediate arrays stay in tens of MB.
 CHUNK_ROWS = 262_144
+# A population of fewer rows than eight such chunks is cut into eight, so that several cores have work, but not into crumbs.
+N_CHUNKS, FEWEST_CHUNK_ROWS = 8, 16_384
 
 
 @dataclass(frozen=True)
@@ -125,4 +127,6 @@ class InMemory:
         return self.rows.take(sampled(self.rows.key, n_rows / len(self.rows), random_state))
 
     def sum(self, function: Callable[[Rows], Sum]) -> Sum:
-        return add_up(map_chunks(function, self.rows.chunks()))
+        # By the number of rows alone: sums are the same bits for any number of workers.
+        size = min(max(-(-len(self.rows) // N_CHUNKS), FEWEST_CHUNK_ROWS), CHUNK_ROWS)
+        return add_up(map_chunks(function, self.rows.chunks(size)))

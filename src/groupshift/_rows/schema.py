@@ -46,3 +46,8 @@ class Schema:
             features = in_library(features, self.library)
         group = np.zeros(len(matrix), np.int64) if group is None else group
         return Rows(features, matrix, group, weight, key, has_ids)
+
+    def unweighted(self, features: Features, group: IntArray) -> Rows:
+        """Rows to predict, each by itself: their weights and keys do not matter."""
+        weight, key = np.broadcast_to(1.0, len(group)), np.broadcast_to(np.uint64(0), len(group))
+        return self.rows(features, weight=weight, key=key, group=group)

@@ -14,13 +14,11 @@ NOT_GIVEN = (
 )
 
 
-def group_numbers(
-    values: ValueArray | None, groups: ValueArray, *, has_groups: bool, n_rows: int
-) -> IntArray:
+def group_numbers(values: ValueArray | None, groups: Codes, *, has_groups: bool, n_rows: int) -> IntArray:
     """Number of each row's group in `groups`; -1 where the group is not there or not given."""
     if not has_groups:
-        return np.full(n_rows, 0 if len(groups) else -1)
-    return np.full(n_rows, -1) if values is None else Codes.of(groups).transform(values)
+        return np.full(n_rows, 0 if len(groups.values_) else -1)
+    return np.full(n_rows, -1) if values is None else groups.transform(values)
 
 
 def report_unseen(values: ValueArray, *, unseen: str, stacklevel: int) -> None:

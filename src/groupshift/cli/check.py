@@ -14,9 +14,7 @@ from groupshift._explain.wording import percent
 from groupshift.cli.column_notes import ColumnFacts, Groups, look
 from groupshift.cli.groups import twice_spelled
 from groupshift.cli.screen import Screen, bold, listed, print_json
-from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
-from groupshift.streaming import LABELED_TRIED
 
 # Columns that fit a screen; those with a remark come first.
 MOST_COLUMNS = 25
@@ -86,7 +84,6 @@ def try_method(screen: Screen, training: Training, seed: int) -> Trial:
     model = GroupShiftClassifier(refine=0, random_state=seed)
     with (
         screen.working("Trying the method on a part of the rows"),
-        suitable_threads(LABELED_TRIED),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
+from scipy.stats import rankdata
 
 from groupshift._io.column_facts import MOST_DISTINCT, Distinct, value_counts
 from groupshift._rows.chunks import add_up, map_chunks
@@ -191,7 +191,10 @@ def single_column_auc(column: pa.ChunkedArray, kind: str, y: NDArray[np.int64]) 
     score = np.where(np.isnan(score), np.nanmin(score, initial=0.0) - 1, score)
     if np.bincount(y, minlength=2).min() < FEWEST_OF_A_CLASS:
         return None
-    auc = float(roc_auc_score(y, score))
+    # The sum of the positives' ranks (Mann and Whitney), since scikit-learn's curve takes ten times as long a column.
+    positive = np.count_nonzero(y)
+    wins = rankdata(score)[y == 1].sum() - positive * (positive + 1) / 2
+    auc = float(wins / (positive * (len(y) - positive)))
     return max(auc, 1 - auc)
 
 

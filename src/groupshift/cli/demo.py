@@ -30,7 +30,6 @@ from groupshift.cli.prepared import GROUP, TARGET
 from groupshift.cli.screen import Screen, bold, print_json, this_command
 from groupshift.cli.share_commands import report as report_command
 from groupshift.cli.share_commands import shares as shares_command
-from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import Roles, Training, read_training
 from groupshift.datasets import bias_groups, load_flights, make_survey
 from groupshift.datasets.sample import GroupedSample
@@ -75,9 +74,8 @@ def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
     with _made(folder):
         write_files(folder, made)
         training = read_training([str(folder / name) for name in FILES[:2]], Roles(made.target, made.group))
-        with suitable_threads(len(training.numbers)):
-            truth = made.sample.truth[made.sample.test]
-            scores, model = compare(screen, training, str(folder / "new.csv"), truth, seed)
+        truth = made.sample.truth[made.sample.test]
+        scores, model = compare(screen, training, str(folder / "new.csv"), truth, seed)
         _show(screen, scores)
         _write_answers(screen, folder, model, training)
     if as_json:

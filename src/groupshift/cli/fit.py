@@ -26,7 +26,6 @@ from groupshift.cli.groups import twice_spelled
 from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json, this_command
-from groupshift.cli.threads import suitable_threads
 from groupshift.cli.training import KnownShares, Roles, Training, read_training
 
 # Those that answer with shares and intervals; the others are for comparison and live in Python.
@@ -64,7 +63,6 @@ def fit(
         screen.note(note)
     with (
         screen.working("Fitting"),
-        suitable_threads(len(training.numbers)),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always", UserWarning)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,12 +11,14 @@ from numpy.typing import NDArray
 
 from groupshift import GroupShiftClassifier
 from groupshift._explain.wording import percent
+from groupshift._fit.scorer import Details
 from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_batches
 from groupshift._io.table_files import open_source
 from groupshift._rows import progress
-from groupshift._rows.codes import Codes
+from groupshift._rows.chunks import map_chunks
 from groupshift._rows.frames import is_missing
 from groupshift._rows.roles import Roles
+from groupshift._rows.workers import workers
 from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.prepared import GROUP
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
@@ -25,6 +26,16 @@ from groupshift.cli.screen import Screen, bold, listed, print_json
 from groupshift.streaming import Predictor
 
 ANSWERS = ("probability", "low", "high", "cluster", "pooled")
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Kept columns and answers of a batch, and what to say of it."""
+
+    table: pa.Table
+    answers: Details
+    unseen: list[object]  # groups of rows whose group the model does not know
+    lost: dict[str, int]  # values of each column that did not fit
 
 
 @dataclass
@@ -38,16 +49,16 @@ class Tally:
     unseen: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
 
-    def count_answers(self, answers: Mapping[str, NDArray[np.generic]]) -> None:
-        self.rows += len(answers["pooled"])
-        self.probability += float(answers["probability"].sum())
-        self.pooled += int(answers["pooled"].sum())
-
-    def count_groups(self, groups: NDArray[np.generic], known: NDArray[np.generic]) -> None:
-        no_group = is_missing(groups)
+    def add(self, found: Answered) -> None:
+        self.rows += found.table.num_rows
+        self.probability += float(found.answers["probability"].sum())
+        self.pooled += int(found.answers["pooled"].sum())
+        no_group = is_missing(np.array(found.unseen, object))
         self.no_group += int(no_group.sum())
-        unseen = ~no_group & (Codes.of(known).transform(groups) < 0)
-        self.unseen.update(map(str, groups[unseen].tolist()))
+        self.unseen.update(
+            str(name) for name, is_none in zip(found.unseen, no_group, strict=True) if not is_none
+        )
+        self.lost.update(found.lost)
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -62,29 +73,30 @@ class Tally:
 
 @dataclass(frozen=True)
 class Scorer:
-    """Kept columns and answers for the rows of one table, as it stands in a file."""
+    """Answers for the rows of one table, as it stands in a file."""
 
-    model: GroupShiftClassifier
     recipe: Recipe
     keep: list[str]
-    coverage: float
-    tally: Tally = field(default_factory=Tally)
+    groups: NDArray[np.generic]  # those of the model
+    predictor: Predictor
 
-    def __call__(self, table: pa.Table) -> pa.Table:
+    @classmethod
+    def of(cls, model: GroupShiftClassifier, recipe: Recipe, keep: list[str], coverage: float) -> Scorer:
+        roles = Roles(tuple(recipe.names), None if recipe.group is None else GROUP)
+        return cls(recipe, keep, model.groups_, Predictor.of(model, roles, coverage))
+
+    def __call__(self, table: pa.Table) -> Answered:
         batch, lost = self.recipe.features(table)
-        groups = self.recipe.groups(table, self.model.groups_)
+        groups = self.recipe.groups(table, self.groups)
         if groups is not None:
             batch = batch.append_column(GROUP, pa.array(groups))
-            self.tally.count_groups(groups, self.model.groups_)
-        roles = Roles(tuple(self.recipe.names), None if groups is None else GROUP)
-        details, _ = Predictor.of(self.model, roles, self.coverage)(batch)
-        answers = {name: np.asarray(values) for name, values in details.items()}
-        self.tally.count_answers(answers)
-        self.tally.lost.update(lost)
+        answers, unseen = self.predictor(batch)
+        if groups is not None and not len(self.groups):
+            unseen = groups.tolist()
         kept = table.select(self.keep)
-        for name in ANSWERS:
-            kept = kept.append_column(name, [answers[name]])
-        return kept
+        for name, values in answers.items():
+            kept = kept.append_column(name, [values])
+        return Answered(kept, answers, unseen, lost)
 
 
 def predict(
@@ -110,11 +122,16 @@ def predict(
             f"--keep {clash[0]} would stand twice in the output. Rename the column of {data} first."
         )
     columns = columns_to_read(recipe, source, keep)
-    score = Scorer(model, recipe, keep, coverage)
-    tally = score.tally
-    with screen.working(f"Predicting {data}"), write_batches(out, force=force) as writer:
-        for table in source.batches(columns):
-            writer.write(score(table))
+    tally = Tally()
+    with (
+        screen.working(f"Predicting {data}"),
+        workers(model.n_jobs),
+        write_batches(out, force=force) as writer,
+    ):
+        score = Scorer.of(model, recipe, keep, coverage)
+        for found in map_chunks(score, source.batches(columns)):
+            writer.write(found.table)
+            tally.add(found)
             progress.begin(f"Predicting {data}: {tally.rows:,} rows")
         if not tally.rows:
             raise InputError(f"{data} has a header but no rows. Nothing was written.")
