@@ -121,7 +121,7 @@ def test_every_command_takes_a_folder_of_parquet(world, tmp_path, quick_fits, ca
     assert run(["fit", files[0], f"{tmp_path}/sorted.parquet", *ROLES, "-o", flat]) == 0
     assert_same_model(load(model), load(flat))
     assert run(["update", model, files[1], "-o", f"{tmp_path}/u.gshift"]) == 0
-    np.testing.assert_allclose(load(f"{tmp_path}/u.gshift").shift_, load(model).shift_, atol=0.05)
+    np.testing.assert_allclose(load(f"{tmp_path}/u.gshift").shift_, load(model).shift_, rtol=1e-9, atol=1e-9)
     assert run(["predict", model, f"{tmp_path}/new", "-o", f"{tmp_path}/p.parquet"]) == 0
     assert pyarrow.parquet.read_metadata(tmp_path / "p.parquet").num_rows == len(new)
 

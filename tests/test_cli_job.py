@@ -208,8 +208,9 @@ def test_known_shares_move_their_groups(world, tmp_path, quick_fits):
     assert run(["fit", *files, *ROLES, *known, "-o", f"{tmp_path}/m.gshift"]) == 0
     shares = load(tmp_path / "m.gshift").group_shares(by="group").to_pydict()
     found = dict(zip(shares["group"], shares["share"], strict=True))
-    assert abs(found["Alabama"] - 0.9) < 0.02
-    assert abs(found["Alaska"] - 0.1) < 0.02
+    # Rates with a standard error of a thousandth are met to about that.
+    assert abs(found["Alabama"] - 0.9) < 0.003
+    assert abs(found["Alaska"] - 0.1) < 0.003
 
 
 @pytest.mark.parametrize("method", ["published", "label-shift", "cluster_global", "global"])
@@ -259,8 +260,7 @@ def test_update_with_the_same_rows_changes_nothing(world, tmp_path):
     assert run(update) == 0
     before, after = load(world / "m.gshift"), load(tmp_path / "m.gshift")
     np.testing.assert_array_equal(after.groups_, before.groups_)
-    # Rows that a round of learning trained on are scored by other models at fit: close, not equal.
-    np.testing.assert_allclose(after.group_prior_, before.group_prior_, atol=0.1)
+    np.testing.assert_allclose(after.group_prior_, before.group_prior_, rtol=1e-9)
     assert read_manifest(tmp_path / "m.gshift")["table"] == read_manifest(world / "m.gshift")["table"]
 
 

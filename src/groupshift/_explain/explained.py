@@ -1,7 +1,6 @@
 """What a fitted model says of itself: shares, diagnosis, summary, report."""
 
 from os import PathLike
-from pathlib import Path
 from typing import cast
 
 from sklearn.utils.validation import check_is_fitted
@@ -51,12 +50,12 @@ class Explained(FittedAttributes):
 
     def report(
         self: FittedModel, path: str | PathLike[str], *, title: str | None = None, force: bool = False
-    ) -> Path:
+    ) -> None:
         """Write everything about the fitted model into one HTML file at `path`; `force` replaces an existing one."""
         check_is_fitted(self)
         from groupshift._explain.report import write_report
 
-        return write_report(self, path, title=title, force=force)
+        write_report(self, path, title=title, force=force)
 
     def _html_repr(self) -> str:
         """scikit-learn's picture of the estimator; after `fit`, what it found above it."""
