@@ -193,7 +193,8 @@ def calls_of(function):
 def test_many_groups_take_no_more_calls_than_a_few():
     few, many = (predictions(5, 3_000, n_groups=n, ties=False) for n in (10, 1_000))
     first, second = (calls_of(lambda d=d: evaluate(d[0], d[1], groups=d[2])) for d in (few, many))
-    assert first == second
+    # A hundred times the groups: a call for each would be a thousand more.
+    assert abs(first - second) < 50
 
 
 def test_of_a_hundred_thousand_groups_each_has_the_numbers_of_its_own_rows():

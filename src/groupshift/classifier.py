@@ -254,7 +254,8 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Features, groups: ArrayLike | None = None) -> ValueArray:
         """The likelier class of each row."""
-        likelier: ValueArray = self.classes_[(self.predict_proba(X, groups)[:, 1] > 0.5).astype(int)]
+        positive = self.predict_proba(X, groups)[:, 1] > 0.5
+        likelier: ValueArray = self.classes_[positive.astype(int)]
         return likelier
 
     def predict_details(

@@ -319,7 +319,8 @@ class _Cells:
             # The share of the rows at hand: what is not known of their shift, and the chance of each row.
             rows = np.maximum(self.points.effective_rows.reshape(mean.shape), 0.5)
             slope = np.where(np.isnan(doubt), mean * (1 - mean), doubt)
-            share, error = mean, np.sqrt(slope**2 * shifts.variance + slope / rows)
+            share = np.clip(mean, 1e-12, 1 - 1e-12)
+            error = np.sqrt(slope**2 * shifts.variance + slope / rows)
         elif learned.shares is not None:
             share = learned.trust * of_mixture + (1 - learned.trust) * mean
             error = self._share_error(mixture, share, doubt)

@@ -1,6 +1,6 @@
 """Shifts of the population's groups by three views: own labels, their scores, and the population's scores."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -51,7 +51,7 @@ def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> 
     unused = (
         (model.predict(here).shift - found.shift) ** 2 if learned.trust == 0 else np.zeros_like(found.shift)
     )
-    nobody = model.predict(here.take(slice(0, 1)).only())
+    nobody = model.predict(replace(here.take(slice(0, 1)).only(), remainder=np.zeros(1)))
     is_random = learned.selection == "random"
     common = np.zeros_like(mixture.cluster_shift) if is_random else mixture.cluster_shift
     factor = _common_factor(learned, population, nobody.variance[0], model.misfit_variance)
