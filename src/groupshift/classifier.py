@@ -42,6 +42,7 @@ from groupshift._rows.chunks import map_chunks
 from groupshift._rows.codes import Codes
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.frames import Features, frame_like, take_rows
+from groupshift._rows.progress import begin, steps
 from groupshift._rows.reading import ReadOptions, Training, read_rows, read_training
 from groupshift._rows.rows import InMemory, Population, Rows
 from groupshift._rows.schema import Schema
@@ -102,7 +103,10 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         Threads that work at once, on folds, clusters, candidates or chunks of rows; -1 for all cores. None is what
         `joblib.parallel_config` says, or else all cores, but no more than the environment variable OMP_NUM_THREADS. Each fit
         of a classifier has one thread, and the answer does not depend on how many there are.
-    random_state, verbose : as in scikit-learn
+    random_state : as in scikit-learn
+    verbose : int
+        1 says on standard error which step is under way, what is done of it and how long the rest will take; at most a line a
+        second. 2 says it after each fit and chunk.
 
     Attributes
     ----------
@@ -433,7 +437,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             seeds=Seeds(seed),
             known_shares=check_known(known_shares, training.groups),
         )
-        with workers(self.n_jobs):
+        with workers(self.n_jobs), steps():
             finished = run(problem)
             evidence = record_evidence(Observed.of(problem, finished))
         columns = _columns(self, training.head)
@@ -456,7 +460,8 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     def _update(
         self, population: Population, groups: ValueArray, known_shares: KnownRates | None = None
     ) -> Self:
-        with workers(self.n_jobs):
+        with workers(self.n_jobs), steps():
+            begin("estimating shares", self.verbose)
             self.estimate_ = estimate(self.learned_, population, groups, known_shares)
         return self
 

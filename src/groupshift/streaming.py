@@ -37,6 +37,7 @@ from groupshift._rows.encoder import column_kinds
 from groupshift._rows.first_pass import FirstLook, FirstPass, population_groups, read_both
 from groupshift._rows.frames import Features, in_library
 from groupshift._rows.keys import sampled
+from groupshift._rows.progress import begin, counted, steps
 from groupshift._rows.roles import (
     ColumnNames,
     Roles,
@@ -93,7 +94,8 @@ class Streamed:
 
     def _batches(self) -> Iterator[tuple[Features, int]]:
         first = self.first
-        for table in self.source.batches(self.reader.roles.columns):
+        tables = self.source.batches(self.reader.roles.columns)
+        for table in counted(tables, self.n_rows, "rows", lambda table: table.num_rows):
             yield table, first
             first += table.num_rows
 
@@ -293,8 +295,10 @@ def predict(
     columns = list(dict.fromkeys([*roles.columns, *keep]))
     predictor = Predictor.of(model, roles, coverage)
     unseen: dict[object, None] = {}
-    with workers(model.n_jobs), write_batches(out, force=force) as writer:
-        for table, values, new in map_chunks(lambda t: (t, *predictor(t)), source.batches(columns)):
+    with workers(model.n_jobs), steps(), write_batches(out, force=force) as writer:
+        begin("predicting", model.verbose)
+        predicted = map_chunks(lambda t: (t, *predictor(t)), source.batches(columns))
+        for table, values, new in counted(predicted, None, "rows", lambda found: found[0].num_rows):
             unseen.update(dict.fromkeys(new))
             kept = table.select(list(keep))
             for name, column in values.items():
