@@ -1,11 +1,14 @@
 """GroupShiftClassifier and its population: updates, known shares, details of predictions and tables of shares."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit, logit
 
 from conftest import probability
+from groupshift._rows import progress
 from groupshift._rows.progress import listen
 
 
@@ -140,3 +143,43 @@ def test_without_shares_there_is_no_shift(rows, quick):
     assert (model.shift_ == 0).all()
     one, other = (model.predict_proba(X, np.full(len(X), name)) for name in ("g000", "g001"))
     np.testing.assert_array_equal(one, other)
+
+
+def test_progress_says_the_step_what_is_done_of_it_and_how_long_the_rest_takes(
+    rows, quick, monkeypatch, capsys
+):
+    X, y, groups = rows
+    # A clock on which every look takes two seconds.
+    clock = itertools.count(0, 2)
+    monkeypatch.setattr(progress, "monotonic", lambda: float(next(clock)))
+    heard = []
+    with listen(heard.append):
+        model = quick(verbose=1, refine=0, n_jobs=1).fit(X, y, groups=groups)
+    assert "training the classifier: 1 of 5 fits, about 8 s left" in heard
+    assert "training the classifier: 5 of 5 fits" in heard
+    assert "estimating shares: 1 of 1 chunks of rows" in heard
+    assert capsys.readouterr().err.splitlines() == [f"[groupshift] {text}" for text in heard]
+    # What comes after a fit is not counted to its last step.
+    with listen(heard.append):
+        before = len(heard)
+        model.predict_proba(X, groups)
+        assert len(heard) == before
+        model.update(X[y < 0], groups[y < 0])
+    assert heard[before:] == ["estimating shares", "estimating shares: 1 of 1 chunks of rows"]
+
+
+def test_lines_about_one_step_are_a_second_apart(capsys):
+    with progress.steps():
+        progress.begin("counting", 1)
+        for _ in progress.counted(range(1000), 1000, "numbers"):
+            pass
+    assert len(capsys.readouterr().err.splitlines()) < 10
+
+
+def test_rows_of_a_file_are_counted_even_if_nobody_knows_how_many_there_are():
+    heard = []
+    with listen(heard.append), progress.steps():
+        progress.begin("reading")
+        list(progress.counted(["ab", "c"], None, "rows", len))
+        list(progress.counted(["ab", "c"], 2, "rows", len))
+    assert heard == ["reading", "reading: 2 rows", "reading: 3 rows", *["reading: 2 of 2 rows"] * 2]

@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from groupshift import METHODS, GroupShiftClassifier
 from groupshift._rows.chunks import map_chunks
+from groupshift._rows.progress import listen
 from groupshift._rows.workers import at_once, n_workers, workers
 
 # Fits with the defaults of the library where OpenMP would take eight threads, and counts the threads that it starts.
@@ -178,3 +179,13 @@ def _threads_of_a_forest(_):
 def test_workers_have_the_settings_of_scikit_learn(rows):
     with workers(2), sklearn.config_context(assume_finite=True):
         assert all(at_once(lambda _: sklearn.get_config()["assume_finite"], range(4)))
+
+
+@pytest.mark.parametrize(("n_jobs", "fits_at_first"), [(1, 5), (2, 6), (5, 5), (6, 6)])
+def test_a_worker_that_would_wait_trains_the_model_of_all_rows(rows, recorder, n_jobs, fits_at_first):
+    X, y, groups = rows
+    heard = []
+    with listen(heard.append):
+        model = GroupShiftClassifier(recorder, partition=2, refine=0, n_jobs=n_jobs, random_state=0)
+        model.fit(X, y, groups=groups)
+    assert f"training the classifier: {fits_at_first} of {fits_at_first} fits" in heard

@@ -33,6 +33,7 @@ from groupshift._rows.checks import (
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.codes import Codes
 from groupshift._rows.frames import Features, take_rows
+from groupshift._rows.progress import begin, steps
 from groupshift._rows.reading import (
     COLUMN_ATTRIBUTES,
     ReadOptions,
@@ -97,7 +98,10 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         Threads that work at once, on folds, clusters, candidates or chunks of rows; -1 for all cores. None is what
         `joblib.parallel_config` says, or else all cores, but no more than the environment variable OMP_NUM_THREADS. Each fit
         of a classifier has one thread, and the answer does not depend on how many there are.
-    random_state, verbose : as in scikit-learn
+    random_state : as in scikit-learn
+    verbose : int
+        1 says on standard error which step is under way, what is done of it and how long the rest will take; at most a line a
+        second. 2 says it after each fit and chunk.
 
     Attributes
     ----------
@@ -327,7 +331,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
             seeds=Seeds(seed),
             known_shares=check_known(known_shares, training.groups),
         )
-        with workers(self.n_jobs):
+        with workers(self.n_jobs), steps():
             finished = run(problem)
             evidence = record_evidence(Observed.of(problem, finished))
         columns = column_attributes(self, training.head)
@@ -350,7 +354,8 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
     def _update(
         self, population: Population, groups: ValueArray, known_shares: KnownRates | None = None
     ) -> Self:
-        with workers(self.n_jobs):
+        with workers(self.n_jobs), steps():
+            begin("estimating shares", self.verbose)
             self.estimate_ = estimate(self.learned_, population, groups, known_shares)
         return self
 

@@ -37,6 +37,7 @@ from groupshift._rows.encoder import column_kinds
 from groupshift._rows.first_pass import FirstLook, population_groups, read_both
 from groupshift._rows.frames import Features, in_library
 from groupshift._rows.keys import sampled
+from groupshift._rows.progress import begin, counted, steps
 from groupshift._rows.roles import (
     ColumnNames,
     Roles,
@@ -252,8 +253,10 @@ def predict(
     columns = list(dict.fromkeys([*roles.columns, *keep]))
     predictor = Predictor.of(model, roles, coverage)
     unseen: dict[object, None] = {}
-    with workers(model.n_jobs), write_batches(out, force=force) as writer:
-        for table, values, new in map_chunks(lambda t: (t, *predictor(t)), source.batches(columns)):
+    with workers(model.n_jobs), steps(), write_batches(out, force=force) as writer:
+        begin("predicting", model.verbose)
+        predicted = map_chunks(lambda t: (t, *predictor(t)), source.batches(columns))
+        for table, values, new in counted(predicted, None, "rows", lambda found: found[0].num_rows):
             unseen.update(dict.fromkeys(new))
             kept = table.select(list(keep))
             for name, column in values.items():

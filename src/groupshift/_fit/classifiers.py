@@ -19,6 +19,7 @@ from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._regions.partitions import Partition
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.frames import Features, concat_rows, take_rows
+from groupshift._rows.progress import counted
 from groupshift._rows.rows import Rows
 from groupshift._rows.workers import at_once
 
@@ -123,9 +124,10 @@ class TrainingSet:
 def fit_each(estimator: Classifier, sets: Sequence[TrainingSet]) -> tuple[Classifier, ...]:
     """One model for each set, trained at once; where each cluster has a classifier, all clusters of all sets are."""
     if not isinstance(estimator, PerClusterClassifier):
-        return tuple(at_once(partial(_fit_set, estimator), sets))
+        return tuple(counted(at_once(partial(_fit_set, estimator), sets), len(sets), "fits"))
     split = [one.of_clusters(estimator.partition) for one in sets]
-    fitted = at_once(partial(_fit_set, estimator.estimator), [part for parts, _ in split for part in parts])
+    every = [part for parts, _ in split for part in parts]
+    fitted = counted(at_once(partial(_fit_set, estimator.estimator), every), len(every), "fits")
     models = []
     for parts, number in split:
         of_parts = [next(fitted) for _ in parts]

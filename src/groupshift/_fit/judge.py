@@ -33,7 +33,7 @@ from groupshift._regions.candidates import Candidate, propose_partitions
 from groupshift._regions.partitions import Partition, WholeSpace
 from groupshift._rows.frames import take_rows
 from groupshift._rows.keys import stratified_folds
-from groupshift._rows.progress import begin
+from groupshift._rows.progress import begin, counted
 from groupshift._rows.workers import at_once
 
 NOTHING_HIDDEN = Note(
@@ -110,7 +110,8 @@ class _Weighed:
 
 def _weigh(problem: Problem, trained: Trained, candidates: Sequence[Candidate]) -> _Weighed:
     rows = trained.labeled_rows(problem)
-    trials = list(at_once(lambda c: try_partition(rows, c.cluster[trained.judged], c.n_clusters), candidates))
+    tried = at_once(lambda c: try_partition(rows, c.cluster[trained.judged], c.n_clusters), candidates)
+    trials = list(counted(tried, len(candidates), "candidates"))
     chosen = choose(trials, rows)
     return _Weighed(rows, trials, chosen, candidate_table([c.name for c in candidates], trials, chosen, rows))
 

@@ -167,7 +167,10 @@ class SoftTraining:
         """
         posterior = self.fitted.settled.learned.posterior
         blind = out_of_fold_scores(models[:-1], self.sample.features, self.fold, posterior.edge)
-        seen = raw_score(models[-1], self.sample.features, posterior.edge)
-        pull = posterior.score(self.sample)[0] + self.shift - blind
+        seen, before = at_once(
+            lambda model: raw_score(model, self.sample.features, posterior.edge),
+            (models[-1], posterior.classifier),
+        )
+        pull = posterior.calibration.transform(before, self.cluster) + self.shift - blind
         pull = pull - pull.mean()
         return float((pull * (seen - blind)).sum() / max((pull**2).sum(), 1e-300))

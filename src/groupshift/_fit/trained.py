@@ -21,6 +21,7 @@ from groupshift._fit.trials import LabeledRows
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import copy_correlation, design_effect, stratified_folds
+from groupshift._rows.workers import n_workers
 
 
 @dataclass(frozen=True)
@@ -113,13 +114,16 @@ def _cross_fit(problem: Problem, estimator: Classifier) -> Trained:
         score = raw_score(model, labeled.features, edge)
         return Trained(estimator, (), model, everyone, score, None, edge, notes=(note,))
     fold = stratified_folds(y, labeled.key, n_folds, problem.seeds.named("row folds"))
-    models = fit_sets(estimator, labeled, y, training_sets(fold))
+    # A worker that would have nothing to do trains the model of all rows meanwhile: it is mostly needed in the end.
+    has_idle_worker = n_folds % n_workers() > 0
+    models = fit_sets(estimator, labeled, y, training_sets(fold) + [everyone] * has_idle_worker)
+    models, last = models[:n_folds], models[-1] if has_idle_worker else None
     if edge is None:
         score = out_of_fold_scores(models, labeled.features, fold, None)
-        return Trained(estimator, models, None, everyone, score, fold, None)
+        return Trained(estimator, models, last, everyone, score, fold, None)
     score = out_of_fold_scores(models, labeled.features, fold, FINEST_EDGE)
     edge = choose_edge(score, y, labeled.weight)
     # Mostly no row lies outside the edge, and nothing is to be held.
     if np.abs(score).max() > logit(1 - edge):
         score = out_of_fold_scores(models, labeled.features, fold, edge)
-    return Trained(estimator, models, None, everyone, score, fold, edge)
+    return Trained(estimator, models, last, everyone, score, fold, edge)

@@ -9,6 +9,7 @@ from groupshift._rows.batches import Reader, picked
 from groupshift._rows.chunks import Sum, add_up, map_chunks
 from groupshift._rows.first_pass import FirstLook, FirstPass
 from groupshift._rows.frames import Features
+from groupshift._rows.progress import counted
 from groupshift._rows.rows import Rows, concatenated
 
 # Rows that a sample may hold in memory: with 16 numbers a row, 128 MB.
@@ -49,7 +50,8 @@ class Streamed:
 
     def _batches(self) -> Iterator[tuple[Features, int]]:
         first = self.first
-        for table in self.source.batches(self.reader.roles.columns):
+        tables = self.source.batches(self.reader.roles.columns)
+        for table in counted(tables, self.n_rows, "rows", lambda table: table.num_rows):
             yield table, first
             first += table.num_rows
 

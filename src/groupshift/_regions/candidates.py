@@ -15,6 +15,7 @@ from groupshift._regions.merging import merge_levels
 from groupshift._regions.partitions import Clusterer, GivenPartition, LinearPartition, Partition, WholeSpace
 from groupshift._regions.space import Space
 from groupshift._rows.keys import uniform_keys
+from groupshift._rows.progress import counted
 from groupshift._rows.rows import Rows
 from groupshift._rows.seeds import Seeds
 from groupshift._rows.workers import at_once
@@ -149,7 +150,8 @@ def gated_partitions(
             return None
         return Candidate(f"gated {level}", LinearPartition(space, gates.slope, gates.intercept), seen)
 
-    found = at_once(gated, _joined(cell, cells.n_clusters, labeled, y, fold))
+    levels = list(_joined(cell, cells.n_clusters, labeled, y, fold))
+    found = counted(at_once(gated, levels), len(levels), "sets of gates")
     return [candidate for candidate in found if candidate is not None]
 
 

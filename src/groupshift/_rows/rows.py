@@ -11,6 +11,7 @@ from groupshift._math.arrays import BoolArray, FloatArray, IntArray, KeyArray
 from groupshift._rows.chunks import Sum, add_up, map_chunks
 from groupshift._rows.frames import Features, concat_rows, take_rows
 from groupshift._rows.keys import content_keys, sampled
+from groupshift._rows.progress import counted
 
 # Large enough that the work per chunk dwarfs its overhead, small enough that intermediate arrays stay in tens of MB.
 CHUNK_ROWS = 262_144
@@ -129,4 +130,5 @@ class InMemory:
     def sum(self, function: Callable[[Rows], Sum]) -> Sum:
         # By the number of rows alone: sums are the same bits for any number of workers.
         size = min(max(-(-len(self.rows) // N_CHUNKS), FEWEST_CHUNK_ROWS), CHUNK_ROWS)
-        return add_up(map_chunks(function, self.rows.chunks(size)))
+        n_chunks = max(-(-len(self.rows) // size), 1)
+        return add_up(counted(map_chunks(function, self.rows.chunks(size)), n_chunks, "chunks of rows"))

@@ -14,6 +14,7 @@ from groupshift._io.column_facts import Distinct, Surveys, survey_column, value_
 from groupshift._io.columns import ColumnPlan, as_text, convert, group_text
 from groupshift._io.table_files import Source
 from groupshift._rows.chunks import add_up, map_chunks
+from groupshift._rows.progress import counted
 from groupshift.cli.errors import InputError
 
 
@@ -87,7 +88,8 @@ class FileSurveyor:
 def survey_file(source: Source, surveyor: FileSurveyor) -> FileSurvey:
     """The sums over all rows of a file; a file without rows is refused."""
     columns = surveyor.columns or source.columns[:1]
-    surveys = map_chunks(surveyor, source.batches(columns))
+    found = map_chunks(surveyor, source.batches(columns))
+    surveys = counted(found, source.n_rows, "rows", lambda survey: survey.rows)
     total = add_up(chain([next(surveys, FileSurvey(0))], surveys))
     if not total.rows:
         raise InputError(f"{source.path} has a header but no rows. Check how it was made.")

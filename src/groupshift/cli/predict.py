@@ -14,9 +14,9 @@ from groupshift._explain.wording import percent
 from groupshift._fit.scorer import Details
 from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_batches
 from groupshift._io.table_files import open_source
-from groupshift._rows import progress
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.frames import is_missing
+from groupshift._rows.progress import counted
 from groupshift._rows.roles import Roles
 from groupshift._rows.workers import workers
 from groupshift.cli.errors import InputError, check_answer
@@ -128,11 +128,10 @@ def predict(
         workers(model.n_jobs),
         write_batches(out, force=force) as writer,
     ):
-        score = Scorer.of(model, recipe, keep, coverage)
-        for found in map_chunks(score, source.batches(columns)):
+        answered = map_chunks(Scorer.of(model, recipe, keep, coverage), source.batches(columns))
+        for found in counted(answered, source.n_rows, "rows", lambda found: found.table.num_rows):
             writer.write(found.table)
             tally.add(found)
-            progress.begin(f"Predicting {data}: {tally.rows:,} rows")
         if not tally.rows:
             raise InputError(f"{data} has a header but no rows. Nothing was written.")
     if as_json:

@@ -112,8 +112,10 @@ class Screen:
             return
         with (
             self.err.status(plain_text(f"{step} …")) as status,
-            progress.listen(lambda name: status.update(plain_text(f"{name} …"))),
+            progress.listen(lambda text: status.update(plain_text(f"{text} …"))),
+            progress.steps(),
         ):
+            progress.begin(step)
             yield
 
     def _paragraph(self, label: Part, message: str) -> None:
