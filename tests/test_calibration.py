@@ -11,15 +11,15 @@ from groupshift._math.calibration import (
     INTERCEPT_SPREAD,
     SLOPE_SPREAD,
     PlattScaling,
-    assign_folds,
     crossfit_platt,
 )
+from groupshift._rows.keys import stratified_folds
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30)), min_size=4, max_size=80), st.integers(2, 5))
 def test_copies_of_an_example_share_a_fold(rows, n_folds):
     y, example = np.array(rows).T
-    fold = assign_folds(y, example, n_folds, np.random.default_rng(0))
+    fold = stratified_folds(y, example.astype(np.uint64), n_folds, 0)
     assert ((fold >= 0) & (fold < n_folds)).all()
     for value in np.unique(example):
         assert len(set(fold[example == value])) == 1
@@ -28,7 +28,7 @@ def test_copies_of_an_example_share_a_fold(rows, n_folds):
 @given(st.integers(2, 5), st.integers(10, 60), st.integers(10, 60))
 def test_every_fold_holds_its_share_of_each_class(n_folds, n_positive, n_negative):
     y = np.repeat([1, 0], [n_positive, n_negative])
-    fold = assign_folds(y, np.arange(len(y)), n_folds, np.random.default_rng(1))
+    fold = stratified_folds(y, np.arange(len(y), dtype=np.uint64), n_folds, 1)
     for value, n in ((1, n_positive), (0, n_negative)):
         counts = np.bincount(fold[y == value], minlength=n_folds)
         assert counts.max() - counts.min() <= 1

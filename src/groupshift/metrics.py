@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupshift._math.sums import FloatArray, ratio, sum_by
+from groupshift._math.arrays import FloatArray
+from groupshift._math.sums import ratio, sum_by
 from groupshift._rows.codes import Codes
 from groupshift._rows.frames import as_column, is_missing
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
-from groupshift._math.segments import sum_by
+from groupshift._math.sums import sum_by
 
 # exp(600) is 1e260: sums over 1e12 pairs of such ratios are still finite.
 _MAX_SPAN = 600.0

@@ -1,35 +1,18 @@
-"""Calibration of a classifier's scores: folds that keep examples together, and Platt scaling per cluster."""
+"""Calibration of a classifier's scores: Platt scaling per cluster."""
 
 from typing import Self
 
 import numpy as np
 from scipy.special import expit
 
-from groupshift._math.arrays import FloatArray, IntArray, KeyArray
+from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.fitted_part import FittedPart
 from groupshift._math.odds import log_loss_rows
-from groupshift._math.segments import sum_by
+from groupshift._math.sums import sum_by
 
 # Prior standard deviations of a cluster's line around the line of all rows, the slope's relative to that line's slope. A few
 # dozen rows of a cluster outweigh them, a handful do not.
 SLOPE_SPREAD, INTERCEPT_SPREAD = 0.3, 1.0
-
-
-def assign_folds(
-    y: IntArray, example: IntArray | KeyArray, n_folds: int, rng: np.random.Generator
-) -> IntArray:
-    """Folds of labelled rows, stratified by class, all copies of one example in one fold.
-
-    >>> folds = assign_folds(np.array([0, 0, 1, 1, 1]), np.array([7, 7, 8, 9, 9]), 2, np.random.default_rng(0))
-    >>> bool(folds[0] == folds[1] and folds[3] == folds[4])
-    True
-    """
-    values, first, inverse = np.unique(example, return_index=True, return_inverse=True)
-    order = rng.permutation(len(values))
-    order = order[np.argsort(y[first][order], kind="stable")]
-    fold = np.empty(len(values), np.int64)
-    fold[order] = np.arange(len(values)) % n_folds
-    return fold[inverse]
 
 
 class PlattScaling(FittedPart):

@@ -10,7 +10,7 @@ import numpy as np
 
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.fitted_part import FittedPart
-from groupshift._math.segments import sum_by
+from groupshift._math.sums import sum_by
 
 # One covariate for every five labelled groups: the usual rule against a regression that explains noise.
 GROUPS_PER_COVARIATE = 5

@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.points import Points
-from groupshift._math.segments import sum_by
+from groupshift._math.sums import sum_by
 
 # Takes the shifts of a group's clusters; gives the shares of positives in them, and their derivatives. Shapes (n_clusters,).
 CellShares = Callable[[FloatArray], tuple[FloatArray, FloatArray]]

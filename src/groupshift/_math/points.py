@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.odds import MAX_LOG_ODDS
-from groupshift._math.segments import sum_by
+from groupshift._math.sums import sum_by
 
 # Splitting a row's weight between two bins moves a posterior by at most width² / 8 · max|expit''| = 2e-7; classes only
 # 0.6 standard deviations apart magnify that some tenfold on the way to a share, which stays below 1e-5.

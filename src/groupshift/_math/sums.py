@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from groupshift._math.arrays import FloatArray
 
 
 def sum_by(part: NDArray[np.integer], values: NDArray[np.number], n_parts: int) -> FloatArray:
@@ -12,6 +12,7 @@ def sum_by(part: NDArray[np.integer], values: NDArray[np.number], n_parts: int) 
     >>> sum_by(np.array([0, 0, 2]), np.array([1, 2, 3]), 3).tolist()
     [3.0, 0.0, 3.0]
     """
+    # Without rows, NumPy counts in whole numbers even where weights are given.
     sums: FloatArray = np.bincount(part, weights=values, minlength=n_parts).astype(np.float64, copy=False)
     return sums
 

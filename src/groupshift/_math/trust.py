@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.segments import sum_by
+from groupshift._math.sums import sum_by
 
 # Where groups have no labels to hide, trust may be anything from 0 to 1: a uniform number has this mean and variance. Half of
 # every shift brings three quarters of the gain if shifts are right, and a quarter of the harm if they are not.

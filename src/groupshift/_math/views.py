@@ -24,7 +24,7 @@ from scipy.special import expit, gammaln, logsumexp
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.importance import integrate
-from groupshift._math.segments import sum_by
+from groupshift._math.sums import sum_by
 
 # Half-t priors (four degrees of freedom) on standard deviations, by their scales in log-odds. Groups of one country or one
 # trade mostly differ by less than a factor of two in odds, given x; who answers may differ by a factor of three and more.

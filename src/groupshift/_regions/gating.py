@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.segments import sum_by
+from groupshift._math.sums import sum_by
 from groupshift._regions.merging import cell_counts
 
 

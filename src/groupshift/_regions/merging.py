@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.segments import sum_by
+from groupshift._math.sums import sum_by
 
 
 def cell_counts(cell: IntArray, group: IntArray, y: IntArray, weight: FloatArray, n_cells: int) -> FloatArray:
