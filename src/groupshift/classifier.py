@@ -12,6 +12,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from groupshift._audit.doors import Audited
 from groupshift._explain.evidence import Observed, record_evidence
 from groupshift._explain.explained import Explained
 from groupshift._fit.classifiers import Classifier
@@ -52,7 +53,7 @@ PREDICTED_ROWS = 32_768
 Answer = TypeVar("Answer")
 
 
-class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
+class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
     r"""Classifier for grouped data whose labels are a biased sample.
 
     Learns a posterior from labelled rows, finds regions of feature space (clusters) in which positives look alike in
@@ -343,6 +344,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
             learned_=finished.settled.learned,
             estimate_=finished.estimate,
             evidence_=evidence,
+            audit_=None,
             candidates_=finished.judged.table,
             notes_=sentences(finished.notes),
         )
@@ -356,7 +358,9 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
     ) -> Self:
         with workers(self.n_jobs), steps():
             begin("estimating shares", self.verbose)
-            self.estimate_ = estimate(self.learned_, population, groups, known_shares)
+            found, fresh = self.audit_, estimate(self.learned_, population, groups, known_shares)
+        # What an audit found of the labels of fit holds for every population.
+        self.audit_, self.estimate_ = (None, fresh) if found is None else found.applied(fresh)
         return self
 
     def _scorer(self) -> Scorer:

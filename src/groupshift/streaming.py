@@ -22,6 +22,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from groupshift._audit.census import Census
+from groupshift._audit.doors import census_of_batches
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._fit.problem import KnownRates
 from groupshift._fit.scorer import Details, Scorer
@@ -224,6 +226,23 @@ def update(
         groups = population_groups(found, roles, model.labeled_groups_)
         reader = Reader(model.schema_, roles, groups, model.unlabeled_value)
         return model._update(Streamed(source, reader, found.n_rows), groups, known_shares)
+
+
+def census(
+    model: GroupShiftClassifier,
+    population: Features,
+    *,
+    group: str | None = None,
+    weight: str | None = None,
+    batch_rows: int = BATCH_ROWS,
+) -> Census:
+    """All rows of a population in files as an audit looks at them: four numbers a row are kept in memory."""
+    check_is_fitted(model)
+    roles = fitted_roles(model.schema_, model.group, group, weight)
+    source = _opened_for(model, population, roles, batch_rows)
+    check_columns(source.columns, roles.columns, "The population")
+    reader = Reader(model.schema_, roles, model.groups_)
+    return census_of_batches(model, reader, source.batches(list(roles.columns)))
 
 
 def predict(

@@ -6,6 +6,7 @@ import numpy as np
 
 from groupshift._explain import verdict
 from groupshift._explain.assumption import chance_distance, mixture_distance
+from groupshift._explain.audit_words import audit_sentences
 from groupshift._explain.caution import caution_sentences, find_cautions, row_value
 from groupshift._explain.cluster_profile import describe_clusters
 from groupshift._explain.evidence_parts import FloatArray, HiddenLabels, Table
@@ -135,7 +136,7 @@ def diagnose(model: FittedModel) -> Diagnosis:
         caution=(
             *verdict.copies_among_labels(overview),
             *caution_sentences(tables["cautions"], int(model.rows_.sum()), model.n_clusters_),
-            *verdict.always_true(model),
+            *(verdict.always_true(model) if model.audit_ is None else audit_sentences(model, model.audit_)),
         ),
         overview=overview,
         frame_library=model.frame_library_,

@@ -23,7 +23,7 @@ def _read(part: str, name: str) -> Any:
 class FittedAttributes:
     """Attributes that end in an underscore; none is there before `fit`."""
 
-    # What a fit ends in: four values, assigned together. Everything else is read from them.
+    # What a fit ends in, assigned together. Everything else is read from them.
     schema_: Schema
     learned_: Learned
     estimate_: Estimate

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from groupshift._audit.found import AuditFound
 from groupshift._explain.evidence_parts import Column, Evidence, FloatArray, IntArray, Table
 from groupshift._fit.view_shifts import ViewUse
 from groupshift._math.context import Context
@@ -52,6 +53,8 @@ class FittedModel(Protocol):
     shared_deviation_: FloatArray
     pooling_: FloatArray
     view_use_: ViewUse | None
+    # What an audit found; None before one
+    audit_: AuditFound | None
 
     def get_params(self, deep: bool = True) -> dict[str, object]: ...
 

@@ -312,7 +312,7 @@ class _Cells:
         learned = self.learned
         base = logit(learned.labeled_prior)
         of_mixture = expit(base + mixture.shift)
-        mean, doubt = _mean_posterior(self.points, shifts.shift)
+        mean, doubt = mean_posterior(self.points, shifts.shift)
         mean = np.where(np.isnan(mean), expit(base + shifts.shift), mean)
         share, error = of_mixture, np.zeros_like(of_mixture)
         if learned.own is not None:
@@ -350,7 +350,7 @@ class _Cells:
         return error
 
 
-def _mean_posterior(points: Points, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+def mean_posterior(points: Points, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean of the corrected posterior q of each cell, and of q(1 − q); NaN in cells without rows."""
     q = expit(points.score + shift.ravel()[points.cell])
     total = np.where(points.weight_sum > 0, points.weight_sum, np.nan)

@@ -13,6 +13,9 @@ from groupshift._rows.codes import Codes
 
 # Variance of a common shift that nothing in the data decides: at 90 %, positives are twice or half as likely to be labelled.
 UNIDENTIFIED = float((np.log(2) / 1.645) ** 2)
+# How much larger the labelled side's variance of a common shift is than its sampling noise: the classifier of all rows does not
+# score as those of the folds do, which its calibration was learned from.
+LABELED_SIDE = 4.0
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,10 @@ class ViewUse:
     common_shift: float  # what all groups seem to have in common, in log-odds
     common: float  # the part of it that is used
     no_selection: float  # probability that labels are a random sample of each group
+    common_error: float = float(
+        "nan"
+    )  # standard error of `common_shift`, were labels chosen by the label alone
+    common_doubt: float = 0.0  # the part of every shift's variance that all groups have in common
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,22 @@ def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> 
     has = (here.precision > 0) + 1e-12
     labels, scores = (float(np.average(found.use[..., v], weights=has[..., v])) for v in (LABELS, SCORES))
     face_value = float(np.average(common, weights=population.cluster_weight + 1e-300))
-    return shifts, ViewUse(labels, scores, face_value, float(factor.mean()), model.no_selection)
+    use = ViewUse(
+        labels,
+        scores,
+        face_value,
+        float(factor.mean()),
+        model.no_selection,
+        common_error=_face_value_error(own, mixture),
+        common_doubt=float(np.average(doubt, weights=population.cluster_weight + 1e-300)),
+    )
+    return shifts, use
+
+
+def _face_value_error(own: OwnViews, mixture: PooledShifts) -> float:
+    """Standard error of what all groups have in common: of the population's scores, and of the labelled rows' beside them."""
+    labeled_side = LABELED_SIDE / max(float(own.precision[..., OWN_SCORES].sum()), 1e-9)
+    return float(np.sqrt(mixture.cluster_variance.mean() + labeled_side))
 
 
 def _common_factor(

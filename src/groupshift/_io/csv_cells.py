@@ -26,6 +26,8 @@ SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 # Bytes that Windows' encoding does not define.
 NOT_CP1252 = b"\x81\x8d\x8f\x90\x9d"
 HEAD_BYTES = 1 << 18
+# What the first line of a file begins with that has lines for people above its header.
+HEAD_MARK = "# groupshift"
 CHUNK_BYTES = 1 << 22
 # A block must hold a row, and rows of ten thousand columns are long. What is asked of a column of a block takes as long
 # for one row as for a thousand: a block has about two thousand rows, or more.
@@ -45,6 +47,7 @@ class Dialect:
     encoding: str
     zipped: bool
     has_rows: bool
+    head_lines: int = 0  # lines for people above the header
 
     def __str__(self) -> str:
         zipped = ", gzip" if self.zipped else ""
@@ -64,7 +67,9 @@ class Dialect:
         with pa.input_stream(str(path), compression="gzip" if self.zipped else None) as stream:
             reader = pa.csv.open_csv(
                 stream,
-                read_options=pa.csv.ReadOptions(block_size=block_bytes, encoding=self.encoding),
+                read_options=pa.csv.ReadOptions(
+                    block_size=block_bytes, encoding=self.encoding, skip_rows=self.head_lines
+                ),
                 parse_options=pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
                 convert_options=pa.csv.ConvertOptions(
                     column_types=dict.fromkeys(wanted, pa.string()),
@@ -92,13 +97,27 @@ def dialect_of(path: Path, *, zipped: bool) -> Dialect:
         raise SourceError(f"{path} is Parquet inside gzip. Unpack it (gunzip) and pass the Parquet file.")
     if any(ord(character) < 32 and character not in "\t\r\n" for character in text[:1000]):
         raise SourceError(f"{path} is no text and no known table format. Pass CSV, TSV, Parquet or Arrow.")
+    head_lines = _head_lines(text)
+    text = "".join(text.splitlines(keepends=True)[head_lines:])
     separator = _separator(text)
     header = next(csv.reader(io.StringIO(text), delimiter=separator), [])
     if not header:
         raise SourceError(f"{path} has no header. The first line must name the columns.")
     # pyarrow takes a header without the end of its line for no header.
     has_rows = "\n" in text or "\r" in text or len(head) == HEAD_BYTES
-    return Dialect(tuple(header), separator, encoding, zipped, has_rows)
+    return Dialect(tuple(header), separator, encoding, zipped, has_rows, head_lines)
+
+
+def _head_lines(text: str) -> int:
+    """Lines for people that we wrote above the header; a spreadsheet may have quoted them.
+
+    Only ours are left out: a header of others may begin with # too.
+    """
+    lines = text.splitlines()
+    if not lines or not lines[0].lstrip('"').startswith(HEAD_MARK):
+        return 0
+    is_head = [line.lstrip('"').startswith("#") for line in lines]
+    return is_head.index(False) if False in is_head else len(lines)
 
 
 def _bytes(path: Path, zipped: bool) -> IO[bytes]:

@@ -103,7 +103,7 @@ def update(
         streaming.update(
             model,
             new_rows(model, recipe, source, weight, survey.rows),
-            group=_group_name(model, recipe),
+            group=group_name(model, recipe),
             weight=weight and WEIGHT,
             known_shares=known,
         )
@@ -127,14 +127,14 @@ def new_rows(
 ) -> Prepared:
     """Rows of a file as a fitted model takes them."""
     columns = {plan.name: prepared.feature(plan) for plan in recipe.columns}
-    if group := _group_name(model, recipe):
+    if group := group_name(model, recipe):
         columns[group] = Column(recipe.group, lambda table, first: recipe.groups(table, model.groups_))
     if weight is not None:
         columns[WEIGHT] = prepared.weight(weight)
     return Prepared([Part(source, columns)], n_rows)
 
 
-def _group_name(model: GroupShiftClassifier, recipe: Recipe) -> str | None:
+def group_name(model: GroupShiftClassifier, recipe: Recipe) -> str | None:
     return None if recipe.group is None else model.group or GROUP
 
 

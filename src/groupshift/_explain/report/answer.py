@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import ndtri
 
+from groupshift._explain.audit_words import audit_sentences
 from groupshift._explain.report.facts import Facts, GroupLines
 from groupshift._explain.report.formats import count, percent, percent_range
 from groupshift._explain.wording import plural
@@ -95,6 +96,12 @@ def worth(facts: Facts) -> list[str]:
     diagnosis = facts.diagnosis
     holds = ["The assumption behind it was tested and holds."] if diagnosis.holds == "yes" else []
     return [*diagnosis.gain, *holds] or ["There is no more to say than the above."]
+
+
+def audit(facts: Facts) -> list[str]:
+    """What an audit found, in sentences."""
+    model = facts.model
+    return [] if model.audit_ is None else list(audit_sentences(model, model.audit_))
 
 
 def beware(facts: Facts) -> list[str]:
