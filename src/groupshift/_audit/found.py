@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import expit, stdtrit
 
 from groupshift._audit.answers import Answers
 from groupshift._audit.purchases import ShareCurve
@@ -47,12 +47,14 @@ class DesignShare:
 
     share: float
     std_error: float
+    labels: int
     # If all rows without a label were negative, or all positive.
     lowest: float
     highest: float
 
     def interval(self, coverage: float) -> tuple[float, float]:
-        reach = float(ndtri(0.5 + coverage / 2)) * self.std_error
+        # A standard error from few labels: Student's distribution.
+        reach = float(stdtrit(max(self.labels - 1, 1), 0.5 + coverage / 2)) * self.std_error
         return max(self.share - reach, 0.0), min(self.share + reach, 1.0)
 
 
@@ -151,19 +153,21 @@ def verdicts(answers: Answers) -> Verdicts:
 def _design_share(answers: Answers, rows: AuditRows, weight: FloatArray) -> DesignShare:
     """A difference estimator: predictions of all rows, moved to fit the labels, plus the weighted residuals that are left."""
     told, curve = answers.has_label, ShareCurve(answers.design.curve)
-    # Rows without a label are stood in for by those with one.
-    response = float(weight.sum() / weight[told].sum())
-    helper = helper_shift(rows)
-    residual = rows.y - expit(rows.log_odds + helper)
-    share = float(curve(helper)) + response * float((rows.weight * residual).sum())
-    n, free = len(rows.y), 1 - answers.inclusion[told]
-    variance = response**2 * float((free * (rows.weight * residual) ** 2).sum()) * n / max(n - 1, 1)
+    helper, n = helper_shift(rows), len(rows.y)
+    # Weights that add up to 1 (Hájek): how fast rows finished is chance, and rows without a label are stood in for.
+    own = rows.weight / rows.weight.sum()
+    residual = own * (rows.y - expit(rows.log_odds + helper))
+    share = float(curve(helper) + residual.sum())
+    free = 1 - answers.inclusion[told]
+    variance = float((free * residual**2).sum()) * n / max(n - 1, 1)
     # What labels of the others could at most change, one way and the other.
     other = answers.asked.log_odds[~told] + helper
-    below, above = ((weight[~told] * side).sum() for side in (expit(other), expit(-other)))
+    lacking = weight[~told] / weight.sum()
+    below, above = ((lacking * side).sum() for side in (expit(other), expit(-other)))
     return DesignShare(
         float(np.clip(share, 0, 1)),
         float(np.sqrt(variance)),
+        n,
         float(np.clip(share - below, 0, 1)),
         float(np.clip(share + above, 0, 1)),
     )

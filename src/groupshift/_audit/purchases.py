@@ -10,8 +10,8 @@ from groupshift._math.betting import LEVEL, Bounds, Steps, wealth
 from groupshift._math.common_shift import GRID, AuditRows, CommonPrior, learn_common_shift
 
 LABELS = (25, 50, 100, 200)
-# Audits that are tried for each number of labels: widths and errors to about a twentieth.
-TRIED_WIDTHS, TRIED_ERRORS = 24, 200
+# Audits that are tried for each number of labels: widths and errors to about a tenth.
+TRIED_WIDTHS, TRIED_ERRORS = 20, 100
 POWER = 0.8
 COVERAGE = 0.9
 

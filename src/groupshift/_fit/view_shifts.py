@@ -13,9 +13,9 @@ from groupshift._rows.codes import Codes
 
 # Variance of a common shift that nothing in the data decides: at 90 %, positives are twice or half as likely to be labelled.
 UNIDENTIFIED = float((np.log(2) / 1.645) ** 2)
-# How much larger the labelled side's variance of a common shift is than its sampling noise: the classifier of all rows does not
-# score as those of the folds do, which its calibration was learned from.
-LABELED_SIDE = 4.0
+# How much larger the labelled side's variance of a common shift is than the sampling noise of its scores: the classifier of all
+# rows does not score quite as those of the folds do, which its calibration was learned from.
+LABELED_SIDE = 2.0
 
 
 @dataclass(frozen=True)

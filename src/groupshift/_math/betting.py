@@ -19,9 +19,9 @@ from groupshift._math.arrays import FloatArray, IntArray
 # Money at which a claim is called wrong: one right claim in twenty ever gets there.
 LEVEL = 0.05
 # Stakes around the one that is best for the planned number of labels, all played at once.
-STAKES = np.array([0.3, 0.55, 0.8, 1.1, 1.6])
+STAKES = np.array([0.7, 1.0, 1.4])
 # Part of the money that is at most lost with one label.
-MOST_LOST = 0.9
+MOST_LOST = 0.95
 # Alternatives to calibrated probabilities: other levels, and scores that are too bold or too shy.
 LEVELS = np.linspace(-2.0, 2.0, 17)
 SLOPES = np.array([0.5, 0.75, 1.0, 1.33, 2.0])

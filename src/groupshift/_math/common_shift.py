@@ -135,13 +135,15 @@ def learn_common_shift(
     # A row of a group that the model does not know (-1, the last entry) is of a group like the others.
     spread = np.sqrt(np.append(own_variance, own_variance.mean() if n_groups else 0.0)[asked])
     moves = np.where(np.append(fixed, False)[asked], 0.0, 1.0)
-    likelihood = _by_group(rows, at, spread, moves)
-    by_group = logsumexp(likelihood + LOG_NODE_WEIGHTS, axis=2)
+    # Groups that all shift alike need no rule of integration.
+    nodes, log_weights = (NODES, LOG_NODE_WEIGHTS) if spread.any() else (np.zeros(1), np.zeros(1))
+    likelihood = _by_group(rows, at, spread[:, None] * nodes, moves) + log_weights
+    by_group = logsumexp(likelihood, axis=2)
     log_mass = by_group.sum(0) + np.log(prior.mass + 1e-300)
     mass = np.exp(log_mass - logsumexp(log_mass))
-    node = np.exp(likelihood + LOG_NODE_WEIGHTS - by_group[..., None])  # (n_asked, n_grid, n_nodes)
-    own = spread[:, None] * (node @ NODES)  # E[d | c]
-    inner = spread[:, None] ** 2 * (node @ NODES**2) - own**2
+    node = np.exp(likelihood - by_group[..., None])  # (n_asked, n_grid, n_nodes)
+    own = spread[:, None] * (node @ nodes)  # E[d | c]
+    inner = spread[:, None] ** 2 * (node @ nodes**2) - own**2
     mean = float(mass @ GRID)
     shift = np.where(fixed, 0.0, mean)
     variance = np.where(fixed, 0.0, mass @ GRID**2 - mean**2) + own_variance
@@ -154,14 +156,14 @@ def learn_common_shift(
     return CommonShift(mass, shift, variance, own_shift, given)
 
 
-def _by_group(rows: AuditRows, at: IntArray, spread: FloatArray, moves: FloatArray) -> FloatArray:
-    """Weighted log-likelihood of each group's labels for every c and d, (n_asked, n_grid, n_nodes)."""
-    shift = moves[at, None, None] * GRID[:, None] + spread[at, None, None] * NODES
-    eta = rows.log_odds[:, None, None] + shift
+def _by_group(rows: AuditRows, at: IntArray, own: FloatArray, moves: FloatArray) -> FloatArray:
+    """Weighted log-likelihood of each group's labels for every c and every own shift, (n_asked, n_grid, n_nodes)."""
+    n_asked, n_nodes = own.shape
+    eta = rows.log_odds[:, None, None] + moves[at, None, None] * GRID[:, None] + own[at, None, :]
     each = effective_weights(rows)[:, None, None] * (rows.y[:, None, None] * eta - np.logaddexp(0, eta))
-    is_own = (np.arange(len(spread))[:, None] == at).astype(float)
-    found: FloatArray = (is_own @ each.reshape(len(at), -1)).reshape(len(spread), len(GRID), len(NODES))
-    return found
+    is_own = (np.arange(n_asked)[:, None] == at).astype(float)
+    found: FloatArray = is_own @ each.reshape(len(at), GRID.size * n_nodes)
+    return found.reshape(n_asked, GRID.size, n_nodes)
 
 
 def _doubt(log_odds: FloatArray) -> FloatArray:

@@ -13,9 +13,10 @@ from scipy.special import expit
 
 from groupshift._math.arrays import FloatArray
 
-# A row that hardly says anything keeps this part of a mean row's chance: the assumption is tested everywhere, and no label
-# counts for very many rows.
-LEAST_CHANCE = 0.25
+# A row that hardly says anything keeps this part of a mean row's chance: the assumption is tested everywhere, and no single
+# label could overturn the share. Smaller values save next to no labels, and leave bets on the share without force: no bet may be
+# larger than the most surprising label allows.
+LEAST_CHANCE = 0.75
 # Log-odds at which doubt is tabled; beyond them it is as good as none.
 FURTHEST, STEP = 16.0, 0.125
 
