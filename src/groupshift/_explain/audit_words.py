@@ -92,14 +92,14 @@ def _missing(found: AuditFound) -> Iterator[str]:
         if found.missing > found.labels
         else ""
     )
-    possible = ""
+    has, possible = "has" if found.missing == 1 else "have", ""
     if design.highest - design.lowest > 1e-9:
         possible = (
             f" If all of those that were passed over are negative, the design-based share is {percent(design.lowest)}; if all "
             f"are positive, {percent(design.highest)}."
         )
     yield (
-        f"{found.missing} of {asked} rows that were asked for have no label. They are taken to be like those that have one, "
+        f"{found.missing} of {asked} rows that were asked for {has} no label. They are taken to be like those that have one, "
         f"given their scores; if rows lack a label because of what it is, the answers above are off.{possible}{serious}"
     )
 

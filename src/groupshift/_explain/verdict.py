@@ -199,7 +199,7 @@ def always_true(model: FittedModel) -> Iterator[str]:
     moves = f"from {percent(before)} (labelled sample) to {percent(after)} (population)"
     start = f"The model moves the overall share {moves}. " if np.any(model.shift_) else ""
     half, twice = (shares_if_selected(model, odds)[0] for odds in (0.5, 2.0))
-    remedy = "If you know the rate of some groups, pass it as a known share."
+    remedy = "If you know the rate of some groups, pass it as a known share; a few labels settle it too (`audit` says which)."
     if len(model.known_groups_):
         remedy = f"Known shares settle it for {len(model.known_groups_):,} of {len(model.groups_):,} groups."
     yield (
