@@ -40,23 +40,18 @@ def measure(quick: bool, repeats: int, data: Path) -> dict:
         "labels": BUDGET,
         "by_set": by_set,
         "mean": mean,
-        "draws": {name: {key: [float(d[key]) for d in own] for key in KEPT} for name, own in draws.items()},
+        "by_fit": {name: by_fit(own) for name, own in draws.items()},
         "lines": claims(mean, len(tasks) * audits // len(SETS)),
     }
 
 
-KEPT = (
-    "fit",
-    "truth",
-    "before",
-    "random",
-    "after",
-    "design",
-    "covered",
-    "width",
-    "found_out",
-    "falsely_called_wrong",
-)
+def by_fit(draws: list[dict[str, float]]) -> dict[str, list[float]]:
+    """Figures of each model: audits of one model share its luck, and figures vary over models more than over audits."""
+    parts = [[d for d in draws if d["fit"] == fit] for fit in sorted({d["fit"] for d in draws})]
+    summaries = [summary(part) for part in parts]
+    return {
+        key: [round(found[key], 4) for found in summaries] for key in ("error_after", "coverage", "found_out")
+    }
 
 
 def summary(draws: list[dict[str, float]]) -> dict[str, float]:

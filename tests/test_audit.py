@@ -234,3 +234,23 @@ def test_the_report_has_a_section_of_the_audit(model, learned):
     assert 'id="audit"' in after
     assert 'href="#audit"' in after
     assert "Label by label" in after
+
+
+def test_a_population_in_files_is_asked_as_one_in_memory(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from groupshift import streaming
+    from groupshift._io.files import write_table
+
+    def table(X, groups, **others):
+        return pa.table({**{f"x{j}": X[:, j] for j in range(3)}, "g": groups, **others})
+
+    X, y, groups = WORLD.labeled
+    path = str(tmp_path / "population.parquet")
+    write_table(table(WORLD.X, WORLD.groups), path)
+    model = GroupShiftClassifier(partition=1, refine=0, random_state=0)
+    streaming.fit(model, table(X, groups, y=y), path, target="y", group="g")
+    found = streaming.audit(model, path, group="g", batch_rows=700)
+    whole = table(WORLD.X, WORLD.groups).drop_columns(["g"])
+    in_memory = model.audit(whole, WORLD.groups)
+    assert found.rows.tolist() == in_memory.rows.tolist()
+    assert found.design.population == in_memory.design.population

@@ -22,8 +22,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from groupshift._audit.census import Census
-from groupshift._audit.doors import census_of_batches
+from groupshift._audit.doors import census_of_batches, plan_audit
+from groupshift._audit.plan import AuditPlan
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._fit.problem import KnownRates
 from groupshift._fit.scorer import Details, Scorer
@@ -228,21 +228,24 @@ def update(
         return model._update(Streamed(source, reader, found.n_rows), groups, known_shares)
 
 
-def census(
+def audit(
     model: GroupShiftClassifier,
     population: Features,
     *,
     group: str | None = None,
     weight: str | None = None,
+    budget: int = 50,
+    seed: int = 0,
     batch_rows: int = BATCH_ROWS,
-) -> Census:
-    """All rows of a population in files as an audit looks at them: four numbers a row are kept in memory."""
+) -> AuditPlan:
+    """Which rows of a population in files to label: `audit`. Four numbers a row are kept in memory, and no more."""
     check_is_fitted(model)
     roles = fitted_roles(model.schema_, model.group, group, weight)
     source = _opened_for(model, population, roles, batch_rows)
     check_columns(source.columns, roles.columns, "The population")
     reader = Reader(model.schema_, roles, model.groups_)
-    return census_of_batches(model, reader, source.batches(list(roles.columns)))
+    census = census_of_batches(model, reader, source.batches(list(roles.columns)))
+    return plan_audit(model, census, budget=budget, seed=seed)
 
 
 def predict(

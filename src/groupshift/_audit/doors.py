@@ -1,6 +1,6 @@
 """The doors on the estimator: `audit` says which rows to label, `learn_audit` takes their labels."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -218,9 +218,17 @@ def census_of_batches(
     model: Auditable, reader: Callable[[Features, int], Rows], batches: Iterable[Features]
 ) -> Census:
     """The same for rows that are read in batches."""
-    scorer, parts, first = model._scorer(), [], 0
-    for batch in batches:
-        rows = reader(batch, first)
-        parts.append(Census.of(rows, scorer(rows), first))
-        first += len(rows)
-    return whole_census(parts)
+    scorer = model._scorer()
+
+    def numbered() -> Iterator[tuple[Features, int]]:
+        first = 0
+        for batch in batches:
+            yield batch, first
+            first += len(batch)
+
+    def of_batch(part: tuple[Features, int]) -> Census:
+        rows = reader(*part)
+        return Census.of(rows, scorer(rows), part[1])
+
+    with workers(model.n_jobs):
+        return whole_census(list(map_chunks(of_batch, numbered())))

@@ -6,10 +6,16 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from groupshift import GroupShiftClassifier, streaming
+from groupshift import GroupShiftClassifier
 from groupshift._audit.answers import REFUSED, read_answers
 from groupshift._audit.census import Census
-from groupshift._audit.doors import check_has_population, check_population, plan_audit, take_answers
+from groupshift._audit.doors import (
+    census_of_batches,
+    check_has_population,
+    check_population,
+    plan_audit,
+    take_answers,
+)
 from groupshift._audit.plan import LABEL, ROW, TICKET, AuditPlan
 from groupshift._explain.audit_words import audit_sentences, purchase_lines
 from groupshift._explain.share_tables import overall_shares
@@ -18,6 +24,8 @@ from groupshift._io.csv_cells import HEAD_MARK
 from groupshift._io.files import SEPARATORS, STANDARD_OUTPUT, check_output, table_format, whole_file
 from groupshift._io.model_files import save
 from groupshift._io.table_files import Source, no_column, open_source
+from groupshift._rows.batches import Reader
+from groupshift._rows.roles import Roles
 from groupshift.cli.columns_read import FileSurveyor, survey_file
 from groupshift.cli.errors import InputError
 from groupshift.cli.fit import group_name, new_rows
@@ -149,7 +157,8 @@ def _census(model: GroupShiftClassifier, recipe: Recipe, source: Source, weight:
     survey = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
     survey.check(source, recipe.group, weight)
     rows = new_rows(model, recipe, source, weight, survey.rows)
-    return streaming.census(model, rows, group=group_name(model, recipe), weight=weight and WEIGHT)
+    roles = Roles(tuple(recipe.names), group_name(model, recipe), weight=weight and WEIGHT)
+    return census_of_batches(model, Reader(model.schema_, roles, model.groups_), rows.batches())
 
 
 def _check_text(out: str) -> None:
