@@ -32,6 +32,7 @@ from groupshift._explain.evidence_parts import (
     TrustEvidence,
 )
 from groupshift._explain.expected_gain import grouped_auc_gain, observed_shift
+from groupshift._fit.hidden_groups import HiddenGroups
 from groupshift._fit.learned import PredictionRates
 from groupshift._fit.problem import Problem
 from groupshift._fit.stages import Finished
@@ -83,6 +84,9 @@ class Observed:
     trust: float  # the part of every shift that is used
     trust_is_given: bool  # by the user, instead of learned
     hidden_shift: FloatArray | None  # (n_judged,), as the fit made them with labels hidden
+    by_groups: (
+        tuple[HiddenGroups, FloatArray] | None
+    )  # scores and shifts with labels hidden from the classifier too
     shares: str | None
     shrinkage: str
     labeled_prior: str
@@ -110,6 +114,7 @@ class Observed:
             trust=learned.trust,
             trust_is_given=settings.trust != "learned",
             hidden_shift=finished.settled.hidden_shift if settings.shrinkage == "hierarchical" else None,
+            by_groups=finished.settled.by_groups,
             shares=settings.shares,
             shrinkage=settings.shrinkage,
             labeled_prior=settings.labeled_prior,
@@ -235,6 +240,10 @@ def _held_out(observed: Observed, fold: IntArray) -> HeldOut:
         else observed.trial.log_odds
     )
     shift = _shift(observed, rows, log_odds, cluster)
+    if observed.by_groups is not None:
+        # Most of the population lies in groups without labels: gains are those of groups that the classifier did not see.
+        hidden, shift = observed.by_groups
+        plain, log_odds = hidden.plain, hidden.log_odds
     trust = None if observed.trial is None else observed.trial.trust
     return HeldOut(
         scores=score_distributions(log_odds, rows.y, rows.weight, cluster, n_clusters),

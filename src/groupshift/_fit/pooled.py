@@ -6,6 +6,7 @@ import numpy as np
 
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._regions.space import Space
+from groupshift._rows.codes import Codes
 from groupshift._rows.keys import design_effect
 from groupshift._rows.rows import Rows, concatenated
 
@@ -20,6 +21,7 @@ class Pooled:
     rows: Rows
     space: Space
     population_effect: float  # how many times fewer examples than rows the population has
+    without_labels: float = 0.0  # the part of the population's rows that lie in groups without labels
     notes: Notes = ()
 
 
@@ -28,7 +30,7 @@ def pool_rows(problem: Problem) -> Pooled:
     limit = np.inf if problem.settings.partition == "silhouette" else MAX_CLUSTERING_ROWS
     labeled, population, seeds = problem.labeled, problem.population, problem.seeds
     notes: Notes = ()
-    effect = 1.0
+    effect, without = 1.0, 0.0
     if population is None:
         rows = labeled.at_most(limit, seeds.named("clustering, labelled"))
     else:
@@ -42,7 +44,15 @@ def pool_rows(problem: Problem) -> Pooled:
         n_unlabeled = int(np.ceil(share * population.n_rows))
         unlabeled = problem.sample(n_unlabeled, seeds.named("clustering, population"))
         effect = design_effect(unlabeled.key, unlabeled.weight)
+        without = _without_labels(problem, unlabeled)
         rows = concatenated([few, unlabeled])
     rows = replace(rows, group=np.zeros(len(rows), np.int64))
     space = Space().fit(rows.matrix, rows.weight, problem.encoder.is_category)
-    return Pooled(rows, space, effect, notes)
+    return Pooled(rows, space, effect, without, notes)
+
+
+def _without_labels(problem: Problem, unlabeled: Rows) -> float:
+    is_labeled = Codes.of(problem.labeled_groups).transform(problem.groups) >= 0
+    return (
+        float(np.average(~is_labeled[unlabeled.group], weights=unlabeled.weight)) if len(unlabeled) else 0.0
+    )
