@@ -249,7 +249,7 @@ def _held_out(observed: Observed, fold: IntArray) -> HeldOut:
         scores=score_distributions(log_odds, rows.y, rows.weight, cluster, n_clusters),
         score_independence=_score_independence(observed, rows.y, log_odds),
         by_group=_hidden_labels(rows, number, plain, log_odds, shift),
-        total=_totals(rows, plain, log_odds + shift),
+        total=_totals(rows, plain, log_odds, shift),
         calibration=Calibration(_reliability(rows, plain), _reliability(rows, log_odds + shift)),
         trust=None if trust is None else TrustEvidence(trust.estimate, trust.std_error),
     )
@@ -320,9 +320,11 @@ def _hidden_labels(
     )
 
 
-def _totals(rows: LabeledRows, plain: FloatArray, shifted: FloatArray) -> Totals:
+def _totals(rows: LabeledRows, plain: FloatArray, log_odds: FloatArray, shift: FloatArray) -> Totals:
+    shifted = log_odds + shift
     before, after = log_loss_rows(plain, rows.y), log_loss_rows(shifted, rows.y)
     loss_gain, loss_error = gain(before, after, rows)
+    classifier_gain, classifier_error = gain(before, log_loss_rows(log_odds, rows.y), rows)
     auc_before, auc_after, auc_error = grouped_auc_gain(
         plain, shifted, rows.y, rows.weight, rows.group, rows.n_groups
     )
@@ -333,6 +335,8 @@ def _totals(rows: LabeledRows, plain: FloatArray, shifted: FloatArray) -> Totals
         loss_model=float(np.average(after, weights=rows.weight)),
         loss_gain=loss_gain,
         loss_gain_error=loss_error,
+        classifier_gain=classifier_gain,
+        classifier_gain_error=classifier_error,
         auc_global=auc_before,
         auc_model=auc_after,
         auc_gain=auc_after - auc_before,

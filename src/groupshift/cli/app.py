@@ -85,7 +85,17 @@ Features = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Use the
 Exclude = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Leave these columns out.")]
 KnownShares = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Rates known from elsewhere: group, share and, if known, std_error."),
+    typer.Option(
+        metavar="FILE",
+        help="Rates of groups known from elsewhere: group, share and, where known, std_error (empty: exact).",
+    ),
+]
+KnownOverall = Annotated[
+    str | None,
+    typer.Option(
+        metavar="P[,SE]",
+        help="Known rate of all unlabelled rows together, alone (exact) or with its standard error.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="The same seed, files and versions give the same model.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
@@ -163,6 +173,7 @@ def fit(
     weight: Weight = None,
     example_id: ExampleId = None,
     known_shares: KnownShares = None,
+    known_overall: KnownOverall = None,
     positive: Positive = None,
     labels_chosen: Annotated[
         str,
@@ -194,6 +205,7 @@ def fit(
         method=method,
         labels_chosen=labels_chosen,
         known_shares=known_shares,
+        known_overall=known_overall,
         seed=seed,
         force=force,
         as_json=json,
@@ -250,13 +262,24 @@ def update(
     group: GroupHere = None,
     weight: Weight = None,
     known_shares: KnownShares = None,
+    known_overall: KnownOverall = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Learn the shares of the groups again from new unlabelled rows; the rest of the model is kept."""
     from groupshift.cli.fit import update as run
 
-    run(model, data, out, group=group, weight=weight, known_shares=known_shares, force=force, as_json=json)
+    run(
+        model,
+        data,
+        out,
+        group=group,
+        weight=weight,
+        known_shares=known_shares,
+        known_overall=known_overall,
+        force=force,
+        as_json=json,
+    )
 
 
 @_command("report model.gshift --out report.html")

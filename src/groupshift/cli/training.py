@@ -26,6 +26,7 @@ from groupshift.cli import prepared
 from groupshift.cli.columns_read import FileSurvey, FileSurveyor, survey_file
 from groupshift.cli.errors import InputError
 from groupshift.cli.groups import about_groups
+from groupshift.cli.known_rates import NOTHING_KNOWN, KnownRates
 from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, Part, Prepared
 from groupshift.cli.recipe import Recipe
 from groupshift.cli.screen import listed
@@ -36,8 +37,6 @@ WHY_LEFT_OUT = {
     "empty": "is empty",
     "nested": "holds lists or raw bytes",
 }
-# Rates by group, with their standard errors if these are known.
-KnownShares = Mapping[str, float | tuple[float, float]]
 # Shows how dates are written; a day that cannot be a month.
 A_DAY = datetime(2024, 12, 31)
 
@@ -88,12 +87,12 @@ class Training:
     def n_unlabeled(self) -> int:
         return sum(self.n_rows) - len(self.numbers)
 
-    def fit(self, model: GroupShiftClassifier, known_shares: KnownShares | None = None) -> None:
+    def fit(self, model: GroupShiftClassifier, known: KnownRates = NOTHING_KNOWN) -> None:
         """Fit a model to all rows."""
         if self.population is None:
-            self._fit_labeled(model, self.labeled, known_shares)
+            self._fit_labeled(model, self.labeled, known)
         else:
-            streaming.fit_to(model, self._streamed(self.population), known_shares)
+            streaming.fit_to(model, self._streamed(self.population), known.known_shares, known.known_overall)
 
     def fit_sample(self, model: GroupShiftClassifier) -> GroupShiftClassifier:
         """A copy of the model, fitted to a part of the rows."""
@@ -101,7 +100,7 @@ class Training:
             sample: GroupShiftClassifier = streaming.fit_sample(model, self._streamed(self.population))
             return sample
         some = sampled(self.numbers.astype(np.uint64), streaming.LABELED_TRIED / len(self.numbers), 0)
-        return self._fit_labeled(clone(model), self.labeled.filter(some), None)
+        return self._fit_labeled(clone(model), self.labeled.filter(some), NOTHING_KNOWN)
 
     def _streamed(self, population: Prepared) -> streaming.Training:
         group, weight, example_id = (
@@ -113,7 +112,7 @@ class Training:
         return streaming.Training(self.labeled, population, roles, TARGET, self.numbers, self.first)
 
     def _fit_labeled(
-        self, model: GroupShiftClassifier, table: pa.Table, known_shares: KnownShares | None
+        self, model: GroupShiftClassifier, table: pa.Table, known: KnownRates
     ) -> GroupShiftClassifier:
         groups, weight, ids = (
             table[name] if name in table.column_names else None for name in (GROUP, WEIGHT, EXAMPLE)
@@ -124,7 +123,8 @@ class Training:
             groups,
             sample_weight=weight,
             example_ids=ids,
-            known_shares=known_shares,
+            known_shares=known.known_shares,
+            known_overall=known.known_overall,
         )
         return model
 
