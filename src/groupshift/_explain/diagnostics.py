@@ -34,8 +34,9 @@ class Diagnosis:
         Totals over the labelled groups (`groups`, `rows`, `loss_global`, `loss_model`, `loss_gain`,
         `loss_gain_error`, `auc_global`, `auc_model`, `auc_gain`, `auc_gain_error`), Theorem 1 for the
         population (`expected_auc_without_group`, `expected_auc_gain`, `expected_auc_gain_low`,
-        `expected_auc_gain_high`; the same for the log loss: `expected_loss_gain`, ...), the assumption (`score_effect`, `score_effect_error`, `feature_effect`,
-        `feature_effect_error`, `mixture_gap`, `mixture_gap_by_chance`), `trust`, `trust_estimate`,
+        `expected_auc_gain_high`), what its log loss is expected to be lower by than a plain classifier's
+        (`expected_loss_gain`, `expected_loss_gain_low`, `expected_loss_gain_high`), the assumption
+        (`score_effect`, `score_effect_error`, `feature_effect`, `feature_effect_error`, `mixture_gap`, `mixture_gap_by_chance`), `trust`, `trust_estimate`,
         `trust_error`, and labelled examples (`fewest_examples` of a class, `fewest_examples_rows` that it has,
         `unmarked_copies`: the part of rows that repeat another under another id). What is not known is left out.
     hidden_labels : table by labelled group
