@@ -36,9 +36,11 @@ class Diagnosis:
         population (`expected_auc_without_group`, `expected_auc_gain`, `expected_auc_gain_low`,
         `expected_auc_gain_high`), what its log loss is expected to be lower by than a plain classifier's
         (`expected_loss_gain`, `expected_loss_gain_low`, `expected_loss_gain_high`), the assumption
-        (`score_effect`, `score_effect_error`, `feature_effect`, `feature_effect_error`, `mixture_gap`, `mixture_gap_by_chance`), `trust`, `trust_estimate`,
-        `trust_error`, and labelled examples (`fewest_examples` of a class, `fewest_examples_rows` that it has,
-        `unmarked_copies`: the part of rows that repeat another under another id). What is not known is left out.
+        (`score_effect`, `score_effect_error`, `feature_effect`, `feature_effect_error`,
+        `mixture_gap`, `mixture_gap_by_chance`), `trust`, `trust_estimate`, `trust_error`, and
+        labelled examples (`fewest_examples` of a class, `fewest_examples_rows` that it has,
+        `unmarked_copies`: the part of rows that repeat another under another id). What is not known
+        is left out.
     hidden_labels : table by labelled group
         group, rows, share, loss_global, loss_model, auc_global, auc_model, mean_global, mean_model (mean
         probabilities), estimated_shift, observed_shift.
