@@ -11,43 +11,12 @@ from pathlib import Path
 import numpy as np
 
 AMOUNTS = ("AGEP", "SCHL", "WKHP", "SPORDER")
+PERSON = ["AGEP", "SCHL", "MAR", "NATIVITY", "SEX", "RAC1P", "HHT"]
+HEALTH = ["SPORDER", "DIS", "CIT", "MIL", "DEAR", "DEYE", "DREM"]
 ACS = {
-    "income": ["AGEP", "COW", "SCHL", "MAR", "OCCP", "NATIVITY", "HHT", "WKHP", "SEX", "RAC1P"],
-    "employment": [
-        "AGEP",
-        "SCHL",
-        "MAR",
-        "HHT",
-        "SPORDER",
-        "DIS",
-        "CIT",
-        "MIL",
-        "NATIVITY",
-        "DEAR",
-        "DEYE",
-        "DREM",
-        "SEX",
-        "RAC1P",
-    ],
-    "ipr": [
-        "AGEP",
-        "SCHL",
-        "MAR",
-        "SEX",
-        "DIS",
-        "CIT",
-        "MIL",
-        "NATIVITY",
-        "HHT",
-        "SPORDER",
-        "DEAR",
-        "DEYE",
-        "DREM",
-        "RAC1P",
-        "ESR",
-        "OCCP",
-        "WKHP",
-    ],
+    "income": [*PERSON, "COW", "OCCP", "WKHP"],
+    "employment": [*PERSON, *HEALTH],
+    "ipr": [*PERSON, *HEALTH, "ESR", "OCCP", "WKHP"],
 }
 
 

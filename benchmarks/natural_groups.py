@@ -290,4 +290,7 @@ def _intervals(model, y: np.ndarray, group: np.ndarray) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main()
+    # Worker processes find functions by the name of their module, which "__main__" is not.
+    from benchmarks import natural_groups
+
+    natural_groups.main()
