@@ -117,7 +117,7 @@ def _frame(X: np.ndarray, is_category: np.ndarray):
     columns = {}
     for j, coded in enumerate(is_category):
         column = pd.Series(X[:, j])
-        columns[f"x{j}"] = column.astype("Int64").astype("string").astype("category") if coded else column
+        columns[f"x{j}"] = column.fillna(-1).astype(int).astype(str).astype("category") if coded else column
     return pd.DataFrame(columns)
 
 

@@ -108,9 +108,12 @@ def _gains_under_doubt(
 ) -> FloatArray:
     """Gains in AUC and in log loss, (DRAWS, 2), over the same scores without shifts, if shifts were as drawn.
 
-    What all groups have in common is drawn once for all of them: it does not average out.
+    What all groups have in common, and how large shifts are as a whole, is drawn once for all of them: it does not average
+    out. The log loss is that of as many rows as there are.
     """
     rng = np.random.default_rng(random_state)
+    use, shift = model.view_use_, estimated - points.score
+    scale_error = 0.0 if use is None else use.scale_error
     common = np.sqrt(model.common_variance_)
     shared = np.sqrt(np.maximum(model.shared_deviation_**2 - common**2, 0))
     own = np.sqrt(np.maximum(model.shift_variance_ - model.shared_deviation_**2, 0))
@@ -123,10 +126,12 @@ def _gains_under_doubt(
     for i in range(DRAWS):
         noise = common * rng.standard_normal() + shared * rng.standard_normal((len(shared), 1))
         noise = noise + own * rng.standard_normal(own.shape)
-        truth = estimated + noise.ravel()[points.cell]
+        truth = estimated + scale_error * rng.standard_normal() * shift + noise.ravel()[points.cell]
         positive, negative = points.weight * expit(truth), points.weight * expit(-truth)
         gains[i, 0] = after.auc(positive, negative) - before.auc(positive, negative)
         gains[i, 1] = (positive @ of_positive + negative @ of_negative) / points.weight.sum()
+        chance = positive * expit(-truth) @ (of_positive - of_negative) ** 2 / points.weight.sum()
+        gains[i, 1] += rng.normal() * np.sqrt(chance / model.rows_.sum())
         if classifier is not None:
             gains[i, 1] += rng.normal(classifier.classifier_gain, classifier.classifier_gain_error)
     return gains

@@ -1,7 +1,7 @@
 """Shifts of the population's groups by three views: own labels, their scores, and the population's scores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +26,7 @@ class ViewUse:
     common_shift: float  # what all groups seem to have in common, in log-odds
     common: float  # the part of it that is used
     no_selection: float  # probability that labels are a random sample of each group
+    scale_error: float  # of the size of all shifts together, relative to it
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,31 @@ class _Part:
         unused = np.zeros_like(found.shift)
         if not self.own.is_confirmed:
             unused = (model.predict(here).shift - found.shift) ** 2
-        empty = Views(
-            np.zeros((1, *views.response.shape[1:])), np.zeros((1, *views.precision.shape[1:])), np.zeros(1)
-        )
         has = here.precision > 0
+        is_labeled: BoolArray = np.asarray(has[..., LABELS].any(1))
         # Learned from groups whose labels were hidden: it holds for groups that have none.
-        stretch = np.where(has[..., LABELS].any(1), 1.0, self.own.stretch**2)
-        return _Told(model, has, found, unused, model.predict(empty), stretch, self.own.stretch**2)
+        stretch = np.where(is_labeled, 1.0, self.own.stretch**2)
+        hidden = here.as_hidden() if SCORES in used else here.only()
+        found = _as_wide(found, model.predict(hidden, of_labeled=True), np.logical_not(is_labeled))
+        return _Told(model, has, found, unused, _nobody(model, views), stretch, self.own.stretch**2)
+
+
+def _as_wide(found: Predicted, hidden: Predicted, chosen: BoolArray) -> Predicted:
+    """Predictions as uncertain as those of hidden groups were, where they have no labels either.
+
+    Whether labelled groups differ by nature or by how their labels were selected, their labels do not say; groups without
+    labels may differ as much.
+    """
+    variance = np.where(chosen[:, None], np.maximum(found.variance, hidden.variance), found.variance)
+    shared = np.where(chosen, np.maximum(found.shared, hidden.shared), found.shared)
+    return replace(found, variance=variance, shared=shared)
+
+
+def _nobody(model: ViewModel, views: Views) -> Predicted:
+    """A group without any view."""
+    shape = (1, *views.response.shape[1:])
+    empty = Views(np.zeros(shape), np.zeros(shape), np.zeros(1))
+    return _as_wide(model.predict(empty), model.predict(empty, of_labeled=True), np.ones(1, bool))
 
 
 @dataclass(frozen=True)
@@ -123,7 +142,9 @@ def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> 
     labels, scores = (float(np.average(use[..., v], weights=has[..., v])) for v in (LABELS, SCORES))
     face_value = float(np.average(common, weights=population.cluster_weight + 1e-300))
     no_selection = told[0].model.no_selection
-    return shifts, ViewUse(labels, scores, face_value, float(factor.mean()), no_selection)
+    n_rows = [population.rows[part.chosen].sum() for part in parts]
+    scale_error = float(np.average([t.found.scale_error for t in told], weights=n_rows))
+    return shifts, ViewUse(labels, scores, face_value, float(factor.mean()), no_selection, scale_error)
 
 
 def _common_factor(

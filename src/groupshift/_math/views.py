@@ -29,6 +29,9 @@ from groupshift._math.sums import sum_by
 # Half-t priors (four degrees of freedom) on standard deviations, by their scales in log-odds. Groups of one country or one
 # trade mostly differ by less than a factor of two in odds, given x; who answers may differ by a factor of three and more.
 NATURAL, SELECTION, MISFIT, NOISE, FREEDOM = 0.5, 1.0, 0.5, 0.1, 4.0
+# What features of a group do in one sample, they do in the other one too, but for about a third of it: where the misfit is
+# large, so is what the two samples do each on their own.
+NOISE_OF_MISFIT = 0.3
 # Log of the constant of that density: models of different numbers of parameters are compared.
 HALF_T = float(np.log(2) + gammaln((FREEDOM + 1) / 2) - gammaln(FREEDOM / 2) - np.log(FREEDOM * np.pi) / 2)
 # Standard deviations of log b, the slope of what scores suggest, and of c, the common shift.
@@ -52,6 +55,13 @@ class Views:
     def take(self, groups: IntArray | BoolArray | slice) -> Self:
         own = self.response[groups], self.precision[groups], self.remainder[groups]
         return replace(self, response=own[0], precision=own[1], remainder=own[2])
+
+    def as_hidden(self) -> Self:
+        """Population rows as if they were labelled rows whose labels are hidden."""
+        response, precision = np.zeros_like(self.response), np.zeros_like(self.precision)
+        response[..., OWN_SCORES] = self.response[..., SCORES]
+        precision[..., OWN_SCORES] = self.precision[..., SCORES]
+        return replace(self, response=response, precision=precision, remainder=np.zeros_like(self.remainder))
 
     def only(self, *views: int) -> Self:
         """The same, with the other views missing."""
@@ -104,7 +114,9 @@ class _World:
 
     def prior(self, x: FloatArray) -> FloatArray:
         """Log-density of parameters, of shape (n_draws, n_parameters): logs of standard deviations, log b, c."""
-        ratio = x[:, :-2] - np.log(self.scales)
+        scales = np.tile(np.log(self.scales), (len(x), 1))
+        scales[:, -1] = np.log(NOISE + NOISE_OF_MISFIT * np.sqrt(self.misfit_variance(x)))
+        ratio = x[:, :-2] - scales
         spread = (HALF_T + ratio - (FREEDOM + 1) / 2 * np.log1p(np.exp(2 * ratio) / FREEDOM)).sum(1)
         density: FloatArray = spread - (x[:, -2] / SLOPE) ** 2 / 2 - (x[:, -1] / COMMON) ** 2 / 2
         return density
@@ -243,9 +255,13 @@ class ViewModel:
         second = np.average([p.variance + p.shift**2 for p in parts], axis=0, weights=weights)
         shared = np.average([p.shared for p in parts], axis=0, weights=weights)
         use = np.average([p.use for p in parts], axis=0, weights=weights)
+        follow, of_draw = (
+            np.concatenate([getattr(p, name) for p in parts]) for name in ("follow", "weights")
+        )
         # Rounding is no shift: it would break ties between groups at random.
         is_seen = views.precision.max((1, 2))[:, None] > 0
-        return Predicted(np.where(is_seen, mean, 0.0), np.maximum(second - mean**2, 0), shared, use, 1.0)
+        shift = np.where(is_seen, mean, 0.0)
+        return Predicted(shift, np.maximum(second - mean**2, 0), shared, use, follow, of_draw)
 
     def _fewer(self, n_cells: int) -> Iterator[Draws]:
         """Fewer draws of the same distribution, where cells are many: evenly spaced along their weights."""
@@ -267,13 +283,26 @@ class Predicted:
     variance: FloatArray
     shared: FloatArray  # (n_groups,): variance that the cells of a group have in common
     use: FloatArray  # (n_groups, n_clusters, 3): how far it follows a view that moves in all cells of the group
-    weight: float
+    follow: FloatArray  # (n_draws,): the same for all views and groups together, under each draw of the parameters
+    weights: FloatArray  # (n_draws,)
+
+    @property
+    def weight(self) -> float:
+        return float(self.weights.sum())
+
+    @property
+    def scale_error(self) -> float:
+        """Standard error of how large all shifts are, relative to them: groups do not say well what the parameters are."""
+        mean = np.average(self.follow, weights=self.weights)
+        spread = np.sqrt(np.average((self.follow - mean) ** 2, weights=self.weights))
+        return float(min(spread / max(abs(mean), 1e-12), 1.0)) if spread > 0 else 0.0
 
 
 def _predict(d: Draws, views: Views, of_labeled: bool) -> Predicted:
     n_groups, n_clusters = views.response.shape[:2]
     shift, second = np.zeros((n_groups, n_clusters)), np.zeros((n_groups, n_clusters))
     shared, use = np.zeros(n_groups), np.zeros((n_groups, n_clusters, 3))
+    follow = np.zeros(len(d.x))
     step = max(1, BLOCK // (len(d.x) * n_clusters))
     w = d.weight / d.weight.sum()
     for start in range(0, n_groups, step):
@@ -303,7 +332,8 @@ def _predict(d: Draws, views: Views, of_labeled: bool) -> Predicted:
         second[own] = np.tensordot(w, variance + mean**2, 1)
         shared[own] = np.tensordot(w, np.maximum(group_variance, 0), 1)
         use[own] = np.tensordot(w, gain, 1)
-    return Predicted(shift, np.maximum(second - shift**2, 0), shared, use, float(d.weight.sum()))
+        follow += gain.sum((1, 2, 3)) / n_groups
+    return Predicted(shift, np.maximum(second - shift**2, 0), shared, use, follow, d.weight)
 
 
 def _form(left: FloatArray, matrix: FloatArray, right: FloatArray) -> FloatArray:
