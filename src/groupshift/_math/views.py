@@ -29,9 +29,6 @@ from groupshift._math.sums import sum_by
 # Half-t priors (four degrees of freedom) on standard deviations, by their scales in log-odds. Groups of one country or one
 # trade mostly differ by less than a factor of two in odds, given x; who answers may differ by a factor of three and more.
 NATURAL, SELECTION, MISFIT, NOISE, FREEDOM = 0.5, 1.0, 0.5, 0.1, 4.0
-# What features of a group do in one sample, they do in the other one too, but for about a third of it: where the misfit is
-# large, so is what the two samples do each on their own.
-NOISE_OF_MISFIT = 0.3
 # Log of the constant of that density: models of different numbers of parameters are compared.
 HALF_T = float(np.log(2) + gammaln((FREEDOM + 1) / 2) - gammaln(FREEDOM / 2) - np.log(FREEDOM * np.pi) / 2)
 # Standard deviations of log b, the slope of what scores suggest, and of c, the common shift.
@@ -114,9 +111,7 @@ class _World:
 
     def prior(self, x: FloatArray) -> FloatArray:
         """Log-density of parameters, of shape (n_draws, n_parameters): logs of standard deviations, log b, c."""
-        scales = np.tile(np.log(self.scales), (len(x), 1))
-        scales[:, -1] = np.log(NOISE + NOISE_OF_MISFIT * np.sqrt(self.misfit_variance(x)))
-        ratio = x[:, :-2] - scales
+        ratio = x[:, :-2] - np.log(self.scales)
         spread = (HALF_T + ratio - (FREEDOM + 1) / 2 * np.log1p(np.exp(2 * ratio) / FREEDOM)).sum(1)
         density: FloatArray = spread - (x[:, -2] / SLOPE) ** 2 / 2 - (x[:, -1] / COMMON) ** 2 / 2
         return density
