@@ -131,7 +131,7 @@ def test_shares_of_all_groups_may_add_up_to_the_known_rate(rows, quick):
 @pytest.mark.parametrize("wrong", [1.5, -0.1, np.nan, (0.5, -1), (0.5, np.nan), (0.1, 0.2, 0.3), "a third"])
 def test_a_rate_that_is_none_is_refused_before_anything_is_trained(rows, quick, wrong):
     X, y, groups = rows
-    with pytest.raises(ValueError, match="known_overall is .* Pass a share between 0 and 1"):
+    with pytest.raises(ValueError, match=r"known_overall is .* Pass a share between 0 and 1"):
         quick().fit(X, y, groups=groups, known_overall=wrong)
 
 

@@ -123,15 +123,18 @@ def condition_on_rates(
         belief, variance, left = _with_overall(belief, overall, points, weight)
         moved = belief.shift
     variance = np.minimum(shifts.variance, variance)
-    shared = np.sqrt(belief.group**2 + left * np.minimum(belief.load**2, in_shifts))
+    shared = np.minimum(
+        shifts.shared_deviation, np.sqrt(belief.group**2 + left * np.minimum(belief.load**2, in_shifts))
+    )
     if groups is not None:
-        shared[groups.group] = 0.0
+        # The error of a known rate is one of all cells of its group together.
+        shared[groups.group] = np.inf
     return Conditioned(
         replace(
             shifts,
             shift=moved,
             variance=variance,
-            shared_deviation=np.minimum(np.minimum(shifts.shared_deviation, shared), np.sqrt(variance)),
+            shared_deviation=np.minimum(shared, np.sqrt(variance)),
             cluster_shift=shifts.cluster_shift + np.sqrt(common) * belief.center,
             cluster_variance=left * shifts.cluster_variance,
         ),
