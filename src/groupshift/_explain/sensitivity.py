@@ -73,8 +73,9 @@ def undecided(model: FittedModel, numbers: dict[str, float]) -> Iterator[str]:
     if not len(model.groups_):
         return
     before, after = overall_shares(model)
-    range_of = f"90 % interval {percent(numbers['share_low'])} to {percent(numbers['share_high'])}"
-    moves = f"from {percent(before)} (labelled sample) to {percent(after)} (population, {range_of})"
+    low, high = numbers["share_low"], numbers["share_high"]
+    range_of = f", 90 % interval {percent(low)} to {percent(high)}" if low < high else ""
+    moves = f"from {percent(before)} (labelled sample) to {percent(after)} (population{range_of})"
     start = f"The model moves the overall share {moves}. " if np.any(model.shift_) else ""
     if model.known_overall_ is not None:
         share, error = model.known_overall_

@@ -7,8 +7,9 @@ import numpy as np
 from groupshift._explain.assumption import LARGE, MEDIUM, SMALL
 from groupshift._explain.evidence_parts import Evidence, FloatArray, IntArray, Table
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._explain.refusals import why_no_candidate
 from groupshift._explain.wording import percent
-from groupshift._fit.trials import noise_margin
+from groupshift._fit.trials import MIN_TRUST, noise_margin
 from groupshift._fit.view_shifts import ViewUse
 from groupshift._math.sums import ratio
 from groupshift._math.trust import UNCHECKED_TRUST
@@ -116,6 +117,11 @@ def _trust_sentences(model: FittedModel, overview: Overview, shifted: bool) -> I
         yield f"{start}You set the trust: {used}."
     elif confirmed is not None and overview["trust"] > 0:
         yield f"Labels confirm {confirmed}; less a margin for noise, {used}."
+    elif confirmed is not None and 0 < overview["trust_estimate"] - overview["trust_error"] < MIN_TRUST:
+        yield (
+            f"Labels confirm {confirmed}; less a margin for noise that is below {percent(MIN_TRUST, 0)}, which may be the "
+            "mixture's misfit alone, so none of these is used."
+        )
     elif confirmed is not None:
         yield "Labels do not confirm the shifts that were estimated without them, so none of these is used."
     elif "trust_estimate" in overview:
@@ -320,7 +326,8 @@ def _why_no_shift(model: FittedModel) -> str:
         return "No shift is made: shares were not asked for (shares=None)"
     if model.trust == 0:
         return "No shift is made: trust was set to 0"
-    return "Not worth it, and nothing lost: hidden labels confirm no shift between groups"
+    reason = why_no_candidate(model) or "hidden labels confirm no shift between groups"
+    return f"Not worth it, and nothing lost: {reason}"
 
 
 def _potential(relative: float, error: float, margin: float) -> str:

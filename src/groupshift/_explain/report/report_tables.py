@@ -8,6 +8,7 @@ import numpy as np
 
 from groupshift._explain.evidence_parts import FloatArray
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._explain.refusals import reasons
 from groupshift._explain.report.facts import MAX_GROUPS, Facts, largest, shown_names
 from groupshift._explain.report.formats import (
     NOTHING,
@@ -83,7 +84,7 @@ def sensitivity_table(facts: Facts) -> TableView | None:
         "Twice as likely": [percent(v) for v in found["if_twice"][shown]],
     }
     caption = "Share of positives if positives were half, or twice, as likely to be labelled as negatives, in all groups alike"
-    return TableView(columns, caption, "If labels of positives came more or less often", marked=0)
+    return TableView(columns, caption, marked=0)
 
 
 def shifts_table(facts: Facts) -> TableView:
@@ -178,9 +179,10 @@ def mixture_table(facts: Facts) -> TableView | None:
 
 
 def candidates_table(model: FittedModel) -> TableView | None:
-    found = model.candidates_
+    found, held_out = model.candidates_, model.evidence_.held_out
     if found is None:
         return None
+    n_groups = 2 if held_out is None else held_out.total.groups
     columns = {
         "Candidate": texts(found["name"]),
         "Clusters": [count(v) for v in found["n_clusters"]],
@@ -188,8 +190,9 @@ def candidates_table(model: FittedModel) -> TableView | None:
         "Gain": [signed(v, 4) for v in found["gain"]],
         "Standard error": [decimals(v, 4) for v in found["std_error"]],
         "Trust": [decimals(v, 2) for v in found["trust"]],
+        "Why": reasons(found, n_groups),
     }
-    return TableView(columns, "Candidates", marked=int(found["chosen"].argmax()))
+    return TableView(columns, "Candidates", words=("Why",), marked=int(found["chosen"].argmax()))
 
 
 def features_table(model: FittedModel) -> TableView:
