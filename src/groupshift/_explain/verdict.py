@@ -7,9 +7,9 @@ import numpy as np
 from groupshift._explain.assumption import LARGE, MEDIUM, SMALL
 from groupshift._explain.evidence_parts import Evidence, FloatArray, IntArray, Table
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.share_tables import overall_shares, shares_if_selected
+from groupshift._explain.refusals import why_no_candidate
 from groupshift._explain.wording import percent
-from groupshift._fit.trials import noise_margin
+from groupshift._fit.trials import MIN_TRUST, noise_margin
 from groupshift._fit.view_shifts import ViewUse
 from groupshift._math.sums import ratio
 from groupshift._math.trust import UNCHECKED_TRUST
@@ -20,8 +20,6 @@ Overview = dict[str, float]
 LITTLE, NOTHING = 0.005, 0.0005
 # Log-odds: a shift below this moves no probability by more than a hundredth.
 NO_SHIFT = 0.04
-# A common shift of which it is worth to speak: a tenth of the odds.
-FACE_VALUE = 0.1
 # Labelled rows that are copies of others, by chance or mistake: below this part they do little harm.
 MANY_COPIES = 0.05
 # Gaps between distribution functions that go with Cohen's small and medium shares of variance, for bell-
@@ -125,6 +123,11 @@ def _trust_sentences(model: FittedModel, overview: Overview, shifted: bool) -> I
         yield f"{start}You set the trust: {used}."
     elif confirmed is not None and overview["trust"] > 0:
         yield f"Labels confirm {confirmed}; less a margin for noise, {used}."
+    elif confirmed is not None and 0 < overview["trust_estimate"] - overview["trust_error"] < MIN_TRUST:
+        yield (
+            f"Labels confirm {confirmed}; less a margin for noise that is below {percent(MIN_TRUST, 0)}, which may be the "
+            "mixture's misfit alone, so none of these is used."
+        )
     elif confirmed is not None:
         yield "Labels do not confirm the shifts that were estimated without them, so none of these is used."
     elif "trust_estimate" in overview:
@@ -195,36 +198,6 @@ def assumption_holds(
         # A mixture can always be fitted to too few rows: alone, a good fit proves nothing about groups.
         return "unknown", sentences
     return ("yes", "roughly", "no")[max(level or 0, misfit)], sentences
-
-
-def always_true(model: FittedModel) -> Iterator[str]:
-    """What no diagnosis can check: labels of positives that came more often in all groups alike."""
-    if not len(model.groups_):
-        return
-    before, after = overall_shares(model)
-    moves = f"from {percent(before)} (labelled sample) to {percent(after)} (population)"
-    start = f"The model moves the overall share {moves}. " if np.any(model.shift_) else ""
-    half, twice = (shares_if_selected(model, odds)[0] for odds in (0.5, 2.0))
-    remedy = "If you know the rate of some groups, pass it as a known share."
-    if len(model.known_groups_):
-        remedy = f"Known shares settle it for {len(model.known_groups_):,} of {len(model.groups_):,} groups."
-    yield (
-        f"{start}Labelled groups cannot check what all groups have in common: their own common shift is zero by construction. "
-        f"If positives were twice as likely to be labelled as negatives, in all groups alike, {percent(twice)} of the population "
-        f"would be positive instead of {percent(after)}; if half as likely, {percent(half)}. {_face_value(model)}{remedy}"
-    )
-
-
-def _face_value(model: FittedModel) -> str:
-    """What scores say of all groups together, where they are not believed."""
-    use = model.view_use_
-    if use is None or abs((1 - use.common) * use.common_shift) < FACE_VALUE:
-        return ""
-    share = shares_if_selected(model, float(np.exp(-(1 - use.common) * use.common_shift)))[0]
-    return (
-        f"Taken at face value, scores of unlabelled rows would make it {percent(share)}; labels chosen by the features look the "
-        "same, so this is not used unless you say that they were chosen by the label. "
-    )
 
 
 def copies_among_labels(overview: Overview) -> Iterator[str]:
@@ -359,7 +332,8 @@ def _why_no_shift(model: FittedModel) -> str:
         return "No shift is made: shares were not asked for (shares=None)"
     if model.trust == 0:
         return "No shift is made: trust was set to 0"
-    return "Not worth it, and nothing lost: hidden labels confirm no shift between groups"
+    reason = why_no_candidate(model) or "hidden labels confirm no shift between groups"
+    return f"Not worth it, and nothing lost: {reason}"
 
 
 def _potential(relative: float, error: float, margin: float) -> str:

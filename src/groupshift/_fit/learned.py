@@ -152,10 +152,10 @@ def _settle_trust(
     if trial is None:
         if given != "learned":
             return _SettledTrust(float(given))
-        # Without any groups, one shift for all is what the user asks for.
-        return (
-            _SettledTrust(UNCHECKED_TRUST, UNCHECKED_VARIANCE) if problem.has_groups else _SettledTrust(1.0)
-        )
+        # A random sample has the shares of the population: without groups there is nothing left to shift.
+        if problem.settings.selection == "random" and not problem.has_groups:
+            return _SettledTrust(0.0)
+        return _SettledTrust(UNCHECKED_TRUST, UNCHECKED_VARIANCE)
     rows = judged.trained.labeled_rows(problem)
     if given != "learned":
         # A trust that is given holds for the partition that the judge chose; where it chose no shift, there is none.

@@ -10,6 +10,7 @@ from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.sites import cell_sites
 from groupshift._math.sums import mean_by, sum_by
+from groupshift._math.trust import most_trust
 from groupshift._math.views import OWN_SCORES, Predicted, Views, label_sites, learn_views
 
 # Scores are used if hidden labels make it likelier than not; half a standard error more, since what scores are worth was
@@ -82,7 +83,7 @@ def foretell(
         names, response, precision, n_rows, is_confirmed, _stretch(rows, log_odds + shift, cluster, found)
     )
     use = np.average(found.use[..., OWN_SCORES], weights=scores.weight + 1e-9) if is_confirmed else 0.0
-    return Foretold(own, shift, loss, float(np.clip(use, 0, 1)))
+    return Foretold(own, shift, loss, float(np.clip(use, 0, most_trust(rows.n_groups))))
 
 
 def _stretch(rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, found: Predicted) -> float:

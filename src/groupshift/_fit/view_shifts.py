@@ -10,6 +10,7 @@ from groupshift._fit.own_views import OwnViews
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.shrinkage import PooledShifts
 from groupshift._math.sites import Sites
+from groupshift._math.trust import most_trust
 from groupshift._math.views import LABELS, OWN_SCORES, SCORES, Predicted, ViewModel, Views, learn_views
 from groupshift._rows.codes import Codes
 
@@ -56,6 +57,8 @@ class _Part:
         if learned.selection == "by_label":
             used = [view for view in used if view == SCORES]
         found = model.predict(here.only(*used))
+        if (most := most_trust(len(self.own.groups))) < 1 and self.own.is_confirmed:
+            found = found.mixed(model.predict(here.only(*(view for view in used if view == LABELS))), most)
         # What is not used may yet be right, above all where labelled groups are few.
         unused = np.zeros_like(found.shift)
         if not self.own.is_confirmed:

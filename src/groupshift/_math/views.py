@@ -292,6 +292,18 @@ class Predicted:
         spread = np.sqrt(np.average((self.follow - mean) ** 2, weights=self.weights))
         return float(min(spread / max(abs(mean), 1e-12), 1.0)) if spread > 0 else 0.0
 
+    def mixed(self, other: Self, probability: float) -> Self:
+        """This prediction with the given probability, else the other."""
+        a, b = probability, 1 - probability
+        apart = a * b * (self.shift - other.shift) ** 2
+        return replace(
+            self,
+            shift=a * self.shift + b * other.shift,
+            variance=a * self.variance + b * other.variance + apart,
+            shared=a * self.shared + b * other.shared + apart.mean(1),
+            use=a * self.use + b * other.use,
+        )
+
 
 def _predict(d: Draws, views: Views, of_labeled: bool) -> Predicted:
     n_groups, n_clusters = views.response.shape[:2]

@@ -242,7 +242,11 @@ def shares(
     model: Model,
     out: Annotated[str | None, _out("A table; without it, shares are shown.")] = None,
     by: Annotated[
-        str, typer.Option(metavar="group|cell", help="One line a group, or one a group and cluster.")
+        str,
+        typer.Option(
+            metavar="group|cell|overall",
+            help="One line a group, one a group and cluster, or one for all rows together.",
+        ),
     ] = "group",
     coverage: Coverage = 0.9,
     force: Force = False,

@@ -10,7 +10,7 @@ from rich.console import JustifyMethod
 from groupshift import GroupShiftClassifier
 from groupshift._explain.report import write_report
 from groupshift._explain.report.facts import Names
-from groupshift._explain.share_tables import cell_shares, group_level_shares, labeled_sample
+from groupshift._explain.share_errors import shares_by
 from groupshift._explain.wording import percent
 from groupshift._io.files import STANDARD_OUTPUT, check_output, check_page_name, table_format, write_table
 from groupshift.cli.errors import InputError, check_answer
@@ -22,8 +22,8 @@ MOST_ROWS = 40
 
 
 def shares(model_path: str, out: str | None, *, by: str, coverage: float, force: bool, as_json: bool) -> None:
-    if by not in ("group", "cell"):
-        raise InputError(f"--by {by!r} is not known. Choose group or cell.")
+    if by not in ("group", "cell", "overall"):
+        raise InputError(f"--by {by!r} is not known. Choose group, cell or overall.")
     check_answer(coverage, out, as_json)
     if out is not None:
         check_output(out, force=force)
@@ -39,21 +39,26 @@ def shares(model_path: str, out: str | None, *, by: str, coverage: float, force:
     if out is not None:
         write_table(table, out, force=force)
         if out != STANDARD_OUTPUT and not as_json:
-            Screen().say(f"Wrote the shares of {len(model.groups_):,} groups to ", bold(out), ".")
+            whose = "the overall share" if by == "overall" else f"the shares of {len(model.groups_):,} groups"
+            Screen().say(f"Wrote {whose} to ", bold(out), ".")
     elif not as_json:
-        _print(table, coverage)
+        _print(
+            table, None if by == "overall" else share_table(model, by="overall", coverage=coverage), coverage
+        )
 
 
 def share_table(model: GroupShiftClassifier, *, by: str, coverage: float) -> pa.Table:
     """Shares of the population with their interval, beside those of the labelled rows."""
-    if by == "cell":
-        return pa.table(cell_shares(model, coverage))
     # A group without labelled rows has an empty cell.
-    labeled = pa.array(labeled_sample(model)[0], from_pandas=True)
-    return pa.table(group_level_shares(model, coverage)).append_column("labeled_share", labeled)
+    columns = {
+        name: pa.array(values, from_pandas=name == "labeled_share")
+        for name, values in shares_by(model, by, coverage).items()
+    }
+    return pa.table(columns)
 
 
-def _print(table: pa.Table, coverage: float) -> None:
+def _print(table: pa.Table, overall: pa.Table | None, coverage: float) -> None:
+    """The table, all rows together first; `overall` is None where it is the table itself."""
     headings: dict[str, JustifyMethod] = {"group": "left"}
     headings |= {"cluster": "right"} if "cluster" in table.column_names else {}
     headings |= {"rows": "right", "share": "right", f"{100 * coverage:g} % interval": "right"}
@@ -62,11 +67,21 @@ def _print(table: pa.Table, coverage: float) -> None:
     if (more := len(lines) - MOST_ROWS) > 0:
         half = MOST_ROWS // 2
         lines[half:-half] = [[f"… {more:,} more, with --out"] + [""] * (len(headings) - 1)]
+    if overall is not None:
+        (first,) = overall.to_pylist()
+        line = _line(first)
+        lines.insert(
+            0,
+            line[:1]
+            + [""] * ("cluster" in headings)
+            + line[1:4]
+            + line[4:] * ("labelled sample" in headings),
+        )
     Screen().table(headings, lines)
 
 
 def _line(row: Mapping[str, float]) -> list[str]:
-    line = [str(row["group"])] + ([str(row["cluster"])] if "cluster" in row else [])
+    line = [str(row.get("group", "all"))] + ([str(row["cluster"])] if "cluster" in row else [])
     line += [f"{row['rows']:,}", percent(row["share"]), f"{percent(row['low'])} to {percent(row['high'])}"]
     if "labeled_share" in row:
         line.append("none" if row["labeled_share"] is None else percent(row["labeled_share"]))

@@ -26,6 +26,7 @@ from groupshift.cli import prepared
 from groupshift.cli.columns_read import FileSurvey, FileSurveyor, survey_file
 from groupshift.cli.errors import InputError
 from groupshift.cli.groups import about_groups
+from groupshift.cli.identified_groups import about_identifying
 from groupshift.cli.known_rates import NOTHING_KNOWN, KnownRates
 from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, Part, Prepared
 from groupshift.cli.recipe import Recipe
@@ -163,18 +164,23 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
             f"{sources[1].path}. Rows that stand in both count twice: leave them out of one."
         )
     groups = add_up(survey.groups for survey in surveys)
+    population = Prepared(parts, sum(n_rows[len(sources) - len(parts) :])) if parts else None
     return Training(
         sources=sources,
         n_rows=n_rows,
         labeled=labeled,
         numbers=numbers,
-        population=Prepared(parts, sum(n_rows[len(sources) - len(parts) :])) if parts else None,
+        population=population,
         first=parts[0].first if parts else 0,
         target=target,
         recipe=Recipe(used, roles.group, roles.target, target.positive, target.negative),
         plans=plans,
         notes=notes,
-        alarms=[*target.alarms, *about_groups(roles.group, groups, used, columns)],
+        alarms=[
+            *target.alarms,
+            *about_groups(roles.group, groups, used, columns),
+            *about_identifying(labeled, population, used),
+        ],
     )
 
 
