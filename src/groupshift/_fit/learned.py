@@ -28,7 +28,8 @@ from groupshift._math.label_shift import prediction_rates
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.sites import cell_sites
 from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE, residual_variance
-from groupshift._math.views import OWN_SCORES, Views, label_sites, learn_views
+from groupshift._math.view_worlds import OWN_SCORES, Views
+from groupshift._math.views import label_sites, learn_views
 from groupshift._regions.space import Space
 from groupshift._rows.keys import uniform_keys
 

@@ -8,7 +8,8 @@ from groupshift._fit.learned import Learned, OwnViews
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.shrinkage import PooledShifts
 from groupshift._math.sites import Sites
-from groupshift._math.views import LABELS, OWN_SCORES, SCORES, Views, learn_views
+from groupshift._math.view_worlds import LABELS, OWN_SCORES, SCORES, Views
+from groupshift._math.views import learn_views
 from groupshift._rows.codes import Codes
 
 # Variance of a common shift that nothing in the data decides: at 90 %, positives are twice or half as likely to be labelled.
