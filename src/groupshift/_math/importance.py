@@ -77,7 +77,7 @@ def _around_the_mode(
         value, gradient = with_gradient(x)
         return -value, -gradient
 
-    limits = {"method": "L-BFGS-B", "bounds": bounds.tolist(), "options": {"maxiter": 40}}
+    limits = {"method": "L-BFGS-B", "bounds": bounds.tolist(), "options": {"maxiter": 40, "ftol": 1e-7}}
     found = [minimize(downhill, start, jac=True, **limits) for start in starts]
     center: FloatArray = min(found, key=lambda best: float(best.fun)).x
     h = 1e-2

@@ -1,6 +1,6 @@
 """Models of three views of one shift, which `views` explains: their covariances, and how likely they make what is seen."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -19,6 +19,8 @@ SLOPE, COMMON = 0.2, 1.0
 # The variance of a view that is missing: as good as infinite, and still a number.
 MISSING = 1e8
 LABELS, OWN_SCORES, SCORES = 0, 1, 2
+# What the misfit, the same in both samples, and the noise of each add to the covariance of r, l and u.
+OF_MISFIT, OF_NOISE = np.outer([0, 1, 1], [0, 1, 1]), np.diag([0, 1, 1])
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,12 @@ class World:
             yield effects.of_labeled() if of_labeled else effects
 
 
+def loadings(slope: FloatArray, kappa: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """By how much θ and λ move r, l and u, (n_draws, n_groups or 1, 3); slopes have shape (n_draws,)."""
+    slope, one = slope[:, None], np.ones((len(slope), len(kappa)))
+    return np.stack([one, slope * one, slope * one], -1), np.stack([one, slope * one, -slope * kappa], -1)
+
+
 @dataclass(frozen=True)
 class Effects:
     """Of one level (groups or cells): the views' covariance, that with d_U, and the variance of d_U; for each draw and group."""
@@ -125,17 +133,13 @@ class Effects:
         slope: FloatArray,
         kappa: FloatArray,
     ) -> "Effects":
-        theta, select, misfit, noise, slope = (v[:, None] for v in (theta, select, misfit, noise, slope))
-        labeled, both, population = theta + select, theta - kappa * select, theta + kappa**2 * select
-        rows = [
-            [labeled, slope * labeled, slope * both],
-            [slope * labeled, slope**2 * labeled + misfit + noise, slope**2 * both + misfit],
-            [slope * both, slope**2 * both + misfit, slope**2 * population + misfit + noise],
-        ]
-        shape = (len(theta), len(kappa))
-        views = np.stack([np.stack([np.broadcast_to(v, shape) for v in row], -1) for row in rows], -2)
-        target = np.stack([np.broadcast_to(v, shape) for v in (both, slope * both, slope * population)], -1)
-        return cls(views, target, np.broadcast_to(population, shape))
+        natural, selected = loadings(slope, kappa)
+        theta, select, misfit, noise = (v[:, None] for v in (theta, select, misfit, noise))
+        of_misfit = misfit[..., None, None] * OF_MISFIT + noise[..., None, None] * OF_NOISE
+        by_theta, by_selection = theta[..., None] * natural, select[..., None] * selected
+        views = by_theta[..., None] * natural[..., None, :] + by_selection[..., None] * selected[..., None, :]
+        target = by_theta - kappa[:, None] * by_selection
+        return cls(views + of_misfit, target, theta + kappa**2 * select)
 
     def of_labeled(self) -> "Effects":
         """With d_L as the target: what labels would show but for noise."""
@@ -163,10 +167,10 @@ def solve(world: World, x: FloatArray, views: Views) -> Solved:
     levels = list(world.effects(x, views.remainder))
     block = views.noise[..., None] * np.eye(3)
     block = block + (levels[1].views[:, :, None] if len(levels) > 1 else np.zeros((len(x), 1, 1, 3, 3)))
-    inverse, _ = _inverse(block)
+    inverse = _inverse(block)
     shared = levels[0].views
     total = inverse.sum(2)
-    group = _inverse(np.eye(3) + shared @ total)[0] @ shared
+    group = _inverse(np.eye(3) + shared @ total) @ shared
     own = _times(inverse, np.stack(views.deviations(x), -1))
     return Solved(inverse, total, group, own, _times(group, own.sum(2)))
 
@@ -174,29 +178,32 @@ def solve(world: World, x: FloatArray, views: Views) -> Solved:
 def log_likelihood(world: World, x: FloatArray, views: Views) -> FloatArray:
     """Of the views of all groups, (n_draws, n_groups).
 
-    The same algebra as in `solve`, entry by entry of the symmetric matrices of cells: arrays of 3 x 3 matrices take several
-    times as long, and this is evaluated for hundreds of draws.
+    The same algebra as in `solve`, entry by entry of the matrices: arrays of 3 x 3 matrices take several times as long, and
+    this is evaluated for hundreds of draws.
     """
     shared, *cells = (level.views for level in world.effects(x, views.remainder))
-    labels, own_scores, scores = np.moveaxis(views.noise, -1, 0)
-    (p, q, r), (_, s, t), (_, _, u) = (
-        [cells[0][:, :, i, j, None] for j in range(3)] if cells else [np.zeros((len(x), 1, 1))] * 3
-        for i in range(3)
-    )
-    p, s, u = p + labels, s + own_scores, u + scores
-    a, b, c = s * u - t * t, r * t - q * u, q * t - r * s
-    d, e, f = p * u - r * r, q * r - p * t, p * s - q * q
-    det = p * a + q * b + r * c
+    entries = cells[0] if cells else np.zeros((len(x), 1, 3, 3))
+    noise = np.moveaxis(views.noise, -1, 0)
+    block = [[entries[:, :, i, j, None] + (noise[i] if i == j else 0.0) for j in range(3)] for i in range(3)]
+    cofactor, det = _cofactors(block)
+    inverse = [[entry / det for entry in row] for row in cofactor]
     o = views.deviations(x)
-    own = [(row[0] * o[0] + row[1] * o[1] + row[2] * o[2]) / det for row in ((a, b, c), (b, d, e), (c, e, f))]
-    sums = np.stack([v.sum(2) for v in own], -1)
-    a, b, c, d, e, f = ((v / det).sum(2) for v in (a, b, c, d, e, f))
-    total = np.stack([a, b, c, b, d, e, c, e, f], -1).reshape(*a.shape, 3, 3)
-    inverse, log_det = _inverse(np.eye(3) + shared @ total)
-    quadratic = sum((o[i] * own[i]).sum(2) for i in range(3))
-    quadratic = quadratic - (sums * _times(inverse, _times(shared, sums))).sum(2)
-    found: FloatArray = -(quadratic + np.log(det).sum(2) + log_det) / 2
+    own = [_dot(row, o) for row in inverse]
+    sums = [v.sum(2) for v in own]
+    total = [[entry.sum(2) for entry in row] for row in inverse]
+    group = [[shared[:, :, i, j] for j in range(3)] for i in range(3)]
+    # A symmetric matrix: its rows are its columns.
+    rotated = [[_dot(group[i], total[j]) + (i == j) for j in range(3)] for i in range(3)]
+    cofactor, det_group = _cofactors(rotated)
+    pulled = [_dot(row, sums) for row in group]
+    effect = [_dot(row, pulled) / det_group for row in cofactor]
+    quadratic = _dot(o, own).sum(2) - _dot(sums, effect)
+    found: FloatArray = -(quadratic + np.log(det).sum(2) + np.log(det_group)) / 2
     return found
+
+
+def _dot(a: Sequence[FloatArray], b: Sequence[FloatArray]) -> FloatArray:
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
 def _times(matrix: FloatArray, vector: FloatArray) -> FloatArray:
@@ -217,22 +224,21 @@ def likelihood_gradient(world: World, x: FloatArray, views: Views) -> tuple[floa
     sums = weighed.sum(1)
     of_group = _outer(sums) - total + total @ group @ total
     of_cells = (_outer(weighed) - inverse + inverse @ group[:, None] @ inverse).sum(1)
-    variance, slope = np.exp(2 * x[:-2]), np.exp(x[-2])
-    kappa = views.remainder if world.is_remainder else np.zeros_like(views.remainder)
-    n, one = 3 if world.is_selected else 2, np.ones_like(kappa)
+    variance, slope = np.exp(2 * x[:-2]), np.exp(x[-2:-1])
+    kappa = views.remainder if world.is_remainder else np.zeros(1)
+    if not world.is_remainder:
+        of_group, of_cells = of_group.sum(0, keepdims=True), of_cells.sum(0, keepdims=True)
+    n = 3 if world.is_selected else 2
+    loads = loadings(slope, kappa)[: n - 1]
     found = np.zeros(len(x))
     for part, by_covariance in enumerate((of_group, of_cells) if world.n_clusters > 1 else (of_group,)):
-        at = part * n
-        natural, selected = (np.stack([one, slope * one, slope * end], 1) for end in (one, -kappa))
-        misfit = np.stack([0 * one, one, one], 1)
-        effects = (natural, selected, misfit) if world.is_selected else (natural, misfit)
-        for i, v in enumerate(effects):
-            toward = _times(by_covariance, v)
-            found[at + i] = variance[at + i] * (toward * v).sum()
-            if v is not misfit:
-                found[-2] += variance[at + i] * (toward[:, 1:] * v[:, 1:]).sum()
-        if part == 1 or world.n_clusters == 1:
-            found[-3] = variance[-1] * by_covariance[:, (1, 2), (1, 2)].sum()
+        for i, load in enumerate(loads, part * n):
+            by_view = variance[i] * _times(by_covariance, load[0]) * load[0]
+            found[i] = by_view.sum()
+            found[-2] += by_view[:, 1:].sum()
+        last = part * n + n - 1
+        found[last] = variance[last] * (by_covariance * OF_MISFIT).sum()
+        found[-3] = variance[-1] * (by_covariance * OF_NOISE).sum()
     found[-1] = (weighed[..., SCORES] * (views.precision[..., SCORES] > 0)).sum()
     return float(log_likelihood(world, x[None], views).sum()), found
 
@@ -241,13 +247,18 @@ def _outer(vectors: FloatArray) -> FloatArray:
     return vectors[..., :, None] * vectors[..., None, :]
 
 
-def _inverse(a: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Inverses and log-determinants of many 3 x 3 matrices, by cofactors: many times faster than one by one."""
-    (p, q, r), (s, t, u), (v, w, x) = (tuple(np.moveaxis(row, -1, 0)) for row in np.moveaxis(a, -2, 0))
-    rows = (
-        (t * x - u * w, r * w - q * x, q * u - r * t),
-        (u * v - s * x, p * x - r * v, r * s - p * u),
-        (s * w - t * v, q * v - p * w, p * t - q * s),
-    )
-    det = p * rows[0][0] + q * rows[1][0] + r * rows[2][0]
-    return np.stack([np.stack(row, -1) for row in rows], -2) / det[..., None, None], np.log(det)
+def _inverse(a: FloatArray) -> FloatArray:
+    """Inverses of many 3 x 3 matrices, by cofactors: many times faster than one by one."""
+    rows, det = _cofactors([[a[..., i, j] for j in range(3)] for i in range(3)])
+    return np.stack([np.stack(row, -1) for row in rows], -2) / det[..., None, None]
+
+
+def _cofactors(a: list[list[FloatArray]]) -> tuple[list[list[FloatArray]], FloatArray]:
+    """Entries of the adjugate of a 3 x 3 matrix, each an array, and the determinant: their ratio is the inverse."""
+    (p, q, r), (s, t, u), (v, w, x) = a
+    rows = [
+        [t * x - u * w, r * w - q * x, q * u - r * t],
+        [u * v - s * x, p * x - r * v, r * s - p * u],
+        [s * w - t * v, q * v - p * w, p * t - q * s],
+    ]
+    return rows, p * rows[0][0] + q * rows[1][0] + r * rows[2][0]
