@@ -11,7 +11,8 @@ from groupshift._math.odds import log_loss_rows
 from groupshift._math.sites import cell_sites
 from groupshift._math.sums import mean_by, sum_by
 from groupshift._math.trust import most_trust
-from groupshift._math.views import OWN_SCORES, Predicted, Views, label_sites, learn_views
+from groupshift._math.view_worlds import OWN_SCORES, Views
+from groupshift._math.views import Predicted, label_sites, learn_views
 
 # Scores are used if hidden labels make it likelier than not; half a standard error more, since what scores are worth was
 # learned from the same groups.

@@ -8,6 +8,7 @@ from scipy.special import expit
 
 from groupshift._fit.classifiers import (
     Classifier,
+    PerClusterClassifier,
     TrainingSet,
     fit_each,
     out_of_fold_scores,
@@ -35,6 +36,8 @@ MIN_SOFT_ROWS, MAX_SOFT_ROWS = 10_000, 60_000
 MAX_MEMORISED = 0.25
 # Later rounds were hardly ever confirmed.
 MAX_ROUNDS = 1
+# With more labelled rows than this, soft labels add little, and training on them takes longer than all the rest of a fit.
+MAX_LABELED_ROWS = 15_000
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def refine(
     rounds = MAX_ROUNDS if wanted == "auto" else int(wanted)
     if not rounds or len(trained.fold_models) < 2 or weight_argument(trained.estimator) is None:
         return fitted, ()
-    if wanted == "auto" and (fitted.judged.trial is None or not np.any(fitted.estimate.shift)):
+    if wanted == "auto" and not _may_help(problem, fitted):
         return fitted, ()
     notes: Notes = ()
     for number in range(1, rounds + 1):
@@ -70,6 +73,13 @@ def refine(
             break
         fitted = better
     return fitted, notes
+
+
+def _may_help(problem: Problem, fitted: Fitted) -> bool:
+    """Whether a round is worth its time: hidden labels confirmed hardly one where each cluster has its own classifier."""
+    is_shifted = fitted.judged.trial is not None and bool(np.any(fitted.estimate.shift))
+    has_one_classifier = not isinstance(fitted.judged.trained.estimator, PerClusterClassifier)
+    return is_shifted and has_one_classifier and len(problem.y) <= MAX_LABELED_ROWS
 
 
 def _round(problem: Problem, pooled: Pooled, fitted: Fitted, hidden: HiddenGroups | None) -> Fitted | None:

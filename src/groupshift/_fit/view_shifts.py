@@ -11,7 +11,8 @@ from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.shrinkage import PooledShifts
 from groupshift._math.sites import Sites
 from groupshift._math.trust import most_trust
-from groupshift._math.views import LABELS, OWN_SCORES, SCORES, Predicted, ViewModel, Views, learn_views
+from groupshift._math.view_worlds import LABELS, OWN_SCORES, SCORES, Views
+from groupshift._math.views import Predicted, ViewModel, learn_views
 from groupshift._rows.codes import Codes
 
 # Variance of a common shift that nothing in the data decides: at 90 %, positives are twice or half as likely to be labelled.
