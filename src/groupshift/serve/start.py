@@ -80,6 +80,8 @@ def _socket(port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((LOOPBACK, port))
+        # Who follows the address at once waits a moment, and is not refused.
+        listening.listen()
     except (OSError, OverflowError) as error:
         listening.close()
         raise InputError(

@@ -50,42 +50,37 @@ def learn(job: Job, home: Path) -> int:
             # A model without unlabelled rows knows no shares.
             if len(model.groups_) or arguments[0] != "shares":
                 run(arguments)
-        _write(home / "shares.json", share_columns(model))
+        before = ShareState.of(load_model(BEFORE)[0]) if job.kind == "update" else None
+        moved = None if before is None else Moved.between(before, ShareState.of(model))
+        _write(home / "shares.json", share_columns(model, moved))
         names = {"target": recipe.target, "positive": recipe.positive, "group": recipe.group}
-        _write(home / "answer.json", {**answers(model), **names})
+        _write(home / "answer.json", {**answers(model, moved), **names})
     return OK
 
 
-def answers(model: GroupShiftClassifier) -> dict[str, object]:
+def answers(model: GroupShiftClassifier, moved: Moved | None) -> dict[str, object]:
     """The first screen of an answer: numbers, sentences, and what moved since the model before."""
     summary = Summary.of(model)
-    found: dict[str, object] = {
+    return {
         "tiles": answer.tiles(Facts.of(model, summary.diagnosis)),
         "worth": summary.diagnosis.worth,
         "verdict": summary.diagnosis.verdict,
         "gain": summary.diagnosis.gain[:1],
         "cautions": summary.cautions,
         "n_groups": len(model.groups_),
-        "moved": [],
+        "moved": [] if moved is None else moved.sentences,
     }
-    if Path(BEFORE).exists():
-        before = load_model(BEFORE)[0]
-        found["moved"] = Moved.between(ShareState.of(before), ShareState.of(model)).sentences
-    return found
 
 
-def share_columns(model: GroupShiftClassifier) -> dict[str, object]:
+def share_columns(model: GroupShiftClassifier, moved: Moved | None) -> dict[str, object]:
     """Shares of the groups as columns, beside what they were before an update and what selection would make of them."""
     now = ShareState.of(model)
     overall_if, share_if = shares_if_selected(model, LIKELIER)
     columns = {name: now.groups[name] for name in ("rows", "share", "low", "high")}
     columns |= {"labeled": labeled_sample(model)[0], "if_likelier": share_if}
     overall: dict[str, float] = {"share": now.overall, "if_likelier": overall_if}
-    if Path(BEFORE).exists():
-        before = ShareState.of(load_model(BEFORE)[0])
-        moved = Moved.between(before, now)
+    if moved is not None:
         columns |= {"before": moved.before, "change": moved.after - moved.before}
-        overall["before"] = before.overall
     return {
         "group": texts(now.groups["group"]),
         **{name: rounded(np.asarray(values, float)) for name, values in columns.items()},

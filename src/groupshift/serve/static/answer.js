@@ -26,7 +26,8 @@ function text(name, i) {
 function arrange() {
   const wanted = document.getElementById("search").value.trim().toLocaleLowerCase();
   const all = shares.group.map((_, i) => i);
-  const key = shares[sorted.by];
+  // The largest moves, up or down, come first.
+  const key = sorted.by === "change" ? shares.change.map((value) => value && Math.abs(value)) : shares[sorted.by];
   order = all.filter((i) => shares.group[i].toLocaleLowerCase().includes(wanted));
   const compare = sorted.by === "group" ? (a, b) => key[a].localeCompare(key[b], undefined, { numeric: true }) : (a, b) => key[a] - key[b];
   // What has no number stands at the end, whichever way.
@@ -65,7 +66,7 @@ function map() {
     .sort((a, b) => shares.share[b] - shares.share[a]);
   const place = document.getElementById("map");
   const width = Math.max(320, Math.min(780, place.clientWidth || 780));
-  const left = Math.min(180, width * 0.34), right = width - 16, lineHeight = 24;
+  const left = Math.min(180, width * 0.34), right = width - 26, lineHeight = 24;
   const x = (value) => left + (right - left) * value;
   const height = 34 + lineHeight * drawn.length;
   const svg = el("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-labelledby": "map-words" });
