@@ -42,7 +42,7 @@ def test_it_listens_on_this_machine_alone(page):
         assert listening.getsockname()[0] == "127.0.0.1"
     others = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), page.port, socket.AF_INET)}
     for address in others - {"127.0.0.1"}:
-        with pytest.raises(OSError), socket.create_connection((address, page.port), timeout=2):
+        with pytest.raises(ConnectionRefusedError), socket.create_connection((address, page.port), timeout=2):
             pass
 
 
