@@ -124,6 +124,43 @@ def lines(tab):
     )
 
 
+# What can be operated, without a name; and texts with their colour and what lies behind them.
+UNNAMED = """() => [...document.querySelectorAll('input, select, button, a[href], progress, [tabindex="0"]')]
+    .filter((e) => e.checkVisibility() && !(e.getAttribute('aria-label') || e.getAttribute('aria-labelledby')
+        || e.labels?.length || e.textContent.trim())).map((e) => e.outerHTML)"""
+COLOURS = """() => [...document.querySelectorAll('main *, header *')]
+    .filter((e) => e.checkVisibility() && !e.closest('svg, option')
+        && [...e.childNodes].some((c) => c.nodeType === 3 && c.textContent.trim()))
+    .map((e) => {
+        const painted = (x) => getComputedStyle(x).backgroundColor;
+        let behind = e;
+        while (behind !== document.body && /, 0\\)/.test(painted(behind))) behind = behind.parentElement;
+        return [e.textContent.trim().slice(0, 30), getComputedStyle(e).color, painted(behind)];
+    })"""
+
+
+def examine(tab):
+    """A screen by keyboard and reader, wide and narrow, light and dark."""
+    assert tab.evaluate(UNNAMED) == []
+    assert tab.locator("h1").count() == 1
+    for scheme in ("light", "dark"):
+        tab.emulate_media(color_scheme=scheme)
+        for text, *colours in tab.evaluate(COLOURS):
+            dim, bright = sorted(map(luminance, colours))
+            assert (bright + 0.05) / (dim + 0.05) >= 4.5, (scheme, text, colours)
+    for width, height in SIZES.values():
+        tab.set_viewport_size({"width": width, "height": height})
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+    tab.evaluate("document.activeElement.blur()")
+    for _ in range(12):
+        tab.keyboard.press("Tab")
+        assert tab.evaluate("""() => { const e = document.activeElement;
+            const seen = (x) => x && getComputedStyle(x).outlineStyle !== 'none';
+            return e === document.body || seen(e) || seen(e.nextElementSibling); }""")
+    tab.emulate_media(color_scheme="light")
+    tab.set_viewport_size(dict(zip(("width", "height"), SIZES["desktop"], strict=True)))
+
+
 def test_from_two_files_to_shares_and_back_through_an_update(tab, page, files, folder, tmp_path):
     job = look(tab, page, files / f"{HOSTILE}.csv".replace("/", ""), files / "population.csv")
     assert role_of(tab, "in_favour").get_by_label("target").is_checked()
@@ -140,8 +177,12 @@ def test_from_two_files_to_shares_and_back_through_an_update(tab, page, files, f
     tab.get_by_label("Standard error").fill("2")
     tab.press("[aria-label^='Standard error']", "Tab")
     tab.wait_for_selector("#command:has-text('--known-shares')")
+    examine(tab)
     tab.click("#fit")
+    tab.wait_for_selector("#steps li")
+    examine(tab)
     tab.wait_for_selector("#shares tbody tr")
+    examine(tab)
 
     # All groups, as text; sorted and searched.
     assert {line[0] for line in lines(tab)} >= {HOSTILE, "=1+1", "Alabama"}
@@ -176,7 +217,7 @@ def test_from_two_files_to_shares_and_back_through_an_update(tab, page, files, f
     tab.wait_for_selector("#moved")
     tab.wait_for_selector("#shares tbody tr")
     assert "positive before" in tab.inner_text("main")
-    change = [abs(float(line[6].replace("−", "-"))) for line in lines(tab)]
+    change = [abs(float(line[6].replace("\u2212", "-"))) for line in lines(tab)]
     assert change == sorted(change, reverse=True)
     tab.click("text=Make predictions (CSV)")
     tab.wait_for_selector("a:has-text('Predictions (CSV)')")
@@ -187,6 +228,7 @@ def test_from_two_files_to_shares_and_back_through_an_update(tab, page, files, f
     assert opened.value.evaluate("self.origin") == "null"
     opened.value.close()
     tab.click(".brand")
+    examine(tab)
     assert tab.locator(".jobs li").count() >= 2
 
 

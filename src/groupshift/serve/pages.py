@@ -12,10 +12,9 @@ from typing import Any
 
 import jinja2
 
-from groupshift._explain.report import formats
-from groupshift._explain.report.facts import Names
+from groupshift._explain.wording import tidy
 from groupshift.serve import command_lines
-from groupshift.serve.jobs import ROLES, SELECTIONS, Job, Refused, TaskState
+from groupshift.serve.jobs import ROLES, Job, Refused, TaskState
 from groupshift.serve.jobs_folder import MODEL, REPORT, JobsFolder
 from groupshift.serve.wording_of_pages import on_page, without_paths
 from groupshift.serve.work_queue import read_events
@@ -90,8 +89,6 @@ class JobView:
     @property
     def answer(self) -> dict[str, Any]:
         found = self.read("answer.json")
-        names = Names(found.get("target"), found.get("positive"), found.get("group"))
-        found["title"] = names.title() or "Share of positives"
         found["cautions"] = [on_page(sentence) for sentence in found["cautions"]]
         return found
 
@@ -155,6 +152,5 @@ def templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"tidy": formats.tidy, "count": formats.count}
-    environment.globals |= {"selections": SELECTIONS}
+    environment.filters["tidy"] = tidy
     return environment

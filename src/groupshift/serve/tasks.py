@@ -10,8 +10,9 @@ import numpy as np
 
 from groupshift import GroupShiftClassifier
 from groupshift._explain.report import answer
-from groupshift._explain.report.facts import Facts
+from groupshift._explain.report.facts import Facts, Names
 from groupshift._explain.report.formats import rounded, texts
+from groupshift._explain.report.page import policy
 from groupshift._explain.share_moves import Moved, ShareState
 from groupshift._explain.share_tables import labeled_sample, shares_if_selected
 from groupshift._explain.summary import Summary
@@ -53,8 +54,8 @@ def learn(job: Job, home: Path) -> int:
         before = ShareState.of(load_model(BEFORE)[0]) if job.kind == "update" else None
         moved = None if before is None else Moved.between(before, ShareState.of(model))
         _write(home / "shares.json", share_columns(model, moved))
-        names = {"target": recipe.target, "positive": recipe.positive, "group": recipe.group}
-        _write(home / "answer.json", {**answers(model, moved), **names})
+        title = Names(recipe.target, recipe.positive, recipe.group).title() or "Share of positives"
+        _write(home / "answer.json", {**answers(model, moved), "title": title, "report_policy": policy()})
     return OK
 
 

@@ -7,7 +7,6 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from groupshift._explain.report.page import policy as report_policy
 from groupshift._io.files import write_whole
 from groupshift.serve.command_lines import fit_arguments, known_shares_file, usual_roles
 from groupshift.serve.guard import Guard
@@ -28,6 +26,8 @@ from groupshift.serve.uploads import keep_upload
 from groupshift.serve.work_queue import WorkQueue
 
 STATIC = Path(__file__).parent / "static"
+# By its path: importing the report would bring scikit-learn, which the page's process does without.
+REPORT_STYLE = Path(__file__).parents[1] / "_explain" / "report" / "report.css"
 # Settings of ten thousand columns fit.
 MOST_SETTINGS = 4 * 1024**2
 FAULT = (
@@ -131,8 +131,9 @@ class Page:
 
     async def report(self, request: Request) -> Response:
         """The report as it is; in a sandbox, so that it is a stranger to the page."""
-        headers = {"Content-Security-Policy": f"{report_policy()}; sandbox allow-scripts"}
-        path = self._there(self._view(request).files / REPORT)
+        view = self._view(request)
+        headers = {"Content-Security-Policy": f"{view.answer['report_policy']}; sandbox allow-scripts"}
+        path = self._there(view.files / REPORT)
         return FileResponse(path, media_type="text/html", headers=headers)
 
     async def download(self, request: Request) -> Response:
@@ -144,8 +145,7 @@ class Page:
 
     async def report_style(self, request: Request) -> Response:
         """The report's style sheet: the page looks like the report."""
-        style = files("groupshift._explain.report").joinpath("report.css").read_text(encoding="utf-8")
-        return Response(style, media_type="text/css")
+        return FileResponse(REPORT_STYLE)
 
     async def refused(self, request: Request, error: Exception) -> Response:
         status = error.status if isinstance(error, Refused) else 500

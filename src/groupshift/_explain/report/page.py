@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.report import answer, charts, formats, provenance, report_tables
 from groupshift._explain.report.facts import Facts, Names
-from groupshift._explain.wording import plural
+from groupshift._explain.wording import plural, tidy
 
 if TYPE_CHECKING:
     import jinja2
@@ -109,7 +109,7 @@ def templates() -> "jinja2.Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": formats.count, "percent": formats.percent, "tidy": formats.tidy}
+    environment.filters |= {"count": formats.count, "percent": formats.percent, "tidy": tidy}
     environment.globals |= {
         "answer": answer,
         "charts": charts,

@@ -123,7 +123,7 @@ function knownLine(known = {}) {
   const of = (value) => (value === null || value === undefined ? "" : Number((100 * value).toPrecision(10)));
   const inputs = [["Group", known.group ?? "", { list: "groups" }], ["Share in percent", of(known.share), { inputmode: "decimal" }],
     ["Standard error in points, if known", of(known.std_error), { inputmode: "decimal" }]]
-    .map(([label, value, more]) => el("input", { type: "text", "aria-label": label, value, autocomplete: "off", ...more }));
+    .map(([label, value, more]) => el("input", { type: "text", "aria-label": label, placeholder: label, value, autocomplete: "off", ...more }));
   const remove = el("button", { type: "button", "aria-label": "Remove this group" }, "Remove");
   const made = el("tr", {}, ...inputs.map((input) => el("td", {}, input)), el("td", {}, remove));
   inputs.forEach((input) => input.addEventListener("change", readKnown));
