@@ -19,6 +19,11 @@ CLICKED = {
     "labels-chosen": "how labels were chosen",
 }
 NAMED = "|".join(CLICKED)
+# What the command line asks to type for a column that the sentence names, and what the page asks to click for it.
+ASKED = (
+    (re.compile(r"leave it out with --exclude"), "click “leave out”"),
+    (re.compile(r"Name it in --features"), "Click “feature” in its line"),
+)
 # "add --group state" names the column that the sentence is about already.
 WITH_VALUE = re.compile(rf"\badd --({NAMED}) ('[^']*'|\S+?)(?=[.,;]?(\s|$))")
 ALONE = re.compile(rf"--({NAMED})\b( VALUE)?")
@@ -28,8 +33,10 @@ def on_page(sentence: str) -> str:
     """A sentence as the page says it.
 
     >>> on_page("'state' looks like one: if it is, add --group state. Or leave it out with --exclude?")
-    "'state' looks like one: if it is, give it the role “group”. Or leave it out with “leave out”?"
+    "'state' looks like one: if it is, give it the role “group”. Or click “leave out”?"
     """
+    for typed, clicked in ASKED:
+        sentence = typed.sub(clicked, sentence)
     given = WITH_VALUE.sub(lambda found: f"give it the role “{CLICKED[found[1]]}”", sentence)
     return ALONE.sub(lambda found: f"“{CLICKED[found[1]]}”", given)
 
