@@ -17,7 +17,6 @@ from cli_files import ROLES, survey_tables, write_survey
 from groupshift._explain.share_moves import Moved, ShareState
 from groupshift._io.files import write_table, write_whole
 from groupshift.cli import training
-from groupshift.cli.column_notes import tells_group
 from groupshift.cli.errors import run
 from groupshift.cli.screen import Screen
 from groupshift.serve.command_lines import (
@@ -163,9 +162,8 @@ def test_who_listens_hears_what_a_screen_would_show(tmp_path, capsys):
 def test_a_look_guesses_roles_and_says_what_looks_wrong(tmp_path, monkeypatch):
     labeled, unlabeled, _ = survey_tables()
     for name, table in (("a.csv", labeled), ("b.csv", unlabeled)):
-        code = pa.array([f"code {state[:4]}" for state in table["state"].to_pylist()])
         comma = pa.array([f"{i % 7},{i % 10}" for i in range(len(table))])
-        write_table(table.append_column("region_code", code).append_column("km", comma), tmp_path / name)
+        write_table(table.append_column("km", comma), tmp_path / name)
     monkeypatch.chdir(tmp_path)
     found = look_at(Job("1", "fit", "now", {"labeled": "a.csv", "population": "b.csv"}))
     assert found["guess"]["in_favour"] == "target"
@@ -176,19 +174,7 @@ def test_a_look_guesses_roles_and_says_what_looks_wrong(tmp_path, monkeypatch):
     assert len(columns["age"]["first"]) == 4
     given = Settings({"in_favour": "target", "state": "group"})
     found = look_at(Job("1", "fit", "now", {"labeled": "a.csv", "population": "b.csv"}, given))
-    columns = {column["name"]: column for column in found["columns"]}
-    assert "tells the group" in columns["region_code"]["remark"]
-    assert "tells the group" not in columns["age"]["remark"]
     assert found["values"] == ["yes", "no"]
-
-
-def test_only_values_that_repeat_tell_the_group():
-    group = pa.chunked_array([np.repeat(["a", "b", "c"], 40)])
-    same, other = np.repeat([1.5, 2.5, 3.5], 40), np.arange(120) % 3
-    assert tells_group(pa.chunked_array([same]), group)
-    assert not tells_group(pa.chunked_array([other]), group)
-    assert not tells_group(pa.chunked_array([np.arange(120.0)]), group)
-    assert not tells_group(pa.chunked_array([same]), pa.chunked_array([["a"] * 120]))
 
 
 def state(overall, **shares):

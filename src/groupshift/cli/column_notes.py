@@ -26,8 +26,6 @@ End = float | datetime | None
 LEAK_AUC = 0.995
 # More rows do not change whether a column leaks.
 LEAK_ROWS = 5_000
-# A column that tells the groups of rows this well (1: of every row; 0: no better than their commonest) is one of them.
-TELLS_GROUP = 0.98
 # Fewer labels of a class say nothing of a ranking.
 FEWEST_OF_A_CLASS = 5
 
@@ -162,24 +160,17 @@ def _column_facts(training: Training, labeled: Side, unlabeled: Side) -> list[Co
         sides = labeled.features[plan.name], unlabeled.features[plan.name]
         both = sides[0] + sides[1]
         missing = sides[0].missing_share, sides[1].missing_share
-        tells = GROUP in training.labeled.column_names and tells_group(
-            training.labeled[plan.name].take(rows), training.labeled[GROUP].take(rows)
-        )
-        remark = _remark(plan.kind, both, missing, auc, tells)
+        remark = _remark(plan.kind, both, missing, auc)
         facts.append(ColumnFacts(plan.name, plan.kind, *missing, both.describe(plan.kind), auc, remark))
     return facts
 
 
-def _remark(kind: str, both: Values, missing: tuple[float, float], auc: float | None, tells: bool) -> str:
+def _remark(kind: str, both: Values, missing: tuple[float, float], auc: float | None) -> str:
     """What to look at in a column, if anything."""
     if auc is not None and auc >= LEAK_AUC:
         return f"gives the target away (AUC {auc:.3f} alone): leave it out with --exclude?"
     if both.is_constant:
         return "the same value everywhere"
-    if tells:
-        return (
-            "tells the group of nearly every row, so that groups share little: leave it out with --exclude?"
-        )
     if kind == "number" and both.whole and not both.missing and both.distinct.share == 1:
         return "whole numbers, all different: an id? leave it out with --exclude"
     return "missing far more often on one side" if abs(missing[0] - missing[1]) > MISSING_GAP else ""
@@ -205,26 +196,6 @@ def single_column_auc(column: pa.ChunkedArray, kind: str, y: NDArray[np.int64]) 
     wins = rankdata(score)[y == 1].sum() - positive * (positive + 1) / 2
     auc = float(wins / (positive * (len(y) - positive)))
     return max(auc, 1 - auc)
-
-
-def tells_group(column: pa.ChunkedArray, group: pa.ChunkedArray) -> bool:
-    """Whether the values of a column, which repeat, tell the group of nearly every row.
-
-    >>> group = pa.chunked_array([["a", "a", "b", "b"] * 5])
-    >>> tells_group(pa.chunked_array([[1, 1, 2, 2] * 5]), group), tells_group(pa.chunked_array([[1, 2] * 10]), group)
-    (True, False)
-    """
-    value, own = (part.dictionary_encode("encode").combine_chunks() for part in (column, group))
-    n, n_values, n_groups = len(value), len(value.dictionary), len(own.dictionary)
-    # Values that hardly repeat tell everything about the rows at hand, and nothing about others.
-    if n_groups < 2 or 2 * n_values > n:
-        return False
-    cell = value.indices.to_numpy().astype(np.int64) * n_groups + own.indices.to_numpy()
-    cells, rows = np.unique(cell, return_counts=True)
-    most = np.zeros(n_values, np.int64)
-    np.maximum.at(most, cells // n_groups, rows)
-    commonest = np.bincount(own.indices.to_numpy()).max()
-    return bool(most.sum() - commonest > TELLS_GROUP * (n - commonest))
 
 
 def _means_of_others(codes: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.float64]:

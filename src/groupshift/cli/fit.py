@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from groupshift import METHODS as ALL_METHODS
 from groupshift import GroupShiftClassifier, streaming
-from groupshift._explain.share_moves import Moved, ShareState
 from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.summary import Summary
 from groupshift._explain.wording import percent
@@ -99,7 +98,7 @@ def update(
         survey = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
         survey.check(source, recipe.group, weight)
         known = read_known_shares(known_shares, recipe.group) if known_shares else None
-    before = ShareState.of(model)
+    before = set(model.groups_.tolist())
     with screen.working("Estimating shares"):
         streaming.update(
             model,
@@ -109,21 +108,17 @@ def update(
             known_shares=known,
         )
     save(model, out, overwrite=force, table=recipe.to_json())
-    moved = Moved.between(before, ShareState.of(model))
-    groups, earlier = set(model.groups_.tolist()), set(before.groups["group"].tolist())
-    new, without_rows = sorted(groups - earlier), sorted(earlier - groups)
+    after = set(model.groups_.tolist())
+    new, without_rows = sorted(after - before), sorted(before - after)
     if as_json:
-        found = {"out": out, "rows": survey.rows, "groups": len(groups), "new": new, "gone": without_rows}
-        print_json(found | {"moved": moved.sentences})
+        print_json({"out": out, "rows": survey.rows, "groups": len(after), "new": new, "gone": without_rows})
         return
     if without_rows:
         screen.note(f"Groups without rows in {data} count as unseen from now on: {listed(without_rows)}.")
     if new:
         screen.say(f"New groups: {listed(new)}.")
-    for sentence in moved.sentences:
-        screen.say(sentence)
     screen.say(
-        f"Shares of {len(groups):,} groups learned again from {survey.rows:,} rows. Saved ", bold(out), "."
+        f"Shares of {len(after):,} groups learned again from {survey.rows:,} rows. Saved ", bold(out), "."
     )
 
 
