@@ -1,5 +1,6 @@
 """The commands and their help. Each one parses and calls; the work is in the file of its name."""
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -34,7 +35,7 @@ dates, categories, missing values as they are. Columns that look like ids are le
 [bold]Exit codes[/]  0 all went well · 2 wrong usage, bad input or an output that cannot be written · 1 a
 fault of ours (run again with --debug for a traceback) · 130 stopped with Ctrl-C.
 
-No files at hand? groupshift demo
+No files at hand? groupshift demo. Rather click than type? groupshift serve
 """
 
 app = typer.Typer(
@@ -104,8 +105,13 @@ Coverage = Annotated[float, typer.Option(metavar="P", help="Probability that an 
 
 
 def _split(names: list[str] | None) -> tuple[str, ...]:
-    """Names from options given once with commas, or several times."""
-    return tuple(part.strip() for name in names or [] for part in name.split(",") if part.strip())
+    """Names from options given once with commas, or several times; one that holds a comma stands in double quotes.
+
+    >>> _split(["a, b", '"Age, in years"'])
+    ('a', 'b', 'Age, in years')
+    """
+    parts = (part for name in csv.reader(names or [], skipinitialspace=True) for part in name)
+    return tuple(part.strip() for part in parts if part.strip())
 
 
 def _one_or_two(files: list[str]) -> None:
@@ -292,6 +298,26 @@ def report(model: Model, out: Annotated[str, _out("One HTML file.")], force: For
     from groupshift.cli.share_commands import report as run
 
     run(model, out, force=force)
+
+
+@_command("serve --folder jobs")
+def serve(
+    folder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            show_default=False,
+            help="Where files and jobs are kept; by default a temporary folder, removed at the end.",
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(metavar="N", help="Port of this machine; 0 for a free one.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    max_upload: Annotated[float, typer.Option(metavar="GB", help="Largest file that the page takes.")] = 4.0,
+) -> None:
+    """Open a page in the browser to drop files into: columns, fit, shares, updates. For this machine only."""
+    from groupshift.serve.start import serve as run
+
+    run(folder, port=port, browser=browser, max_upload=max_upload)
 
 
 @_command("demo --data flights --out flights")
