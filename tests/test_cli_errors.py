@@ -31,7 +31,6 @@ def one_paragraph(text):
     [
         (["fitt"], "Did you mean 'fit'"),
         (["fit"], "Missing"),
-        (["fit", "A", "B", "C", *ROLES, "-o", "m.gshift"], "one or two files"),
         (["fit", "none.csv", *ROLES, "-o", "m.gshift"], "There is no file none.csv"),
         (["fit", "A", *ROLES, "--group", "stat", "-o", "m.gshift"], "Did you mean 'state'"),
         (["fit", "A", *ROLES, "--exclude", "ages", "-o", "m.gshift"], "Did you mean 'age'"),

@@ -17,7 +17,7 @@ from groupshift import GroupShiftClassifier, load, save
 from groupshift._explain.summary import Summary
 from groupshift._io.files import write_table
 from groupshift._io.model_files import read_manifest
-from groupshift._io.table_files import open_source
+from groupshift._io.places import open_source
 from groupshift.cli.errors import run
 
 

@@ -23,10 +23,13 @@ EXAMPLES = """
 
   groupshift report  model.gshift --out report.html
 
-[bold]Files[/]  CSV, TSV (any separator and encoding), Parquet, Arrow; text may be gzipped; a folder of Parquet files
-is one table. Unlabelled rows are read in batches and may be larger than memory. One file with an empty target
-where the label is unknown works as well as two. Outputs go by the ending of their name; - is
-standard output. They are written whole or not at all, and never over an existing file without --force.
+[bold]Files[/]  CSV, TSV (any separator and encoding), JSON lines, Parquet, Arrow, Excel (book.xlsx::SHEET), Stata, SPSS,
+SAS; text may be packed (.gz, .bz2, .xz). A folder, or a name with * in quotes, is all its files below each other. - is
+standard input. A query to a database is people.db::TABLE, 'people.db::select …' (SQLite, DuckDB), or
+'postgresql://…::select …' (any SQLAlchemy URL). Unlabelled rows are read in batches and may be larger than memory.
+One file with an empty target where the label is unknown works as well as two. Outputs go by the ending of their name
+(.csv, .parquet, .xlsx, .dta, .sav, .jsonl, .arrow); - is standard output. They are written whole or not at all, and
+never over an existing file without --force.
 
 [bold]Columns[/]  Every column but target, group, weight and id is a feature: numbers (also written as text),
 dates, categories, missing values as they are. Columns that look like ids are left out, with a note.
@@ -64,8 +67,8 @@ def _out(help: str, metavar: str = "FILE") -> object:
 Files = Annotated[
     list[str],
     _argument(
-        "LABELED [UNLABELED]",
-        "Labelled rows and unlabelled rows; or one file with both. A folder of Parquet is a file.",
+        "LABELED [UNLABELED …]",
+        "Labelled rows, then unlabelled rows in one file or several; or one file with both. See Files below.",
     ),
 ]
 Model = Annotated[str, _argument("MODEL", "A model that `groupshift fit` saved.")]
@@ -96,13 +99,6 @@ Coverage = Annotated[float, typer.Option(metavar="P", help="Probability that an 
 def _split(names: list[str] | None) -> tuple[str, ...]:
     """Names from options given once with commas, or several times."""
     return tuple(part.strip() for name in names or [] for part in name.split(",") if part.strip())
-
-
-def _one_or_two(files: list[str]) -> None:
-    if len(files) > 2:
-        raise typer.BadParameter(
-            f"Pass one or two files, not {len(files)}: labelled rows, then unlabelled rows."
-        )
 
 
 def _command(example: str) -> Callable[[Command], Command]:
@@ -147,7 +143,6 @@ def check(
     from groupshift.cli.check import check as run
     from groupshift.cli.training import Roles
 
-    _one_or_two(files)
     roles = Roles(target, group, weight, example_id, _split(features), _split(exclude), positive)
     run(files, roles, quick=quick, seed=seed, as_json=json)
 
@@ -185,7 +180,6 @@ def fit(
     from groupshift.cli.fit import fit as run
     from groupshift.cli.training import Roles
 
-    _one_or_two(files)
     roles = Roles(target, group, weight, example_id, _split(features), _split(exclude), positive)
     run(
         files,

@@ -20,7 +20,7 @@ from groupshift import METHODS
 from groupshift._io.columns import group_values
 from groupshift._io.files import write_table
 from groupshift._io.model_files import save
-from groupshift._io.table_files import open_source
+from groupshift._io.places import open_source
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.frames import take_rows
 from groupshift.cli.errors import InputError

@@ -18,7 +18,8 @@ from groupshift._io.column_facts import plan_column
 from groupshift._io.columns import TableClassifier, convert, group_text
 from groupshift._io.files import STANDARD_OUTPUT, check_output
 from groupshift._io.model_files import save
-from groupshift._io.table_files import Source, no_column, open_source
+from groupshift._io.places import open_source
+from groupshift._io.table_files import Source, no_column
 from groupshift.cli import prepared
 from groupshift.cli.columns_read import FileSurveyor, survey_file
 from groupshift.cli.errors import InputError

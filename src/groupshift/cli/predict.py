@@ -13,7 +13,7 @@ from groupshift import GroupShiftClassifier
 from groupshift._explain.wording import percent
 from groupshift._fit.scorer import Details
 from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_batches
-from groupshift._io.table_files import open_source
+from groupshift._io.places import open_source
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.frames import is_missing
 from groupshift._rows.progress import counted

@@ -18,7 +18,8 @@ from groupshift import GroupShiftClassifier, streaming
 from groupshift._explain.wording import percent
 from groupshift._io.column_facts import ColumnSurvey, Nearly, plan_of
 from groupshift._io.columns import ColumnPlan
-from groupshift._io.table_files import Source, no_column, open_source
+from groupshift._io.places import open_source
+from groupshift._io.table_files import Source, no_column
 from groupshift._rows.chunks import add_up
 from groupshift._rows.keys import sampled
 from groupshift._rows.roles import Roles as ColumnRoles
@@ -130,8 +131,9 @@ class Training:
 
 
 def read_training(paths: Sequence[str], roles: Roles) -> Training:
-    """Read one stacked file, or labelled and unlabelled rows from two."""
-    sources = [open_source(path) for path in paths]
+    """Read one stacked file, or labelled rows from the first and unlabelled ones from the others."""
+    labeled, *others = paths
+    sources = [open_source(labeled), *([open_source(others)] if others else [])]
     notes: list[str] = []
     _check_roles(sources, roles)
     names = _feature_names(sources, roles, notes)
