@@ -44,7 +44,7 @@ def one_paragraph(text):
         ),
         (["predict", "A", "A", "-o", "p.csv"], "no groupshift model"),
         (["predict", "none.gshift", "A", "-o", "p.csv"], "There is no file"),
-        (["predict", "A", "A", "-o", "p.xlsx"], "End its name in"),
+        (["predict", "A", "A", "-o", "p.docx"], "End its name in"),
         (["predict", "A", "A", "-o", "p.csv", "--coverage", "90"], "no probability"),
         (["shares", "A", "--by", "town"], "Choose group or cell"),
         (["demo", "--data", "mars"], "Choose survey or flights"),
