@@ -14,6 +14,7 @@ from groupshift._io.column_facts import NEARLY_ALL, ColumnSurvey, Surveys, plan_
 from groupshift._io.columns import ColumnPlan, convert, group_text
 from groupshift._io.csv_cells import MISSING, MISSING_GROUP, SourceError
 from groupshift._io.databases import is_url
+from groupshift._io.file_readings import decimal_mark, plan_in_file
 from groupshift._io.parquet import BATCH_ROWS, FileTable, file_table, in_batches
 from groupshift._io.places import data_files, open_source
 from groupshift._io.table_files import Source, is_parquet
@@ -56,7 +57,11 @@ class CellTable:
         names = list(self.columns if columns is None else columns)
         if new := [name for name in names if name not in self._readings]:
             surveys = add_up(map_chunks(self._survey, self._cells(new))).by_name
-            self._readings.update({name: self._reading(name, survey) for name, survey in surveys.items()})
+            dialect = self.parts[0].dialect
+            mark = decimal_mark(surveys.values(), dialect.separator if dialect else None)
+            self._readings.update(
+                {name: self._reading(name, survey, mark) for name, survey in surveys.items()}
+            )
         for table in in_batches(self._cells(names), self.batch_rows):
             yield pa.table({name: self._readings[name](table[name]) for name in names})
 
@@ -71,12 +76,13 @@ class CellTable:
             surveys[name] = survey_column(cells[name], missing=missing, count_distinct=False)
         return Surveys(surveys)
 
-    def _reading(self, name: str, survey: ColumnSurvey) -> Reading:
+    def _reading(self, name: str, survey: ColumnSurvey, mark: str | None) -> Reading:
         """How cells become values: by a plan, as whole numbers, or as groups."""
         kind = self.kinds.get(name)
         plan = ColumnPlan(name, kind) if kind == "category" else plan_of(name, survey, wanted=True)
         if kind == "number" and plan.kind != "number":
             plan = ColumnPlan(name, kind, decimal=survey.decimal)
+        plan = plan_in_file(plan, survey, mark)
         lost = survey.lost(plan)
         if lost > (1 - NEARLY_ALL) * survey.values:
             raise SourceError(

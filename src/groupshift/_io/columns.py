@@ -39,19 +39,21 @@ class ColumnPlan:
     """How a column becomes a feature.
 
     kind is "number", "boolean", "date" or "category", or why the column is left out: "id", "empty" or
-    "nested". `decimal` is the decimal mark of numbers in text, `format` the one of dates.
+    "nested". `decimal` is the decimal mark of numbers in text, `format` the one of dates. `typical` is the median size of
+    the numbers that were fitted, or their median day if they are dates.
     """
 
     name: str
     kind: str
     decimal: str = "."
     format: str | None = None
+    typical: float | None = None
 
     @property
     def used(self) -> bool:
         return self.kind in ("number", "boolean", "date", "category")
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, object]:
         return {key: value for key, value in asdict(self).items() if value not in (None, ".")}
 
 

@@ -92,6 +92,10 @@ KnownShares = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="The same seed, files and versions give the same model.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
+Anyway = Annotated[
+    bool,
+    typer.Option("--anyway", help="Go on though columns are of another kind or size than those of fit."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
 Coverage = Annotated[float, typer.Option(metavar="P", help="Probability that an interval holds the truth.")]
 
@@ -205,6 +209,7 @@ def predict(
     ] = None,
     group: GroupHere = None,
     coverage: Coverage = 0.9,
+    anyway: Anyway = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -216,7 +221,8 @@ def predict(
     """
     from groupshift.cli.predict import predict as run
 
-    run(model, data, out, list(_split(keep)), group=group, coverage=coverage, force=force, as_json=json)
+    kept = list(_split(keep))
+    run(model, data, out, kept, group=group, coverage=coverage, anyway=anyway, force=force, as_json=json)
 
 
 @_command("shares model.gshift --out shares.csv")
@@ -244,13 +250,24 @@ def update(
     group: GroupHere = None,
     weight: Weight = None,
     known_shares: KnownShares = None,
+    anyway: Anyway = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Learn the shares of the groups again from new unlabelled rows; the rest of the model is kept."""
     from groupshift.cli.fit import update as run
 
-    run(model, data, out, group=group, weight=weight, known_shares=known_shares, force=force, as_json=json)
+    run(
+        model,
+        data,
+        out,
+        group=group,
+        weight=weight,
+        known_shares=known_shares,
+        anyway=anyway,
+        force=force,
+        as_json=json,
+    )
 
 
 @_command("report model.gshift --out report.html")

@@ -87,6 +87,7 @@ def update(
     group: str | None,
     weight: str | None,
     known_shares: str | None,
+    anyway: bool = False,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -95,6 +96,9 @@ def update(
     model, recipe, _ = load_model(model_path, group=group)
     source = open_source(data)
     columns_to_read(recipe, source, [weight] if weight else [])
+    here, notes = recipe.for_file(source, anyway=anyway)
+    for note in notes:
+        screen.note(note)
     with screen.working(f"Reading {data}"):
         survey = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
         survey.check(source, recipe.group, weight)
@@ -103,7 +107,7 @@ def update(
     with screen.working("Estimating shares"):
         streaming.update(
             model,
-            new_rows(model, recipe, source, weight, survey.rows),
+            new_rows(model, here, source, weight, survey.rows),
             group=_group_name(model, recipe),
             weight=weight and WEIGHT,
             known_shares=known,

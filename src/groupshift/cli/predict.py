@@ -107,6 +107,7 @@ def predict(
     *,
     group: str | None,
     coverage: float,
+    anyway: bool = False,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -122,6 +123,9 @@ def predict(
             f"--keep {clash[0]} would stand twice in the output. Rename the column of {data} first."
         )
     columns = columns_to_read(recipe, source, keep)
+    recipe, notes = recipe.for_file(source, anyway=anyway)
+    for note in notes:
+        screen.note(note)
     tally = Tally()
     with (
         screen.working(f"Predicting {data}"),
@@ -135,7 +139,7 @@ def predict(
         if not tally.rows:
             raise InputError(f"{data} has a header but no rows. Nothing was written.")
     if as_json:
-        print_json({"out": out, **tally.to_json()})
+        print_json({"out": out, **tally.to_json(), "notes": notes})
     else:
         _say(screen, tally, recipe.group, "standard output" if out == STANDARD_OUTPUT else out)
 

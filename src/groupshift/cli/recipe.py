@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from groupshift import GroupShiftClassifier
 from groupshift._io.columns import ColumnPlan, convert, group_values
+from groupshift._io.file_readings import read_file
 from groupshift._io.model_files import Manifest, load, read_manifest
 from groupshift._io.table_files import Source, no_column
 from groupshift.cli.errors import InputError
@@ -57,6 +58,20 @@ class Recipe:
             converted[plan.name], lost[plan.name] = convert(table[plan.name], plan)
         return pa.table(converted), lost
 
+    def for_file(self, source: Source, *, anyway: bool) -> tuple[Recipe, list[str]]:
+        """The recipe as a file needs it, and what to say of it; a file that holds something else is refused.
+
+        A file is read by its own decimal mark and form of dates. `anyway` reads it though its columns are of another
+        kind or size than those of fit.
+        """
+        found = read_file(source, self.columns)
+        if found.problems and not anyway:
+            raise InputError(
+                f"{' '.join(found.problems[:3])}{_more(found.problems[3:])} The model would answer for values that it never saw. "
+                "Look at how these columns are written; if they are right, pass --anyway."
+            )
+        return replace(self, columns=found.plans), [*found.problems, *found.notes]
+
     def groups(self, table: pa.Table, like: NDArray[np.generic]) -> NDArray[np.generic] | None:
         """Groups of a table, of the same kind as the model's own; None or NaN where missing."""
         if self.group is None:
@@ -84,6 +99,10 @@ def columns_to_read(recipe: Recipe, source: Source, others: Sequence[str] = ()) 
     if missing := [name for name in wanted if name not in source.columns]:
         raise InputError(f"{no_column(missing, source)} The model was fitted with it.")
     return list(wanted)
+
+
+def _more(problems: Sequence[str]) -> str:
+    return f" And {len(problems)} more columns." if problems else ""
 
 
 def _number(text: str | None) -> float:
