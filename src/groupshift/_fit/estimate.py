@@ -114,10 +114,9 @@ def estimate(
     if population is None:
         return _of_nothing(learned, groups)
     n_groups, n_clusters = len(groups), learned.n_clusters
-    # Without shifts the scores of the population are not needed, only how many rows each cell has.
-    is_scored = learned.shares is not None or bool(known_shares)
-    score = learned.population_posterior.score if is_scored else _ClusterOnly(learned)
-    sums = population.sum(TallyRows(score, n_groups, n_clusters, learned.space, learned.context))
+    sums = population.sum(
+        TallyRows(learned.population_posterior.score, n_groups, n_clusters, learned.space, learned.context)
+    )
     points = sums.points.thinned(learned.design_effect)
     cells = _Cells(
         learned,
@@ -200,16 +199,6 @@ def _of_nothing(learned: Learned, groups: ValueArray) -> Estimate:
         use=None,
         known_groups=groups,
     )
-
-
-@dataclass(frozen=True)
-class _ClusterOnly:
-    """A score of nothing: only the cluster of rows is asked for."""
-
-    learned: Learned
-
-    def __call__(self, rows: Rows) -> tuple[FloatArray, IntArray]:
-        return np.zeros(len(rows)), self.learned.posterior.partition.predict(rows)
 
 
 @dataclass(frozen=True)
@@ -314,14 +303,18 @@ class _Cells:
         of_mixture = expit(base + mixture.shift)
         mean, doubt = _mean_posterior(self.points, shifts.shift)
         mean = np.where(np.isnan(mean), expit(base + shifts.shift), mean)
-        share, error = of_mixture, np.zeros_like(of_mixture)
         if learned.own is not None:
             # The share of the rows at hand: what is not known of their shift, and the chance of each row.
             rows = np.maximum(self.points.effective_rows.reshape(mean.shape), 0.5)
             slope = np.where(np.isnan(doubt), mean * (1 - mean), doubt)
             share = np.clip(mean, 1e-12, 1 - 1e-12)
             error = np.sqrt(slope**2 * shifts.variance + slope / rows)
-        elif learned.shares is not None:
+        elif learned.shares is None:
+            # A plain classifier's share: groups differ from it as much as labelled groups do, and each row by chance.
+            rows = np.maximum(self.points.effective_rows.reshape(mean.shape), 0.5)
+            slope = np.where(np.isnan(doubt), mean * (1 - mean), doubt)
+            share, error = mean, np.sqrt(slope**2 * learned.residual_variance + slope / rows)
+        else:
             share = learned.trust * of_mixture + (1 - learned.trust) * mean
             error = self._share_error(mixture, share, doubt)
             # Had the trust been another, the share would lie nearer to one of the two estimates that meet in it.

@@ -64,31 +64,50 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier
+    one_hot : bool
+        For linear classifiers: numbers are scaled, and a missing one is an average one; categories are columns of 0 and 1.
     """
 
-    def __init__(self, estimator: BaseEstimator):
+    def __init__(self, estimator: BaseEstimator, *, one_hot: bool = False):
         self.estimator = estimator
+        self.one_hot = one_hot
 
     def fit(self, X: object, y: ArrayLike, sample_weight: ArrayLike | None = None) -> TableClassifier:
         self.encoder_ = FeatureEncoder().fit(X)
+        numbers = self.encoder_.transform(X)
+        there = np.isfinite(numbers).sum(0) > 0
+        self.center_ = np.where(there, np.nanmean(np.where(there, numbers, 0.0), 0), 0.0)
+        spread = np.nanstd(np.where(there, numbers, 0.0), 0)
+        self.scale_ = np.where(spread > 0, spread, 1.0)
         weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-        self.estimator_ = clone(self.estimator).fit(self.encoder_.transform(X), y, **weight)
+        self.estimator_ = clone(self.estimator).fit(self._matrix(X), y, **weight)
         self.classes_ = self.estimator_.classes_
         return self
 
+    def _matrix(self, X: object) -> NDArray[np.floating]:
+        matrix = self.encoder_.transform(X)
+        if not self.one_hot:
+            return matrix
+        scaled = np.nan_to_num((matrix - self.center_) / self.scale_)
+        is_category = self.encoder_.is_category
+        columns = [scaled[:, ~is_category]]
+        for j in np.flatnonzero(is_category):
+            columns.append(matrix[:, [j]] == np.arange(len(self.encoder_.categories_[j])))
+        return np.hstack(columns)
+
     def predict_proba(self, X: object) -> NDArray[np.float64]:
-        return np.asarray(self.estimator_.predict_proba(self.encoder_.transform(X)))
+        return np.asarray(self.estimator_.predict_proba(self._matrix(X)))
 
     def predict(self, X: object) -> NDArray[np.generic]:
-        return np.asarray(self.estimator_.predict(self.encoder_.transform(X)))
+        return np.asarray(self.estimator_.predict(self._matrix(X)))
 
     @available_if(lambda self: hasattr(self.estimator, "decision_function"))
     def decision_function(self, X: object) -> NDArray[np.float64]:
-        return np.asarray(self.estimator_.decision_function(self.encoder_.transform(X)))
+        return np.asarray(self.estimator_.decision_function(self._matrix(X)))
 
     def __sklearn_tags__(self) -> object:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
+        tags.input_tags.allow_nan = self.one_hot or get_tags(self.estimator).input_tags.allow_nan
         return tags
 
 

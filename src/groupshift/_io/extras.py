@@ -13,6 +13,7 @@ EXTRAS = {
     "pandas": ("statistics", "Stata and SPSS files"),
     "duckdb": ("database", "DuckDB files"),
     "sqlalchemy": ("database", "databases"),
+    "lightgbm": ("lightgbm", "models of LightGBM"),
 }
 
 

@@ -176,6 +176,20 @@ def fit(
             metavar="NAME", help="groupshift, published (the paper's), label_shift, cluster_global or global."
         ),
     ] = "groupshift",
+    classifier: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="boosted (the default), forest, logistic or lightgbm."),
+    ] = None,
+    trust: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW", help="Factor on every shift, 0 to 1; learned from hidden labels by default."
+        ),
+    ] = "learned",
+    jobs: Annotated[
+        int | None,
+        typer.Option(metavar="N", show_default=False, help="Threads at once; by default all cores."),
+    ] = None,
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,
@@ -190,6 +204,9 @@ def fit(
         roles,
         out,
         method=method,
+        classifier=classifier,
+        trust=trust,
+        jobs=jobs,
         labels_chosen=labels_chosen,
         known_shares=known_shares,
         seed=seed,

@@ -15,12 +15,13 @@ from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.summary import Summary
 from groupshift._explain.wording import percent
 from groupshift._io.column_facts import plan_column
-from groupshift._io.columns import TableClassifier, convert, group_text
+from groupshift._io.columns import convert, group_text
 from groupshift._io.files import STANDARD_OUTPUT, check_output
 from groupshift._io.model_files import save
 from groupshift._io.places import open_source
 from groupshift._io.table_files import Source, no_column
 from groupshift.cli import prepared
+from groupshift.cli.classifiers_named import ALLOWED, LIGHTGBM_TYPES, classifier_named, trusted_types
 from groupshift.cli.columns_read import FileSurveyor, survey_file
 from groupshift.cli.errors import InputError
 from groupshift.cli.groups import twice_spelled
@@ -44,6 +45,9 @@ def fit(
     out: str,
     *,
     method: str,
+    classifier: str | None = None,
+    trust: str = "learned",
+    jobs: int | None = None,
     labels_chosen: str = "unknown",
     known_shares: str | None,
     seed: int,
@@ -53,7 +57,9 @@ def fit(
     if out == STANDARD_OUTPUT:
         raise InputError("A model is no text: name a file for it, such as --out model.gshift.")
     check_output(out, force=force)
-    model = make_model(method, seed).set_params(selection=_selection(labels_chosen))
+    model = make_model(method, seed, classifier).set_params(selection=_selection(labels_chosen), n_jobs=jobs)
+    if trust != "learned":
+        model.set_params(trust=_trust(trust))
     screen = Screen(quiet=as_json)
     with screen.working("Reading"):
         training = read_training(files, roles)
@@ -72,7 +78,11 @@ def fit(
     if (spelled := twice_spelled(model.labeled_groups_.tolist(), model.groups_.tolist())) is not None:
         training.alarms.append(spelled)
         screen.alarm(spelled)
-    save(model, out, overwrite=force, table=training.recipe.to_json())
+    lightgbm = classifier == "lightgbm"
+    if lightgbm and not as_json:
+        screen.note(f"Set the environment variable {ALLOWED}=lightgbm where this model is to be read.")
+    trusted = LIGHTGBM_TYPES if lightgbm else ()
+    save(model, out, overwrite=force, table=training.recipe.to_json(), trusted=trusted)
     if as_json:
         print_json(describe_fit(model, training, out))
     else:
@@ -112,7 +122,7 @@ def update(
             weight=weight and WEIGHT,
             known_shares=known,
         )
-    save(model, out, overwrite=force, table=recipe.to_json())
+    save(model, out, overwrite=force, table=recipe.to_json(), trusted=trusted_types())
     after = set(model.groups_.tolist())
     new, without_rows = sorted(after - before), sorted(before - after)
     if as_json:
@@ -143,14 +153,32 @@ def _group_name(model: GroupShiftClassifier, recipe: Recipe) -> str | None:
     return None if recipe.group is None else model.group or GROUP
 
 
-def make_model(method: str, seed: int) -> GroupShiftClassifier:
-    """An unfitted model by name; forests are given columns as numbers, since they take nothing else."""
+def make_model(method: str, seed: int, classifier: str | None = None) -> GroupShiftClassifier:
+    """An unfitted model by name.
+
+    All methods have the classifier and the calibration of the default, so that only the method differs; the paper's own
+    configuration has the paper's, unless another classifier is asked for.
+    """
     method = method.replace("-", "_")
     if method not in METHODS:
         raise InputError(f"--method {method!r} is not known. Choose one of {', '.join(METHODS)}.")
-    estimator = None if method == "groupshift" else forest()
-    model: GroupShiftClassifier = ALL_METHODS[method](estimator, random_state=seed)
-    return model
+    if method == "published":
+        return GroupShiftClassifier.published(classifier_named(classifier or "forest"), random_state=seed)
+    model: GroupShiftClassifier = ALL_METHODS[method](random_state=seed)
+    named = None if classifier is None else classifier_named(classifier)
+    return model.set_params(estimator=named, calibration="crossfit")
+
+
+def _trust(text: str) -> float:
+    try:
+        trust = float(text)
+    except ValueError:
+        trust = np.nan
+    if not 0 <= trust <= 1:
+        raise InputError(
+            f"--trust {text!r} is not known. Pass learned, or a number from 0 (no shift) to 1 (every shift)."
+        )
+    return trust
 
 
 def _selection(labels_chosen: str) -> str:
@@ -161,13 +189,6 @@ def _selection(labels_chosen: str) -> str:
             f"--labels-chosen {labels_chosen!r} is not known. Choose one of {', '.join(SELECTIONS)}."
         )
     return selection
-
-
-def forest(n_estimators: int = 500) -> TableClassifier:
-    """The paper's forest, for tables with categories and missing values."""
-    from sklearn.ensemble import RandomForestClassifier
-
-    return TableClassifier(RandomForestClassifier(n_estimators=n_estimators, max_depth=10, n_jobs=-1))
 
 
 def read_known_shares(path: str, group: str | None) -> KnownShares:
@@ -214,8 +235,10 @@ def _say_warnings(screen: Screen, caught: list[warnings.WarningMessage]) -> None
 def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> dict[str, object]:
     """The fit, for another program."""
     labeled, population = overall_shares(model)
+    found = model.diagnose()
     return {
         "out": out,
+        "seed": model.random_state,
         "labeled_rows": len(training.numbers),
         "unlabeled_rows": training.n_unlabeled,
         "labeled_share": labeled,
@@ -227,6 +250,12 @@ def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> d
         "clusters": model.n_clusters_,
         "trust": model.trust_,
         "notes": [*training.alarms, *training.notes, *model.notes_],
+        "worth": found.worth,
+        "holds": found.holds,
+        "verdict": found.verdict,
+        "gain": found.gain,
+        "assumption": found.assumption,
+        "cautions": found.caution,
     }
 
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from groupshift import GroupShiftClassifier
 from groupshift._io.columns import ColumnPlan, convert, group_values
 from groupshift._io.file_readings import read_file
-from groupshift._io.model_files import Manifest, load, read_manifest
+from groupshift._io.model_files import Manifest, ModelFileError, load, read_manifest
 from groupshift._io.table_files import Source, no_column
+from groupshift.cli.classifiers_named import ALLOWED, trusted_types
 from groupshift.cli.errors import InputError
 
 
@@ -83,7 +84,15 @@ class Recipe:
 def load_model(path: str, *, group: str | None = None) -> tuple[GroupShiftClassifier, Recipe, Manifest]:
     """A model, its recipe, and its manifest; `group` where its column has another name now."""
     manifest = read_manifest(path)
-    model = load(path)
+    try:
+        model = load(path, trusted=trusted_types())
+    except ModelFileError as error:
+        if "lightgbm" not in str(error) or trusted_types():
+            raise
+        raise InputError(
+            f"{path} holds a classifier of LightGBM. If you know where the file comes from, set the environment variable "
+            f"{ALLOWED}=lightgbm and run this again."
+        ) from error
     if not isinstance(model, GroupShiftClassifier):
         raise InputError(
             f"{path} holds a {type(model).__name__}, which has no shares and intervals. Use it in Python."
@@ -95,10 +104,12 @@ def load_model(path: str, *, group: str | None = None) -> tuple[GroupShiftClassi
 
 def columns_to_read(recipe: Recipe, source: Source, others: Sequence[str] = ()) -> list[str]:
     """The columns of a file that a model and the command need; an error names all that it does not have."""
-    wanted = dict.fromkeys([*recipe.names, *([recipe.group] if recipe.group else []), *others])
-    if missing := [name for name in wanted if name not in source.columns]:
+    of_model = [*recipe.names, *([recipe.group] if recipe.group else [])]
+    if missing := [name for name in of_model if name not in source.columns]:
         raise InputError(f"{no_column(missing, source)} The model was fitted with it.")
-    return list(wanted)
+    if missing := [name for name in others if name not in source.columns]:
+        raise InputError(f"{no_column(missing, source)} The command names it.")
+    return list(dict.fromkeys([*of_model, *others]))
 
 
 def _more(problems: Sequence[str]) -> str:
