@@ -4,9 +4,9 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from groupshift._explain import verdict
+from groupshift._explain import assumption_words, verdict
 from groupshift._explain.assumption import chance_distance, mixture_distance
-from groupshift._explain.caution import caution_sentences, find_cautions, row_value
+from groupshift._explain.caution import by_cost, caution_sentences, find_cautions, row_value
 from groupshift._explain.cluster_profile import describe_clusters
 from groupshift._explain.evidence_parts import FloatArray, HiddenLabels, Table
 from groupshift._explain.expected_gain import coarser, expected_population_gain
@@ -125,17 +125,19 @@ def diagnose(model: FittedModel) -> Diagnosis:
     }
     overview = _overview(model, tables)
     worth, first = verdict.is_worth_it(model, overview)
-    holds, assumption = verdict.assumption_holds(model, overview, tables)
+    holds, assumption = assumption_words.assumption_holds(model, overview, tables)
     return Diagnosis(
         worth=worth,
         holds=holds,
         verdict=first,
         gain=tuple(verdict.gain_sentences(model, overview)),
         assumption=tuple(assumption),
-        caution=(
-            *verdict.copies_among_labels(overview),
-            *caution_sentences(tables["cautions"], int(model.rows_.sum()), model.n_clusters_),
-            *verdict.always_true(model),
+        caution=by_cost(
+            [
+                *verdict.copies_among_labels(overview),
+                *caution_sentences(tables["cautions"], int(model.rows_.sum()), model.n_clusters_),
+                *verdict.always_true(model),
+            ]
         ),
         overview=overview,
         frame_library=model.frame_library_,
@@ -168,7 +170,7 @@ def _independence(model: FittedModel) -> Table:
         "groups": found.groups.ravel(),
         "score_effect": score_effect.ravel(),
         "score_error": score_error.ravel(),
-        "feature_effect": verdict.mean_of_known(found.effect, axis=-1).ravel(),
+        "feature_effect": assumption_words.mean_of_known(found.effect, axis=-1).ravel(),
         "strongest_feature": np.array(model.encoder_.names_, dtype=object)[strongest.ravel()],
         "strongest_effect": np.take_along_axis(found.effect, strongest[..., None], -1).ravel(),
         "p_value": found.p_value.ravel(),
@@ -177,7 +179,7 @@ def _independence(model: FittedModel) -> Table:
 
 def _features(model: FittedModel) -> Table:
     found = model.evidence_.independence
-    effect, error = verdict.pooled_effect(found.effect, found.std_error, found.rows)
+    effect, error = assumption_words.pooled_effect(found.effect, found.std_error, found.rows)
     order = np.argsort(-np.nan_to_num(effect, nan=-np.inf), kind="stable")
     names = np.array(model.encoder_.names_, dtype=object)
     return {"feature": names[order], "effect": effect[order], "std_error": error[order]}
@@ -232,7 +234,7 @@ def _overview(model: FittedModel, tables: dict[str, Table]) -> dict[str, float]:
     evidence, held_out = model.evidence_, model.evidence_.held_out
     overview = asdict(held_out.total) if held_out is not None else {}
     overview |= expected_population_gain(model)
-    overview |= verdict.assumption_numbers(evidence, tables)
+    overview |= assumption_words.assumption_numbers(evidence, tables)
     overview["trust"] = model.trust_
     if held_out is not None and held_out.trust is not None:
         overview["trust_estimate"] = held_out.trust.estimate
