@@ -136,8 +136,14 @@ def as_text(column: pa.ChunkedArray, *, missing: tuple[str, ...] = MISSING) -> p
 
 
 def group_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Groups as text, the same in every kind of file; null where a row has none."""
-    return as_text(column, missing=MISSING_GROUP)
+    """Groups as text, the same in every kind of file; null where a row has none.
+
+    >>> import pyarrow as pa
+    >>> group_text(pa.chunked_array([["13.0", "13", "1.5", "NA", ""]])).to_pylist()
+    ['13', '13', '1.5', 'NA', None]
+    """
+    # Programs that know missing numbers but no missing integers write the group 13 as 13.0.
+    return pc.replace_substring_regex(as_text(column, missing=MISSING_GROUP), r"^(-?\d+)\.0+$", r"\1")
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -74,7 +74,20 @@ Files = Annotated[
 Model = Annotated[str, _argument("MODEL", "A model that `groupshift fit` saved.")]
 Data = Annotated[str, _argument("DATA", "A file with the columns of the model.")]
 Target = Annotated[str, _column("Column of the known labels; two values.")]
-Group = Annotated[str | None, _column("Column of the groups: state, hospital, gene …")]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN[,COLUMN]",
+        show_default=False,
+        help="Column of the groups: state, hospital, gene …; several columns together make smaller groups.",
+    ),
+]
+MissingGroup = Annotated[
+    str,
+    typer.Option(
+        metavar="HOW", help="Rows without a group: error, drop (leave them out), or own (a group of theirs)."
+    ),
+]
 GroupHere = Annotated[str | None, _column("Column of the groups, if it has another name here.")]
 Weight = Annotated[str | None, _column("Column of row weights.")]
 ExampleId = Annotated[
@@ -82,7 +95,10 @@ ExampleId = Annotated[
 ]
 Positive = Annotated[
     str | None,
-    typer.Option(metavar="VALUE", help="Value of the target that counts as positive, against all others."),
+    typer.Option(
+        metavar="VALUE",
+        help="What counts as positive, against all others: a value, several (a,b), a limit ('>=8') or a range (8..10).",
+    ),
 ]
 Features = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Use these columns only.")]
 Exclude = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Leave these columns out.")]
@@ -137,6 +153,7 @@ def check(
     weight: Weight = None,
     example_id: ExampleId = None,
     positive: Positive = None,
+    missing_group: MissingGroup = "error",
     quick: Annotated[
         bool, typer.Option("--quick", help="Look at the columns only; do not ask whether it is worth it.")
     ] = False,
@@ -147,7 +164,16 @@ def check(
     from groupshift.cli.check import check as run
     from groupshift.cli.training import Roles
 
-    roles = Roles(target, group, weight, example_id, _split(features), _split(exclude), positive)
+    roles = Roles(
+        target,
+        (group,) if group else (),
+        weight,
+        example_id,
+        _split(features),
+        _split(exclude),
+        positive,
+        missing_group,
+    )
     run(files, roles, quick=quick, seed=seed, as_json=json)
 
 
@@ -163,6 +189,7 @@ def fit(
     example_id: ExampleId = None,
     known_shares: KnownShares = None,
     positive: Positive = None,
+    missing_group: MissingGroup = "error",
     labels_chosen: Annotated[
         str,
         typer.Option(
@@ -198,7 +225,16 @@ def fit(
     from groupshift.cli.fit import fit as run
     from groupshift.cli.training import Roles
 
-    roles = Roles(target, group, weight, example_id, _split(features), _split(exclude), positive)
+    roles = Roles(
+        target,
+        (group,) if group else (),
+        weight,
+        example_id,
+        _split(features),
+        _split(exclude),
+        positive,
+        missing_group,
+    )
     run(
         files,
         roles,

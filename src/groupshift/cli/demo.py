@@ -73,7 +73,9 @@ def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
     screen.say(made.story)
     with _made(folder):
         write_files(folder, made)
-        training = read_training([str(folder / name) for name in FILES[:2]], Roles(made.target, made.group))
+        training = read_training(
+            [str(folder / name) for name in FILES[:2]], Roles(made.target, (made.group,))
+        )
         truth = made.sample.truth[made.sample.test]
         scores, model = compare(screen, training, str(folder / "new.csv"), truth, seed)
         _show(screen, scores)

@@ -104,7 +104,7 @@ def update(
     check_output(out, force=force)
     screen = Screen(quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
-    source = open_source(data)
+    source = recipe.open(data)
     columns_to_read(recipe, source, [weight] if weight else [])
     here, notes = recipe.for_file(source, anyway=anyway)
     for note in notes:

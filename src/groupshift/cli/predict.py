@@ -13,7 +13,6 @@ from groupshift import GroupShiftClassifier
 from groupshift._explain.wording import percent
 from groupshift._fit.scorer import Details
 from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_batches
-from groupshift._io.places import open_source
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.frames import is_missing
 from groupshift._rows.progress import counted
@@ -116,7 +115,7 @@ def predict(
     table_format(out)
     screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
-    source = open_source(data)
+    source = recipe.open(data)
     keep = list(source.columns) if keep == ["all"] else keep
     if clash := [name for name in keep if name in ANSWERS]:
         raise InputError(

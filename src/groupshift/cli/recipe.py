@@ -14,9 +14,11 @@ from groupshift import GroupShiftClassifier
 from groupshift._io.columns import ColumnPlan, convert, group_values
 from groupshift._io.file_readings import read_file
 from groupshift._io.model_files import Manifest, ModelFileError, load, read_manifest
+from groupshift._io.places import open_source
 from groupshift._io.table_files import Source, no_column
 from groupshift.cli.classifiers_named import ALLOWED, trusted_types
 from groupshift.cli.errors import InputError
+from groupshift.cli.grouped import group_name, with_groups
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Recipe:
     target: str | None = None
     positive: str = "1"
     negative: str = "0"
+    group_columns: tuple[str, ...] = ()
+    missing_group: str = "error"
 
     @property
     def names(self) -> list[str]:
@@ -38,7 +42,21 @@ class Recipe:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Recipe:
-        return cls(**{**found, "columns": [ColumnPlan(**column) for column in found["columns"]]})
+        columns = [ColumnPlan(**column) for column in found["columns"]]
+        return cls(**{**found, "columns": columns, "group_columns": tuple(found.get("group_columns", ()))})
+
+    def open(self, place: str) -> Source:
+        """A file to read by this recipe; its groups may be of several columns.
+
+        Rows without a group are kept, since each of them gets an answer.
+        """
+        columns = self.group_columns if len(self.group_columns) > 1 else (self.group,) if self.group else ()
+        missing = "own" if self.missing_group == "own" else "error"
+        source = open_source(place)
+        if self.group in source.columns and len(columns) > 1:
+            # The output of another command has the groups as one column already.
+            columns = (self.group,)
+        return with_groups(source, [name for name in columns if name is not None], missing)
 
     @classmethod
     def of_model(cls, model: GroupShiftClassifier, group: str | None) -> Recipe:
@@ -99,7 +117,11 @@ def load_model(path: str, *, group: str | None = None) -> tuple[GroupShiftClassi
         )
     table = manifest.get("table")
     recipe = Recipe.from_json(table) if table else Recipe.of_model(model, group)
-    return model, recipe if group is None else replace(recipe, group=group), manifest
+    if group is not None:
+        columns = tuple(part.strip() for part in group.split(","))
+        columns = columns if len(columns) == max(len(recipe.group_columns), 1) else (group,)
+        recipe = replace(recipe, group=group_name(columns), group_columns=columns)
+    return model, recipe, manifest
 
 
 def columns_to_read(recipe: Recipe, source: Source, others: Sequence[str] = ()) -> list[str]:

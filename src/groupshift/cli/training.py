@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
@@ -28,7 +28,8 @@ from groupshift._rows.roles import Roles as ColumnRoles
 from groupshift.cli import prepared
 from groupshift.cli.columns_read import FileSurvey, FileSurveyor, survey_file
 from groupshift.cli.errors import InputError
-from groupshift.cli.groups import about_groups
+from groupshift.cli.grouped import columns_of, group_name, with_groups
+from groupshift.cli.groups import about_groups, none_in_common
 from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, Part, Prepared
 from groupshift.cli.recipe import Recipe
 from groupshift.cli.screen import listed
@@ -50,16 +51,23 @@ class Roles:
     """Which column is what, as the command names them."""
 
     target: str
-    group: str | None = None
+    groups: tuple[str, ...] = ()
     weight: str | None = None
     example_id: str | None = None
     features: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     positive: str | None = None
+    missing_group: str = "error"
+
+    @property
+    def group(self) -> str | None:
+        """The column of groups; where several make a group, the one that is made of them."""
+        return group_name(self.groups)
 
     @property
     def special(self) -> list[str]:
-        return [name for name in (self.target, self.group, self.weight, self.example_id) if name is not None]
+        named = (self.target, self.group, *self.groups, self.weight, self.example_id)
+        return [name for name in dict.fromkeys(named) if name is not None]
 
 
 @dataclass
@@ -97,6 +105,8 @@ class Training:
             self._fit_labeled(model, self.labeled, known_shares)
         else:
             streaming.fit_to(model, self._streamed(self.population), known_shares)
+        # Classes are called what the files call them.
+        model.schema_ = replace(model.schema_, classes=self.target.classes)
 
     def fit_sample(self, model: GroupShiftClassifier) -> GroupShiftClassifier:
         """A copy of the model, fitted to a part of the rows."""
@@ -135,7 +145,9 @@ class Training:
 def read_training(paths: Sequence[str], roles: Roles) -> Training:
     """Read one stacked file, or labelled rows from the first and unlabelled ones from the others."""
     labeled, *others = paths
-    sources = [open_source(labeled), *([open_source(others)] if others else [])]
+    opened = [open_source(labeled), *([open_source(others)] if others else [])]
+    roles = replace(roles, groups=columns_of(roles.group, opened[0]))
+    sources = [with_groups(source, roles.groups, roles.missing_group) for source in opened]
     notes: list[str] = []
     _check_roles(sources, roles)
     names = _feature_names(sources, roles, notes)
@@ -181,13 +193,22 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
         population=Prepared(parts, sum(n_rows[len(sources) - len(parts) :])) if parts else None,
         first=parts[0].first if parts else 0,
         target=target,
-        recipe=Recipe(used, roles.group, roles.target, target.positive, target.negative),
+        recipe=Recipe(
+            used,
+            roles.group,
+            roles.target,
+            target.positive,
+            target.negative,
+            roles.groups,
+            roles.missing_group,
+        ),
         plans=plans,
         notes=notes,
         alarms=[
             *target.alarms,
             *_not_alike(sources, used, in_files),
             *about_groups(roles.group, groups, used, columns),
+            *none_in_common(roles.group, surveys),
         ],
     )
 
