@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from groupshift._explain.evidence import Observed, record_evidence
 from groupshift._explain.explained import Explained
 from groupshift._fit.classifiers import Classifier
-from groupshift._fit.estimate import check_known, estimate
-from groupshift._fit.problem import KnownRates, Problem, Settings, sentences
+from groupshift._fit.estimate import estimate
+from groupshift._fit.problem import Known, KnownRates, KnownShare, Problem, Settings, sentences
 from groupshift._fit.scorer import Details, Scored, Scorer, concatenated_details
 from groupshift._fit.stages import run
 from groupshift._math.arrays import FloatArray, ValueArray
@@ -203,6 +203,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         example_ids: ArrayLike | None = None,
         known_shares: KnownRates | None = None,
+        known_overall: KnownShare | None = None,
     ) -> Self:
         """Learn from labelled and unlabelled rows together.
 
@@ -218,11 +219,15 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         example_ids : array-like, optional
             Equal for rows that are copies of one example (or members of one household); they stay on one side of every split.
         known_shares : mapping of group to share or (share, standard error), optional
-            Rates of positives known from elsewhere.
+            Rates of positives of some groups' unlabelled rows, known from elsewhere. They move the other groups too, through what
+            all groups have in common.
+        known_overall : share or (share, standard error), optional
+            Rate of positives of all unlabelled rows together, by weight: it settles what no unlabelled row can tell, a shift
+            of all groups alike. Without a standard error, the predictions of these rows average to it.
         """
         check_settings(self)
         training = read_training(self._read_options(), X, y, groups, sample_weight, example_ids)
-        return self._learn(training, known_shares)
+        return self._learn(training, known_shares, known_overall)
 
     def update(
         self,
@@ -232,10 +237,12 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         example_ids: ArrayLike | None = None,
         known_shares: KnownRates | None = None,
+        known_overall: KnownShare | None = None,
     ) -> Self:
         """Estimate the shares again from new unlabelled rows, everything else kept: the monthly refresh.
 
-        Groups without rows here count as unseen afterwards. With the rows (and example ids) of `fit` it changes nothing.
+        Groups without rows here count as unseen afterwards. With the rows (and example ids) of `fit` it changes nothing. Known
+        rates are those of the new rows.
         """
         check_is_fitted(self)
         rows, values = self._read_rows(X, groups, sample_weight, example_ids)
@@ -246,7 +253,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
             )
         codes = Codes().fit(np.zeros(len(rows), int) if values is None else values)
         numbers = np.zeros(len(rows), np.int64) if values is None else codes.transform(values)
-        return self._update(InMemory(rows.numbered(numbers)), codes.values_, known_shares)
+        return self._update(InMemory(rows.numbered(numbers)), codes.values_, known_shares, known_overall)
 
     def predict_proba(self, X: Features, groups: ArrayLike | None = None) -> FloatArray:
         """Probabilities of the two classes for rows of the given groups; they depend on the row and its group alone."""
@@ -315,7 +322,12 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         validate_data(self, X, skip_check_array=True, reset=False)
         return X
 
-    def _learn(self, training: Training, known_shares: KnownRates | None = None) -> Self:
+    def _learn(
+        self,
+        training: Training,
+        known_shares: KnownRates | None = None,
+        known_overall: KnownShare | None = None,
+    ) -> Self:
         """Everything after reading: also the way in for populations in files and on clusters."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         settings = Settings(**{name: getattr(self, name) for name in Settings.__dataclass_fields__})
@@ -329,7 +341,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
             encoder=training.schema.encoder,
             settings=settings,
             seeds=Seeds(seed),
-            known_shares=check_known(known_shares, training.groups),
+            known=Known.of(known_shares, known_overall, training.groups),
         )
         with workers(self.n_jobs), steps():
             finished = run(problem)
@@ -352,11 +364,16 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         return self
 
     def _update(
-        self, population: Population, groups: ValueArray, known_shares: KnownRates | None = None
+        self,
+        population: Population,
+        groups: ValueArray,
+        known_shares: KnownRates | None = None,
+        known_overall: KnownShare | None = None,
     ) -> Self:
+        known = Known.of(known_shares, known_overall, groups)
         with workers(self.n_jobs), steps():
             begin("estimating shares", self.verbose)
-            self.estimate_ = estimate(self.learned_, population, groups, known_shares)
+            self.estimate_ = estimate(self.learned_, population, groups, known)
         return self
 
     def _scorer(self) -> Scorer:

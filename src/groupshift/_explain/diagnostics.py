@@ -11,6 +11,7 @@ from groupshift._explain.cluster_profile import describe_clusters
 from groupshift._explain.evidence_parts import FloatArray, HiddenLabels, Table
 from groupshift._explain.expected_gain import coarser, expected_population_gain
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._explain.identified import identified
 from groupshift._math.label_shift import mlls
 from groupshift._rows.frames import frame_like
 
@@ -46,7 +47,8 @@ class Diagnosis:
         strongest_feature, strongest_effect, p_value. An effect is the share of variance that the group
         explains, less what chance explains.
     features : table by feature
-        feature, effect, std_error: the effect of the group given cluster and class, over all of them.
+        feature, effect, std_error: the effect of the group given cluster and class, over all of them; identifies: how
+        surely the feature tells which group a row is of (0 to 1), where it does at all.
     mixture : table by cell
         group, cluster, rows, share, distance (largest gap between observed and fitted distribution of
         scores), best_distance (with the share that fits this cell best), by_chance, excess, row_value (what
@@ -132,12 +134,15 @@ def diagnose(model: FittedModel) -> Diagnosis:
         verdict=first,
         gain=tuple(verdict.gain_sentences(model, overview)),
         assumption=tuple(assumption),
-        caution=by_cost(
-            [
-                *verdict.copies_among_labels(overview),
-                *caution_sentences(tables["cautions"], int(model.rows_.sum()), model.n_clusters_),
-                *verdict.always_true(model),
-            ]
+        caution=(
+            *([first_of_all] if (first_of_all := identified(model.evidence_.identifying)) else []),
+            *by_cost(
+                [
+                    *verdict.copies_among_labels(overview),
+                    *caution_sentences(tables["cautions"], int(model.rows_.sum()), model.n_clusters_),
+                    *verdict.always_true(model),
+                ]
+            ),
         ),
         overview=overview,
         frame_library=model.frame_library_,
@@ -182,7 +187,13 @@ def _features(model: FittedModel) -> Table:
     effect, error = assumption_words.pooled_effect(found.effect, found.std_error, found.rows)
     order = np.argsort(-np.nan_to_num(effect, nan=-np.inf), kind="stable")
     names = np.array(model.encoder_.names_, dtype=object)
-    return {"feature": names[order], "effect": effect[order], "std_error": error[order]}
+    identifies = np.array([model.evidence_.identifying.get(name, np.nan) for name in names[order]])
+    return {
+        "feature": names[order],
+        "effect": effect[order],
+        "std_error": error[order],
+        "identifies": identifies,
+    }
 
 
 def _mixture(model: FittedModel) -> Table:

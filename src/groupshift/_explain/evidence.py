@@ -72,6 +72,7 @@ class Observed:
     n_labeled_groups: int
     pooled: Rows  # of both samples, to describe clusters by
     is_category: BoolArray  # (n_features,)
+    identifying: dict[str, float]  # features that tell which group a row is of
     partition: Partition  # the cut that the model uses
     cluster: IntArray  # (n_labeled,), in which the judge saw each labelled row
     judged: IntArray  # numbers of the labelled rows that have held-out scores
@@ -99,6 +100,7 @@ class Observed:
             n_labeled_groups=len(problem.labeled_groups),
             pooled=finished.pooled.rows,
             is_category=problem.encoder.is_category,
+            identifying=finished.pooled.identifying,
             partition=candidate.partition,
             cluster=candidate.cluster,
             judged=trained.judged,
@@ -131,6 +133,7 @@ def record_evidence(observed: Observed) -> Evidence:
         clusters=_profiles(observed),
         independence=_independence(observed),
         held_out=None if observed.fold is None else _held_out(observed, observed.fold),
+        identifying=observed.identifying,
     )
 
 

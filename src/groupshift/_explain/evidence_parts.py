@@ -196,3 +196,4 @@ class Evidence:
     clusters: ClusterProfiles
     independence: Independence
     held_out: HeldOut | None
+    identifying: dict[str, float]  # features that tell which group a row is of, and how well, 0 to 1

@@ -31,6 +31,7 @@ class FittedModel(Protocol):
     labeled_groups_: Column
     groups_: Column
     known_groups_: Column
+    known_overall_: tuple[float, float] | None
     # What it learned from labelled rows
     n_clusters_: int
     labeled_prior_: FloatArray  # (n_clusters,)
@@ -52,6 +53,8 @@ class FittedModel(Protocol):
     shared_deviation_: FloatArray
     pooling_: FloatArray
     view_use_: ViewUse | None
+    common_variance_: FloatArray  # (n_clusters,)
+    unidentified_: float
 
     def get_params(self, deep: bool = True) -> dict[str, object]: ...
 

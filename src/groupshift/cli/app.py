@@ -104,7 +104,17 @@ Features = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Use the
 Exclude = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Leave these columns out.")]
 KnownShares = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Rates known from elsewhere: group, share and, if known, std_error."),
+    typer.Option(
+        metavar="FILE",
+        help="Rates of groups known from elsewhere: group, share and, where known, std_error (empty: exact).",
+    ),
+]
+KnownOverall = Annotated[
+    str | None,
+    typer.Option(
+        metavar="P[,SE]",
+        help="Known rate of all unlabelled rows together, alone (exact) or with its standard error.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="The same seed, files and versions give the same model.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
@@ -188,6 +198,7 @@ def fit(
     weight: Weight = None,
     example_id: ExampleId = None,
     known_shares: KnownShares = None,
+    known_overall: KnownOverall = None,
     positive: Positive = None,
     missing_group: MissingGroup = "error",
     labels_chosen: Annotated[
@@ -245,6 +256,7 @@ def fit(
         jobs=jobs,
         labels_chosen=labels_chosen,
         known_shares=known_shares,
+        known_overall=known_overall,
         seed=seed,
         force=force,
         as_json=json,
@@ -283,7 +295,11 @@ def shares(
     model: Model,
     out: Annotated[str | None, _out("A table; without it, shares are shown.")] = None,
     by: Annotated[
-        str, typer.Option(metavar="group|cell", help="One line a group, or one a group and cluster.")
+        str,
+        typer.Option(
+            metavar="group|cell|overall|COLUMN",
+            help="One line a group, one a group and cluster, one for all, or one a value of a column that makes groups.",
+        ),
     ] = "group",
     coverage: Coverage = 0.9,
     force: Force = False,
@@ -303,6 +319,7 @@ def update(
     group: GroupHere = None,
     weight: Weight = None,
     known_shares: KnownShares = None,
+    known_overall: KnownOverall = None,
     anyway: Anyway = False,
     force: Force = False,
     json: Json = False,
@@ -317,6 +334,7 @@ def update(
         group=group,
         weight=weight,
         known_shares=known_shares,
+        known_overall=known_overall,
         anyway=anyway,
         force=force,
         as_json=json,

@@ -6,37 +6,30 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from groupshift import METHODS as ALL_METHODS
 from groupshift import GroupShiftClassifier, streaming
 from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.summary import Summary
 from groupshift._explain.wording import percent
-from groupshift._io.column_facts import plan_column
-from groupshift._io.columns import convert, group_text
 from groupshift._io.files import STANDARD_OUTPUT, check_output
 from groupshift._io.model_files import save
-from groupshift._io.places import open_source
-from groupshift._io.table_files import Source, no_column
+from groupshift._io.table_files import Source
 from groupshift.cli import prepared
 from groupshift.cli.classifiers_named import ALLOWED, LIGHTGBM_TYPES, classifier_named, trusted_types
 from groupshift.cli.columns_read import FileSurveyor, survey_file
 from groupshift.cli.errors import InputError
 from groupshift.cli.groups import twice_spelled
+from groupshift.cli.known_rates import read_known_rates
 from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json, this_command
-from groupshift.cli.training import KnownShares, Roles, Training, read_training
+from groupshift.cli.training import Roles, Training, read_training
 
 # Those that answer with shares and intervals; the others are for comparison and live in Python.
 METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")
 # How labels were chosen within a group.
 SELECTIONS = ("unknown", "random", "by_label")
-# What people call the columns of known shares.
-SHARE_NAMES = ("share", "rate", "positive", "probability")
-ERROR_NAMES = ("std_error", "se", "standard_error", "stderr")
 
 
 def fit(
@@ -50,6 +43,7 @@ def fit(
     jobs: int | None = None,
     labels_chosen: str = "unknown",
     known_shares: str | None,
+    known_overall: str | None = None,
     seed: int,
     force: bool,
     as_json: bool,
@@ -63,7 +57,7 @@ def fit(
     screen = Screen(quiet=as_json)
     with screen.working("Reading"):
         training = read_training(files, roles)
-        known = read_known_shares(known_shares, training.recipe.group) if known_shares else None
+        known = read_known_rates(known_shares, known_overall, training.recipe.group)
     for alarm in training.alarms:
         screen.alarm(alarm)
     for note in training.notes:
@@ -97,6 +91,7 @@ def update(
     group: str | None,
     weight: str | None,
     known_shares: str | None,
+    known_overall: str | None = None,
     anyway: bool = False,
     force: bool,
     as_json: bool,
@@ -112,7 +107,7 @@ def update(
     with screen.working(f"Reading {data}"):
         survey = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
         survey.check(source, recipe.group, weight)
-        known = read_known_shares(known_shares, recipe.group) if known_shares else None
+        known = read_known_rates(known_shares, known_overall, recipe.group)
     before = set(model.groups_.tolist())
     with screen.working("Estimating shares"):
         streaming.update(
@@ -120,7 +115,8 @@ def update(
             new_rows(model, here, source, weight, survey.rows),
             group=_group_name(model, recipe),
             weight=weight and WEIGHT,
-            known_shares=known,
+            known_shares=known.known_shares,
+            known_overall=known.known_overall,
         )
     save(model, out, overwrite=force, table=recipe.to_json(), trusted=trusted_types())
     after = set(model.groups_.tolist())
@@ -189,41 +185,6 @@ def _selection(labels_chosen: str) -> str:
             f"--labels-chosen {labels_chosen!r} is not known. Choose one of {', '.join(SELECTIONS)}."
         )
     return selection
-
-
-def read_known_shares(path: str, group: str | None) -> KnownShares:
-    """Rates by group from a table: group, share, and (if there) its standard error."""
-    source = open_source(path)
-    name = group if group in source.columns else source.columns[0]
-    share, error = (
-        next((column for column in source.columns if column.lower() in names), None)
-        for names in (SHARE_NAMES, ERROR_NAMES)
-    )
-    if share is None:
-        raise InputError(
-            f"{no_column(['share'], source)} A file of known shares has the columns {name!r}, 'share' and, if known, "
-            "'std_error'."
-        )
-    table = source.read([column for column in (name, share, error) if column is not None])
-    groups = group_text(table[name]).to_pylist()
-    shares = _numbers(table[share], share, path)
-    if np.any((shares > 1) | (shares < 0)):
-        raise InputError(
-            f"{path} has shares outside 0 and 1 (the largest is {shares.max():g}). Write 12 % as 0.12."
-        )
-    if error is None:
-        return dict(zip(groups, shares.tolist(), strict=True))
-    errors = _numbers(table[error], error, path)
-    return dict(zip(groups, zip(shares.tolist(), errors.tolist(), strict=True), strict=True))
-
-
-def _numbers(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.float64]:
-    numbers, _ = convert(column, plan_column(name, column))
-    if numbers.null_count:
-        raise InputError(
-            f"{numbers.null_count} lines of {path} have no {name!r}. Fill them in, or leave these groups out."
-        )
-    return np.asarray(numbers, float)
 
 
 def _say_warnings(screen: Screen, caught: list[warnings.WarningMessage]) -> None:

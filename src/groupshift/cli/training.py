@@ -30,6 +30,8 @@ from groupshift.cli.columns_read import FileSurvey, FileSurveyor, survey_file
 from groupshift.cli.errors import InputError
 from groupshift.cli.grouped import columns_of, group_name, with_groups
 from groupshift.cli.groups import about_groups, none_in_common
+from groupshift.cli.identified_groups import about_identifying
+from groupshift.cli.known_rates import NOTHING_KNOWN, KnownRates
 from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, Part, Prepared
 from groupshift.cli.recipe import Recipe
 from groupshift.cli.screen import listed
@@ -40,8 +42,6 @@ WHY_LEFT_OUT = {
     "empty": "is empty",
     "nested": "holds lists or raw bytes",
 }
-# Rates by group, with their standard errors if these are known.
-KnownShares = Mapping[str, float | tuple[float, float]]
 # Shows how dates are written; a day that cannot be a month.
 A_DAY = datetime(2024, 12, 31)
 
@@ -99,12 +99,12 @@ class Training:
     def n_unlabeled(self) -> int:
         return sum(self.n_rows) - len(self.numbers)
 
-    def fit(self, model: GroupShiftClassifier, known_shares: KnownShares | None = None) -> None:
+    def fit(self, model: GroupShiftClassifier, known: KnownRates = NOTHING_KNOWN) -> None:
         """Fit a model to all rows."""
         if self.population is None:
-            self._fit_labeled(model, self.labeled, known_shares)
+            self._fit_labeled(model, self.labeled, known)
         else:
-            streaming.fit_to(model, self._streamed(self.population), known_shares)
+            streaming.fit_to(model, self._streamed(self.population), known.known_shares, known.known_overall)
         # Classes are called what the files call them.
         model.schema_ = replace(model.schema_, classes=self.target.classes)
 
@@ -114,7 +114,7 @@ class Training:
             sample: GroupShiftClassifier = streaming.fit_sample(model, self._streamed(self.population))
             return sample
         some = sampled(self.numbers.astype(np.uint64), streaming.LABELED_TRIED / len(self.numbers), 0)
-        return self._fit_labeled(clone(model), self.labeled.filter(some), None)
+        return self._fit_labeled(clone(model), self.labeled.filter(some), NOTHING_KNOWN)
 
     def _streamed(self, population: Prepared) -> streaming.Training:
         group, weight, example_id = (
@@ -126,7 +126,7 @@ class Training:
         return streaming.Training(self.labeled, population, roles, TARGET, self.numbers, self.first)
 
     def _fit_labeled(
-        self, model: GroupShiftClassifier, table: pa.Table, known_shares: KnownShares | None
+        self, model: GroupShiftClassifier, table: pa.Table, known: KnownRates
     ) -> GroupShiftClassifier:
         groups, weight, ids = (
             table[name] if name in table.column_names else None for name in (GROUP, WEIGHT, EXAMPLE)
@@ -137,7 +137,8 @@ class Training:
             groups,
             sample_weight=weight,
             example_ids=ids,
-            known_shares=known_shares,
+            known_shares=known.known_shares,
+            known_overall=known.known_overall,
         )
         return model
 
@@ -185,12 +186,13 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
             f"{sources[1].path}. Rows that stand in both count twice: leave them out of one."
         )
     groups = add_up(survey.groups for survey in surveys)
+    population = Prepared(parts, sum(n_rows[len(sources) - len(parts) :])) if parts else None
     return Training(
         sources=sources,
         n_rows=n_rows,
         labeled=labeled,
         numbers=numbers,
-        population=Prepared(parts, sum(n_rows[len(sources) - len(parts) :])) if parts else None,
+        population=population,
         first=parts[0].first if parts else 0,
         target=target,
         recipe=Recipe(
@@ -209,6 +211,7 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
             *_not_alike(sources, used, in_files),
             *about_groups(roles.group, groups, used, columns),
             *none_in_common(roles.group, surveys),
+            *about_identifying(labeled, population, used),
         ],
     )
 

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import ndtri
 
+from groupshift._explain.identified import identified
 from groupshift._explain.report.facts import Facts, GroupLines
 from groupshift._explain.report.formats import count, percent, percent_range
 from groupshift._explain.wording import plural
@@ -90,6 +91,11 @@ def _cluster_words(facts: Facts) -> str:
     )
 
 
+def first_of_all(facts: Facts) -> str | None:
+    """What spoils everything else on the page: features that tell which group a row is of."""
+    return identified(facts.model.evidence_.identifying)
+
+
 def worth(facts: Facts) -> list[str]:
     """What it gains, and that the assumption behind it holds where it does."""
     diagnosis = facts.diagnosis
@@ -106,4 +112,6 @@ def beware(facts: Facts) -> list[str]:
         "unknown": "Whether the assumption holds is not known.",
     }
     doubt = [words[diagnosis.holds]] if diagnosis.holds in words else []
-    return [*doubt, *diagnosis.caution] or ["Nothing that the tests below could find."]
+    # What is said first of all is not said twice.
+    caution = [sentence for sentence in diagnosis.caution if sentence != first_of_all(facts)]
+    return [*doubt, *caution] or ["Nothing that the tests below could find."]
