@@ -57,7 +57,8 @@ def check_output(path: AnyPath, *, force: bool = False) -> None:
         raise OutputError(f"Cannot write {target}: it is a folder. Name a file in it.")
     if target.exists() and not force:
         raise OutputError(
-            f"{target} exists already and is left as it is. Name another file, or pass --force to replace it."
+            f"{target} exists already and is left as it is. Name another file, or pass --force to replace it (in Python, "
+            "overwrite=True or force=True)."
         )
     if not folder.is_dir():
         problem = "is no folder" if folder.exists() else "does not exist"

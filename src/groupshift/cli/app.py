@@ -7,6 +7,29 @@ from typing import Annotated, TypeVar
 import typer
 
 import groupshift
+from groupshift.cli.options import (
+    Anyway,
+    Coverage,
+    Data,
+    ExampleId,
+    Exclude,
+    Features,
+    Files,
+    Force,
+    Group,
+    GroupHere,
+    Json,
+    KnownOverall,
+    KnownShares,
+    MissingGroup,
+    Model,
+    Positive,
+    Seed,
+    Target,
+    Weight,
+    argument,
+    out_file,
+)
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -50,80 +73,6 @@ app = typer.Typer(
     help="Probabilities for every group, from labels that are a biased sample and a population without.",
     epilog=EXAMPLES,
 )
-
-
-def _argument(name: str, help: str) -> object:
-    return typer.Argument(metavar=name, show_default=False, help=help)
-
-
-def _column(help: str) -> object:
-    return typer.Option(metavar="COLUMN", show_default=False, help=help)
-
-
-def _out(help: str, metavar: str = "FILE") -> object:
-    return typer.Option("--out", "-o", metavar=metavar, show_default=False, help=help)
-
-
-Files = Annotated[
-    list[str],
-    _argument(
-        "LABELED [UNLABELED …]",
-        "Labelled rows, then unlabelled rows in one file or several; or one file with both. See Files below.",
-    ),
-]
-Model = Annotated[str, _argument("MODEL", "A model that `groupshift fit` saved.")]
-Data = Annotated[str, _argument("DATA", "A file with the columns of the model.")]
-Target = Annotated[str, _column("Column of the known labels; two values.")]
-Group = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN[,COLUMN]",
-        show_default=False,
-        help="Column of the groups: state, hospital, gene …; several columns together make smaller groups.",
-    ),
-]
-MissingGroup = Annotated[
-    str,
-    typer.Option(
-        metavar="HOW", help="Rows without a group: error, drop (leave them out), or own (a group of theirs)."
-    ),
-]
-GroupHere = Annotated[str | None, _column("Column of the groups, if it has another name here.")]
-Weight = Annotated[str | None, _column("Column of row weights.")]
-ExampleId = Annotated[
-    str | None, _column("Column that is equal for copies of one example, or members of one household.")
-]
-Positive = Annotated[
-    str | None,
-    typer.Option(
-        metavar="VALUE",
-        help="What counts as positive, against all others: a value, several (a,b), a limit ('>=8') or a range (8..10).",
-    ),
-]
-Features = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Use these columns only.")]
-Exclude = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Leave these columns out.")]
-KnownShares = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Rates of groups known from elsewhere: group, share and, where known, std_error (empty: exact).",
-    ),
-]
-KnownOverall = Annotated[
-    str | None,
-    typer.Option(
-        metavar="P[,SE]",
-        help="Known rate of all unlabelled rows together, alone (exact) or with its standard error.",
-    ),
-]
-Seed = Annotated[int, typer.Option(help="The same seed, files and versions give the same model.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
-Anyway = Annotated[
-    bool,
-    typer.Option("--anyway", help="Go on though columns are of another kind or size than those of fit."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
-Coverage = Annotated[float, typer.Option(metavar="P", help="Probability that an interval holds the truth.")]
 
 
 def _split(names: list[str] | None) -> tuple[str, ...]:
@@ -191,7 +140,7 @@ def check(
 def fit(
     files: Files,
     target: Target,
-    out: Annotated[str, _out("The model, such as model.gshift.")],
+    out: Annotated[str, out_file("The model, such as model.gshift.")],
     group: Group = None,
     features: Features = None,
     exclude: Exclude = None,
@@ -267,7 +216,7 @@ def fit(
 def predict(
     model: Model,
     data: Data,
-    out: Annotated[str, _out("Predictions, in the order of DATA.")],
+    out: Annotated[str, out_file("Predictions, in the order of DATA.")],
     keep: Annotated[
         list[str] | None,
         typer.Option(metavar="A,B", help="Columns of DATA to keep beside the predictions; all for all."),
@@ -293,7 +242,7 @@ def predict(
 @_command("shares model.gshift --out shares.csv")
 def shares(
     model: Model,
-    out: Annotated[str | None, _out("A table; without it, shares are shown.")] = None,
+    out: Annotated[str | None, out_file("A table; without it, shares are shown.")] = None,
     by: Annotated[
         str,
         typer.Option(
@@ -314,8 +263,8 @@ def shares(
 @_command("update model.gshift june.parquet --out june.gshift")
 def update(
     model: Model,
-    data: Annotated[str, _argument("UNLABELED", "New unlabelled rows.")],
-    out: Annotated[str, _out("The new model.")],
+    data: Annotated[str, argument("UNLABELED", "New unlabelled rows.")],
+    out: Annotated[str, out_file("The new model.")],
     group: GroupHere = None,
     weight: Weight = None,
     known_shares: KnownShares = None,
@@ -341,8 +290,47 @@ def update(
     )
 
 
+@_command("explain model.gshift new.csv --out parts.csv")
+def explain(
+    model: Model,
+    data: Annotated[str | None, argument("[DATA]", "Rows to explain one by one, with --out.")] = None,
+    out: Annotated[
+        str | None, out_file("For each row: what features say, what the group adds, and both.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="A,B", help="Columns of DATA to keep beside; all for all.")
+    ] = None,
+    anyway: Anyway = False,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """What drives the predictions: features by how much hidden labels need them, and the group's part of each row.
+
+    Columns of --out: plain_probability (what the row's features say alone), shift (log-odds that its group
+    adds) and probability (what both make of it).
+    """
+    from groupshift.cli.explain import explain as run
+
+    run(model, data, out, list(_split(keep)), anyway=anyway, force=force, as_json=json)
+
+
+@_command("compare may.gshift june.gshift")
+def compare(
+    before: Annotated[str, argument("BEFORE", "A model.")],
+    after: Annotated[str, argument("AFTER", "A model of the same groups, such as an update of the first.")],
+    out: Annotated[str | None, out_file("A table of all groups.")] = None,
+    coverage: Coverage = 0.9,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Which groups moved between two models, by how much, beyond noise."""
+    from groupshift.cli.compare import compare as run
+
+    run(before, after, out, coverage=coverage, force=force, as_json=json)
+
+
 @_command("report model.gshift --out report.html")
-def report(model: Model, out: Annotated[str, _out("One HTML file.")], force: Force = False) -> None:
+def report(model: Model, out: Annotated[str, out_file("One HTML file.")], force: Force = False) -> None:
     """Everything about a model on one page that opens offline: answer, shares, clusters, tests."""
     from groupshift.cli.share_commands import report as run
 
@@ -354,7 +342,9 @@ def demo(
     data: Annotated[
         str, typer.Option(metavar="survey|flights", help="An invented survey, or flights out of New York.")
     ] = "survey",
-    out: Annotated[str | None, _out("A new folder; by default groupshift-demo, then -2, …", "FOLDER")] = None,
+    out: Annotated[
+        str | None, out_file("A new folder; by default groupshift-demo, then -2, …", "FOLDER")
+    ] = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -362,6 +352,19 @@ def demo(
     from groupshift.cli.demo import demo as run
 
     run(data, out, seed=seed, as_json=json)
+
+
+@app.command(epilog="[bold]Example[/]  groupshift run groupshift.toml --force")
+def run(
+    settings: Annotated[
+        str, argument("[FILE]", "A settings file, groupshift.toml by default.")
+    ] = "groupshift.toml",
+    force: Force = False,
+) -> None:
+    """Run a whole job that a settings file holds: fit, then predict, shares, explain and report, as far as it names them."""
+    from groupshift.cli.job import run_job
+
+    run_job(settings, force=force)
 
 
 def _reproduce(context: typer.Context) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from groupshift._io.table_files import Source
 from groupshift.cli import prepared
 from groupshift.cli.classifiers_named import ALLOWED, LIGHTGBM_TYPES, classifier_named, trusted_types
 from groupshift.cli.columns_read import FileSurveyor, survey_file
+from groupshift.cli.compare import change_table, show_changes
 from groupshift.cli.errors import InputError
 from groupshift.cli.groups import twice_spelled
 from groupshift.cli.known_rates import read_known_rates
@@ -108,7 +110,7 @@ def update(
         survey = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
         survey.check(source, recipe.group, weight)
         known = read_known_rates(known_shares, known_overall, recipe.group)
-    before = set(model.groups_.tolist())
+    before, shares_before = set(model.groups_.tolist()), copy(model)
     with screen.working("Estimating shares"):
         streaming.update(
             model,
@@ -121,13 +123,17 @@ def update(
     save(model, out, overwrite=force, table=recipe.to_json(), trusted=trusted_types())
     after = set(model.groups_.tolist())
     new, without_rows = sorted(after - before), sorted(before - after)
+    changes = change_table(shares_before, model, coverage=0.9) if before else None
     if as_json:
-        print_json({"out": out, "rows": survey.rows, "groups": len(after), "new": new, "gone": without_rows})
+        about = {"out": out, "rows": survey.rows, "groups": len(after), "new": new, "gone": without_rows}
+        print_json(about | {"changes": [] if changes is None else changes.to_pylist()})
         return
     if without_rows:
         screen.note(f"Groups without rows in {data} count as unseen from now on: {listed(without_rows)}.")
     if new:
         screen.say(f"New groups: {listed(new)}.")
+    if changes is not None:
+        show_changes(screen, changes, 0.9)
     screen.say(
         f"Shares of {len(after):,} groups learned again from {survey.rows:,} rows. Saved ", bold(out), "."
     )
