@@ -4,11 +4,10 @@ import pytest
 
 pytest.importorskip("typer", reason="the command line needs the extra cli")
 
-from cli_files import make_fits_quick, write_survey  # noqa: E402
-
-from groupshift._io.places import open_source  # noqa: E402
-from groupshift.cli.errors import run  # noqa: E402
-from groupshift.cli.job import job_commands  # noqa: E402
+from cli_files import make_fits_quick, write_survey
+from groupshift._io.places import open_source
+from groupshift.cli.errors import run
+from groupshift.cli.job import job_commands
 
 JOB = """
 [fit]
@@ -50,7 +49,14 @@ def test_a_whole_job_runs_from_one_file_wherever_one_stands(tmp_path, monkeypatc
 
 
 def test_lists_and_switches_become_options():
-    section = {"labeled": "a", "unlabeled": ["b", "c"], "target": "y", "group": ["g", "h"], "out": "m", "json": True}
+    section = {
+        "labeled": "a",
+        "unlabeled": ["b", "c"],
+        "target": "y",
+        "group": ["g", "h"],
+        "out": "m",
+        "json": True,
+    }
     (command,) = job_commands({"fit": section})
     assert command == ["fit", "a", "b", "c", "--target", "y", "--group", "g,h", "--out", "m", "--json"]
 

@@ -6,12 +6,13 @@ import numpy as np
 
 from groupshift._explain import assumption_words, verdict
 from groupshift._explain.assumption import chance_distance, mixture_distance
-from groupshift._explain.caution import by_cost, caution_sentences, find_cautions, row_value
+from groupshift._explain.caution import Weighed, by_cost, caution_sentences, find_cautions, row_value
 from groupshift._explain.cluster_profile import describe_clusters
 from groupshift._explain.evidence_parts import FloatArray, HiddenLabels, Table
 from groupshift._explain.expected_gain import coarser, expected_population_gain
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.identified import identified
+from groupshift._explain.sensitivity import overall_numbers, selection_cost, sensitivity, undecided
 from groupshift._math.label_shift import mlls
 from groupshift._rows.frames import frame_like
 
@@ -38,7 +39,9 @@ class Diagnosis:
         `expected_auc_gain_high`), the assumption (`score_effect`, `score_effect_error`, `feature_effect`,
         `feature_effect_error`, `mixture_gap`, `mixture_gap_by_chance`), `trust`, `trust_estimate`,
         `trust_error`, and labelled examples (`fewest_examples` of a class, `fewest_examples_rows` that it has,
-        `unmarked_copies`: the part of rows that repeat another under another id). What is not known is left out.
+        `unmarked_copies`: the part of rows that repeat another under another id); the overall `share` with its 90 %
+        interval (`share_low`, `share_high`), under other labelling (`share_if_half`, `share_if_twice`, see `sensitivity`) and
+        if all were used that scores say of all groups (`share_at_face_value`). What is not known is left out.
     hidden_labels : table by labelled group
         group, rows, share, loss_global, loss_model, auc_global, auc_model, mean_global, mean_model (mean
         probabilities), estimated_shift, observed_shift.
@@ -59,6 +62,9 @@ class Diagnosis:
         cluster, feature, category, inside, outside, difference, phrase.
     calibration : table
         method ("global", "model"), group (None for all together), bin, weight, probability, share: on hidden labels.
+    sensitivity : table by group
+        group (None for all together), rows, share, if_half, if_twice: the share if positives were half, or twice, as likely
+        to be labelled as negatives, in all groups alike. Nothing in the data can tell.
     """
 
     worth: str
@@ -75,6 +81,7 @@ class Diagnosis:
     cautions: Table = field(repr=False)
     clusters: Table = field(repr=False)
     calibration: Table = field(repr=False)
+    sensitivity: Table = field(repr=False)
     frame_library: str | None = field(default=None, repr=False)
 
     @property
@@ -97,7 +104,16 @@ class Diagnosis:
         return diagnosis_html(self)
 
 
-TABLES = ("hidden_labels", "independence", "features", "mixture", "cautions", "clusters", "calibration")
+TABLES = (
+    "hidden_labels",
+    "independence",
+    "features",
+    "mixture",
+    "cautions",
+    "clusters",
+    "calibration",
+    "sensitivity",
+)
 
 
 def diagnose(model: FittedModel) -> Diagnosis:
@@ -124,8 +140,10 @@ def diagnose(model: FittedModel) -> Diagnosis:
         "cautions": find_cautions(model, mixture),
         "clusters": describe_clusters(model.evidence_.clusters, model.encoder_),
         "calibration": _calibration(model),
+        "sensitivity": sensitivity(model),
     }
-    overview = _overview(model, tables)
+    shares = overall_numbers(model)
+    overview = _overview(model, tables, shares)
     worth, first = verdict.is_worth_it(model, overview)
     holds, assumption = assumption_words.assumption_holds(model, overview, tables)
     return Diagnosis(
@@ -140,7 +158,7 @@ def diagnose(model: FittedModel) -> Diagnosis:
                 [
                     *verdict.copies_among_labels(overview),
                     *caution_sentences(tables["cautions"], int(model.rows_.sum()), model.n_clusters_),
-                    *verdict.always_true(model),
+                    *(Weighed(selection_cost(shares), sentence) for sentence in undecided(model, shares)),
                 ]
             ),
         ),
@@ -241,7 +259,7 @@ def _calibration(model: FittedModel) -> Table:
     }
 
 
-def _overview(model: FittedModel, tables: dict[str, Table]) -> dict[str, float]:
+def _overview(model: FittedModel, tables: dict[str, Table], shares: dict[str, float]) -> dict[str, float]:
     evidence, held_out = model.evidence_, model.evidence_.held_out
     overview = asdict(held_out.total) if held_out is not None else {}
     overview |= expected_population_gain(model)
@@ -250,5 +268,5 @@ def _overview(model: FittedModel, tables: dict[str, Table]) -> dict[str, float]:
     if held_out is not None and held_out.trust is not None:
         overview["trust_estimate"] = held_out.trust.estimate
         overview["trust_error"] = held_out.trust.std_error
-    overview |= asdict(evidence.examples)
+    overview |= asdict(evidence.examples) | shares
     return {name: float(value) for name, value in overview.items() if np.isfinite(value)}

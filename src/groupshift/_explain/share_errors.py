@@ -19,6 +19,7 @@ from groupshift._math.known_shares import mean_posterior
 from groupshift._math.sums import ratio, sum_by
 from groupshift._rows.checks import check_coverage
 from groupshift._rows.codes import Codes
+from groupshift._rows.frames import Features, frame_like
 
 
 class ShareInterval(NamedTuple):
@@ -50,6 +51,40 @@ class _Errors:
         return self.common**2 + self.rest
 
 
+@dataclass(frozen=True)
+class _Side:
+    """Shares with their limits, what nothing decides left out, and where their errors come from."""
+
+    table: Table  # share, low, high
+    errors: _Errors
+
+    @classmethod
+    def of(cls, model: FittedModel, by: str, coverage: float) -> "_Side":
+        """Of all groups of a model, or of its population."""
+        if by == "group":
+            return cls(group_level_shares(model, coverage), _of_groups(model))
+        share, errors = np.array([overall_shares(model)[1]]), _of_population(model)
+        rows = np.array([model.rows_.sum()])
+        low, high = interval(model, share, np.sqrt(errors.variance), rows, coverage)
+        return cls({"share": share, "low": low, "high": high}, errors)
+
+    @property
+    def reach(self) -> tuple[FloatArray, FloatArray]:
+        """How far the limits lie below and above."""
+        return self.table["share"] - self.table["low"], self.table["high"] - self.table["share"]
+
+    def at(self, numbers: IntArray) -> "_Side":
+        """Those of the given numbers; NaN where a number is -1."""
+        table = {name: _at(self.table[name], numbers) for name in ("share", "low", "high")}
+        parts = self.errors.common, self.errors.rest, self.errors.slope
+        return _Side(table, _Errors(*(_at(part, numbers) for part in parts)))
+
+    def apart(self) -> "_Side":
+        """With nothing in common with others."""
+        errors = self.errors
+        return _Side(self.table, _Errors(np.zeros_like(errors.common), errors.variance, errors.slope))
+
+
 def shares_by(model: FittedModel, by: str, coverage: float) -> Table:
     """What `group_shares` returns: by cell, by group or overall, the last two with the share among labelled rows."""
     if by not in ("cell", "group", "overall"):
@@ -75,11 +110,8 @@ def overall_share(model: FittedModel, coverage: float = 0.9) -> ShareInterval:
     if np.isnan(share):
         return ShareInterval(np.nan, np.nan, np.nan)
     errors = _of_population(model)
-    variance = errors.variance + model.unidentified_ * errors.slope**2
-    if model.known_overall_ is not None:
-        variance = np.minimum(variance, model.known_overall_[1] ** 2)
-    rows = np.array([model.rows_.sum()])
-    low, high = interval(model, np.array([share]), np.sqrt(variance), rows, coverage)
+    error = np.sqrt(errors.variance + model.unidentified_ * errors.slope**2)
+    low, high = interval(model, np.array([share]), error, np.array([model.rows_.sum()]), coverage)
     return ShareInterval(share, float(low[0]), float(high[0]))
 
 
@@ -108,17 +140,16 @@ def share_difference(
             raise ValueError(
                 f"Group {name!r} has no unlabelled rows in this model, so its share is not known. groups_ lists those that do."
             )
-    table, errors = group_level_shares(model, coverage), _of_groups(model)
-    first, second = ({name: table[name][[g]] for name in ("share", "low", "high")} for g in at)
-    a, b = (_Errors(errors.common[[g]], errors.rest[[g]], errors.slope[[g]]) for g in at)
-    undecided = model.unidentified_ * (a.slope - b.slope) ** 2
-    difference, low, high = _difference(first, second, a, b, undecided, coverage)
+    groups = _Side.of(model, "group", coverage)
+    first, second = groups.at(at[:1]), groups.at(at[1:])
+    undecided = model.unidentified_ * (first.errors.slope - second.errors.slope) ** 2
+    difference, low, high = _difference(first, second, undecided, coverage)
     return ShareDifference(float(difference[0]), float(low[0]), float(high[0]))
 
 
 def share_changes(
     before: FittedModel, after: FittedModel, *, by: str = "group", coverage: float = 0.9
-) -> Table:
+) -> Features:
     """Shares of two models of the same groups, such as one before and after an `update`, and their changes with intervals.
 
     Where both have learned from the same labelled rows, what all groups have in common cancels in a change. Everything else
@@ -134,7 +165,8 @@ def share_changes(
 
     Returns
     -------
-    dict of arrays : (group,) before, after, change, low, high; NaN where a group has no rows in one of them
+    frame of the library that X came in, or dict of arrays : (group,) before, after, change, low, high
+        NaN where a group has no rows in one of the two.
 
     Examples
     --------
@@ -151,50 +183,41 @@ def share_changes(
     check_coverage(coverage)
     if by not in ("group", "overall"):
         raise ValueError(f"by={by!r} is not known. Pass 'group' or 'overall'.")
-    tables = [
-        _overall_table(m, coverage) if by == "overall" else group_level_shares(m, coverage)
-        for m in (before, after)
-    ]
-    errors = [_of_population(m) if by == "overall" else _of_groups(m) for m in (before, after)]
+    sides = [_Side.of(model, by, coverage) for model in (before, after)]
     names: Table = {}
     if by == "group":
         new = after.groups_[Codes.of(before.groups_).transform(after.groups_) < 0]
         names["group"] = np.concatenate([before.groups_, new])
-        for i, model in enumerate((before, after)):
-            at = Codes.of(model.groups_).transform(names["group"])
-            tables[i] = {name: _at(tables[i][name], at) for name in ("share", "low", "high")}
-            errors[i] = _Errors(*(_at(v, at) for v in (errors[i].common, errors[i].rest, errors[i].slope)))
-    old, young = errors
-    undecided = before.unidentified_ * old.slope**2 + after.unidentified_ * young.slope**2
-    if _same_labels(before, after):
-        undecided = (
-            np.sqrt(before.unidentified_) * old.slope - np.sqrt(after.unidentified_) * young.slope
-        ) ** 2
-    else:
-        old = _Errors(np.zeros_like(old.common), old.variance, old.slope)
-    change, low, high = _difference(tables[1], tables[0], young, old, undecided, coverage)
-    return names | {
-        "before": tables[0]["share"],
-        "after": tables[1]["share"],
-        "change": change,
-        "low": low,
-        "high": high,
-    }
+        sides = [
+            side.at(Codes.of(model.groups_).transform(names["group"]))
+            for side, model in zip(sides, (before, after), strict=True)
+        ]
+    old, new_side = sides
+    undecided = [
+        np.sqrt(model.unidentified_) * side.errors.slope
+        for model, side in zip((before, after), sides, strict=True)
+    ]
+    is_shared = _same_labels(before, after)
+    variance = (undecided[1] - undecided[0]) ** 2 if is_shared else undecided[1] ** 2 + undecided[0] ** 2
+    change, low, high = _difference(new_side, old if is_shared else old.apart(), variance, coverage)
+    columns = {"before": old.table["share"], "after": new_side.table["share"], "change": change}
+    return frame_like(names | columns | {"low": low, "high": high}, after.frame_library_)
 
 
 def _difference(
-    first: Table, second: Table, a: _Errors, b: _Errors, undecided: FloatArray, coverage: float
+    first: "_Side", second: "_Side", undecided: FloatArray, coverage: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """First less second, with limits made of those of both (Zou and Donner, 2008), which may be skewed and reach 0 and 1."""
+    a, b = first.errors, second.errors
     correlation = ratio(a.common * b.common, np.sqrt(a.variance * b.variance), empty=0.0)
     more = ndtri(0.5 + coverage / 2) ** 2 * undecided
-    difference = first["share"] - second["share"]
+    difference = first.table["share"] - second.table["share"]
 
     def reach(up: FloatArray, down: FloatArray) -> FloatArray:
         return np.sqrt(np.maximum(up**2 + down**2 - 2 * correlation * up * down, 0) + more)
 
-    below, above = first["share"] - first["low"], first["high"] - first["share"]
-    other_below, other_above = second["share"] - second["low"], second["high"] - second["share"]
+    below, above = first.reach
+    other_below, other_above = second.reach
     low = np.maximum(difference - reach(below, other_above), -1)
     high = np.minimum(difference + reach(above, other_below), 1)
     return difference, low, high
@@ -210,7 +233,14 @@ def _of_groups(model: FittedModel) -> _Errors:
 def _of_population(model: FittedModel) -> _Errors:
     common, shared, own, slope = _by_cell(model, model.row_weight_ / model.row_weight_.sum())
     rest = (shared.sum(1) ** 2).sum() + own.sum()
-    return _Errors(*(np.array([value]) for value in (common.sum(), rest, slope.sum())))
+    scale = 1.0
+    if model.known_overall_ is not None:
+        # Nothing is known worse than by the rate that was given.
+        variance = common.sum() ** 2 + rest + model.unidentified_ * slope.sum() ** 2
+        scale = min(1.0, model.known_overall_[1] / np.sqrt(max(variance, 1e-300)))
+    return _Errors(
+        *(np.array([value]) for value in (scale * common.sum(), scale**2 * rest, scale * slope.sum()))
+    )
 
 
 def _by_cell(model: FittedModel, weight: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -235,14 +265,6 @@ def _by_cell(model: FittedModel, weight: FloatArray) -> tuple[FloatArray, FloatA
         weight**2 * own,
         np.where(is_known, 0, weight * slope),
     )
-
-
-def _overall_table(model: FittedModel, coverage: float) -> Table:
-    """The overall share with an interval that leaves out what nothing in the data decides."""
-    share = np.array([overall_shares(model)[1]])
-    error = np.sqrt(_of_population(model).variance)
-    low, high = interval(model, share, error, np.array([model.rows_.sum()]), coverage)
-    return {"share": share, "low": low, "high": high}
 
 
 def _at(values: FloatArray, at: IntArray) -> FloatArray:

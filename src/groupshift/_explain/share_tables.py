@@ -1,12 +1,11 @@
 """Shares of positives as tables, with intervals: by cell, and by group over its clusters."""
 
 import numpy as np
-from scipy.special import betaincinv, expit, logit, ndtri
+from scipy.special import betaincinv, logit, ndtri
 
 from groupshift._explain.evidence_parts import FloatArray, IntArray, Table
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._math.odds import in_doubt
-from groupshift._math.sums import sum_by
 from groupshift._rows.codes import Codes
 
 
@@ -51,19 +50,6 @@ def overall_shares(model: FittedModel) -> tuple[float, float]:
     weight = model.row_weight_
     population = float((weight * model.group_prior_).sum() / weight.sum()) if weight.sum() > 0 else np.nan
     return model.evidence_.groups.overall_share, population
-
-
-def shares_if_selected(model: FittedModel, odds: float) -> tuple[float, FloatArray]:
-    """Overall share, and that of each group, if positives were so many times likelier to be labelled, in all groups alike.
-
-    Nothing in the data can tell: labels of positives that came twice as often make every share too high by an odds ratio of 2.
-    """
-    points, weight = model.tally_, model.row_weight_
-    if points is None or not weight.sum():
-        return np.nan, np.full(len(model.groups_), np.nan)
-    q = expit(points.score + model.shift_.ravel()[points.cell] - np.log(odds))
-    positive = sum_by(points.cell, points.weight * q, points.n_cells).reshape(weight.shape)
-    return float(positive.sum() / weight.sum()), positive.sum(1) / np.maximum(weight.sum(1), 1e-300)
 
 
 def interval(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._explain.share_errors import overall_share
 from groupshift._explain.share_tables import group_level_shares, labeled_sample, overall_shares
 from groupshift._explain.wording import percent, plural
 
@@ -40,6 +41,7 @@ TABLES = {
     "independence": "Independence of features and group, by cluster and class",
     "features": "Effect of the group on each feature",
     "cautions": "Cautions",
+    "sensitivity": "Shares if positives were half or twice as likely to be labelled",
 }
 
 
@@ -182,8 +184,10 @@ def share_lines(model: FittedModel, ends: int = ENDS) -> list[ShareLine]:
     """Shares of all rows together, then of the lowest and highest groups."""
     table = group_level_shares(model, 0.9)
     labeled, _ = labeled_sample(model)
-    before, after = overall_shares(model)
-    lines = [ShareLine("all", percent(after), "", percent(before), f"{int(model.rows_.sum()):,}")]
+    before, _ = overall_shares(model)
+    after = overall_share(model, 0.9)
+    whole = f"{percent(after.low)} to {percent(after.high)}"
+    lines = [ShareLine("all", percent(after.share), whole, percent(before), f"{int(model.rows_.sum()):,}")]
     if not model.has_groups_:
         return lines
     order = np.argsort(table["share"], kind="stable").tolist()

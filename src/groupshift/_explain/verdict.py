@@ -7,9 +7,9 @@ import numpy as np
 from groupshift._explain.assumption_words import Overview, why_untested
 from groupshift._explain.caution import Weighed
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.share_tables import overall_shares, shares_if_selected
+from groupshift._explain.refusals import why_no_candidate
 from groupshift._explain.wording import percent
-from groupshift._fit.trials import noise_margin
+from groupshift._fit.trials import MIN_TRUST, noise_margin
 from groupshift._fit.view_shifts import ViewUse
 from groupshift._math.trust import UNCHECKED_TRUST
 
@@ -17,10 +17,6 @@ from groupshift._math.trust import UNCHECKED_TRUST
 LITTLE, NOTHING = 0.005, 0.0005
 # Log-odds: a shift below this moves no probability by more than a hundredth.
 NO_SHIFT = 0.04
-# A common shift of which it is worth to speak: a tenth of the odds.
-FACE_VALUE = 0.1
-# What all groups have in common is seldom off by a factor of two: half of what that would cost.
-IF_SELECTED = 0.5
 # Labelled rows that are copies of others, by chance or mistake: below this part they do little harm.
 MANY_COPIES = 0.05
 
@@ -113,6 +109,11 @@ def _trust_sentences(model: FittedModel, overview: Overview, shifted: bool) -> I
         yield f"{start}You set the trust: {used}."
     elif confirmed is not None and overview["trust"] > 0:
         yield f"Labels confirm {confirmed}; less a margin for noise, {used}."
+    elif confirmed is not None and 0 < overview["trust_estimate"] - overview["trust_error"] < MIN_TRUST:
+        yield (
+            f"Labels confirm {confirmed}; less a margin for noise that is below {percent(MIN_TRUST, 0)}, which may be the "
+            "mixture's misfit alone, so none of these is used."
+        )
     elif confirmed is not None:
         yield "Labels do not confirm the shifts that were estimated without them, so none of these is used."
     elif "trust_estimate" in overview:
@@ -139,39 +140,6 @@ def _view_sentences(model: FittedModel, use: ViewUse) -> Iterator[str]:
             "Labels look selected: positives of some groups came more often than those of others (probability "
             f"{percent(1 - use.no_selection, 0)}), so that own labels count for little."
         )
-
-
-def always_true(model: FittedModel) -> Iterator[Weighed]:
-    """What no diagnosis can check: labels of positives that came more often in all groups alike."""
-    if not len(model.groups_):
-        return
-    before, after = overall_shares(model)
-    moves = f"from {percent(before)} (labelled sample) to {percent(after)} (population)"
-    start = f"The model moves the overall share {moves}. " if np.any(model.shift_) else ""
-    half, twice = (shares_if_selected(model, odds)[0] for odds in (0.5, 2.0))
-    remedy = "If you know the rate of some groups, pass it as a known share."
-    if len(model.known_groups_):
-        remedy = f"Known shares settle it for {len(model.known_groups_):,} of {len(model.groups_):,} groups."
-    # It costs this much in a case that is one of many.
-    cost = IF_SELECTED * max(abs(twice - after), abs(half - after))
-    yield Weighed(
-        cost,
-        f"{start}Labelled groups cannot check what all groups have in common: their own common shift is zero by construction. "
-        f"If positives were twice as likely to be labelled as negatives, in all groups alike, {percent(twice)} of the population "
-        f"would be positive instead of {percent(after)}; if half as likely, {percent(half)}. {_face_value(model)}{remedy}",
-    )
-
-
-def _face_value(model: FittedModel) -> str:
-    """What scores say of all groups together, where they are not believed."""
-    use = model.view_use_
-    if use is None or abs((1 - use.common) * use.common_shift) < FACE_VALUE:
-        return ""
-    share = shares_if_selected(model, float(np.exp(-(1 - use.common) * use.common_shift)))[0]
-    return (
-        f"Taken at face value, scores of unlabelled rows would make it {percent(share)}; labels chosen by the features look the "
-        "same, so this is not used unless you say that they were chosen by the label. "
-    )
 
 
 def copies_among_labels(overview: Overview) -> Iterator[Weighed]:
@@ -205,7 +173,8 @@ def _why_no_shift(model: FittedModel) -> str:
         return "No shift is made: shares were not asked for (shares=None)"
     if model.trust == 0:
         return "No shift is made: trust was set to 0"
-    return "Not worth it, and nothing lost: hidden labels confirm no shift between groups"
+    reason = why_no_candidate(model) or "hidden labels confirm no shift between groups"
+    return f"Not worth it, and nothing lost: {reason}"
 
 
 def _potential(relative: float, error: float, margin: float) -> str:

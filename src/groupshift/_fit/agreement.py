@@ -36,7 +36,9 @@ def agree(
     """Trusted shifts moved to agree with known rates, which need no trust."""
     is_viewed, is_random = learned.own is not None, learned.selection == "random"
     in_shifts = shifts.cluster_variance if is_viewed else np.zeros(learned.n_clusters)
-    unidentified = UNIDENTIFIED if is_viewed and not is_random else 0.0
+    # A trust that the user gave says that shifts are believed as they are.
+    is_learned = is_viewed or learned.trust_variance > 0
+    unidentified = UNIDENTIFIED if is_learned and not is_random else 0.0
     if not known.any:
         return Agreed(shifts, in_shifts, unidentified)
     rates = _of_groups(known, groups, row_weight)

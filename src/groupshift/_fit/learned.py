@@ -27,7 +27,7 @@ from groupshift._math.context import Context
 from groupshift._math.label_shift import prediction_rates
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.sites import cell_sites
-from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE, residual_variance
+from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE, most_trust, residual_variance
 from groupshift._math.views import OWN_SCORES, Views, label_sites, learn_views
 from groupshift._regions.space import Space
 from groupshift._rows.keys import uniform_keys
@@ -159,10 +159,10 @@ def _settle_trust(problem: Problem, pooled: Pooled, judged: Judged) -> _SettledT
     if trial is None:
         if given != "learned":
             return _SettledTrust(float(given))
-        # Without any groups, one shift for all is what the user asks for.
-        return (
-            _SettledTrust(UNCHECKED_TRUST, UNCHECKED_VARIANCE) if problem.has_groups else _SettledTrust(1.0)
-        )
+        # A random sample has the shares of the population: without groups there is nothing left to shift.
+        if problem.settings.selection == "random" and not problem.has_groups:
+            return _SettledTrust(0.0)
+        return _SettledTrust(UNCHECKED_TRUST, UNCHECKED_VARIANCE)
     rows = judged.trained.labeled_rows(problem)
     if given != "learned":
         # A trust that is given holds for the partition that the judge chose; where it chose no shift, there is none.
@@ -206,7 +206,7 @@ def _settle_views(
         hidden = hidden + context.left_out_[rows.group]
         loss = log_loss_rows(trial.log_odds + hidden, rows.y)
     used = np.average(found.use[..., OWN_SCORES], weights=scores.weight + 1e-9)
-    trust = float(np.clip(used, 0, 1)) if is_confirmed else 0.0
+    trust = float(np.clip(used, 0, most_trust(rows.n_groups))) if is_confirmed else 0.0
     return _SettledTrust(trust, context=context, loss=loss, hidden_shift=hidden, own=own, notes=notes)
 
 

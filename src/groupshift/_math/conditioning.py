@@ -14,7 +14,6 @@ from scipy.optimize import brentq
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.known_shares import (
     MAX_SHIFT,
-    CellShares,
     KnownShares,
     by_rows,
     condition_group,
@@ -144,23 +143,12 @@ def condition_on_rates(
 
 def _with_groups(belief: _Belief, known: KnownShares, points: Points) -> _Belief:
     """Known rates of groups: first what they say of all, then each group by its own rate."""
-    n_clusters = belief.shift.shape[1]
-    rates = [by_rows(points, int(g), n_clusters) for g in known.group]
-    covariance, load = belief.covariances(known.group), belief.load[known.group]
-    asked = [
-        _asked_shift(belief.shift[g], rate, share, weight, rows)
-        for g, rate, share, weight, rows in zip(
-            known.group, rates, known.share, known.weight, _rows(points, known.group, n_clusters), strict=True
-        )
-    ]
-    move, slope, chance = (np.array(values) for values in zip(*asked, strict=True))
-    total = np.maximum(slope.sum(1), 1e-12)
-    doubt = np.einsum("gk,gkl,gl->g", slope, covariance, slope) + known.std_error**2 + chance
-    center, spread = _in_common(move, doubt / total**2, (slope * load).sum(1) / total)
+    covariance = belief.covariances(known.group)
+    center, spread = _in_common(belief, known, points, covariance)
     shift, follow = belief.shift + belief.load * center, belief.load.copy()
     left = np.zeros_like(covariance)
     for i, g in enumerate(known.group):
-        rate, error = rates[i], known.std_error[i]
+        rate, error = by_rows(points, int(g), shift.shape[1]), known.std_error[i]
         shift[g], left[i] = condition_group(
             shift[g], covariance[i], known.share[i], error, known.weight[i], rate
         )
@@ -176,42 +164,36 @@ def _with_groups(belief: _Belief, known: KnownShares, points: Points) -> _Belief
     )
 
 
-def _rows(points: Points, groups: IntArray, n_clusters: int) -> FloatArray:
-    """Effective rows of groups, (n_known,)."""
-    rows: FloatArray = points.effective_rows.reshape(-1, n_clusters)[groups].sum(1)
-    return rows
+def _in_common(
+    belief: _Belief, known: KnownShares, points: Points, covariance: FloatArray
+) -> tuple[float, float]:
+    """Mean and variance of z, standard normal before, given how far known rates lie from those of a z.
 
-
-def _asked_shift(
-    shift: FloatArray, rate: CellShares, share: float, weight: FloatArray, rows: float
-) -> tuple[float, FloatArray, float]:
-    """The move of all cells of a group that meets its rate, the slopes there, and the variance of chance among its rows.
-
-    A rate of 0 or 1 among n rows is doubted by half a row: it asks for no infinite shift.
+    A rate lies off by its own error, by what is not known of its group, and by the chance of its rows: among ten rows
+    it is 0 or 1/10, whatever their probabilities.
     """
-    wanted = (share * rows + 0.5) / (rows + 1)
-
-    def gap(move: float) -> float:
-        return float(weight @ rate(shift + move)[0] - wanted)
-
-    ends = gap(-MAX_SHIFT), gap(MAX_SHIFT)
-    move = brentq(gap, -MAX_SHIFT, MAX_SHIFT, xtol=1e-6) if ends[0] < 0 < ends[1] else 0.0
-    slope = weight * rate(shift + move)[1]
-    return float(move), slope, float(slope.sum() / max(rows, 1))
-
-
-def _in_common(move: FloatArray, variance: FloatArray, load: FloatArray) -> tuple[float, float]:
-    """Mean and variance of z, standard normal before, from moves ``load z`` plus errors of the given variances."""
-    trusted = np.ones_like(move)
+    n_groups, n_clusters = belief.shift.shape
+    is_known = np.zeros(n_groups, bool)
+    is_known[known.group] = True
+    own = points.only(np.repeat(is_known, n_clusters))
+    rows = np.maximum(own.effective_rows.reshape(-1, n_clusters)[known.group].sum(1), 1)
+    load = belief.load[known.group]
     center, spread = 0.0, 1.0
-    for _ in range(50):
-        precision = trusted / variance
-        spread = float(1 / (1 + (load**2 * precision).sum()))
-        new = float(spread * (load * move * precision).sum())
-        trusted = (FREEDOM + 1) / (FREEDOM + (move - load * new) ** 2 / variance)
-        if abs(new - center) < 1e-9:
+    for i in range(100):
+        mean, doubt = mean_posterior(own, belief.shift + belief.load * center)
+        rate = (known.weight * np.nan_to_num(mean[known.group])).sum(1)
+        slope = known.weight * np.nan_to_num(doubt[known.group])
+        variance = np.einsum("gk,gkl,gl->g", slope, covariance, slope) + known.std_error**2
+        variance = np.maximum(variance + slope.sum(1) / rows, 1e-12)
+        off = known.share - rate
+        # All count alike at first: groups that agree are no outliers, however far they lie from where z was.
+        trusted = (FREEDOM + 1) / (FREEDOM + off**2 / variance) if i >= 10 else np.ones_like(off)
+        pull = (slope * load).sum(1) * trusted / variance
+        spread = float(1 / (1 + (pull * (slope * load).sum(1)).sum()))
+        step = float(np.clip(spread * ((pull * off).sum() - center), -1, 1))
+        center += step
+        if i > 10 and abs(step) < 1e-9:
             break
-        center = new
     return center, spread
 
 

@@ -17,7 +17,7 @@ def tiles(facts: Facts) -> dict[str, str]:
     model = facts.model
     pairs = {"labelled positive": percent(facts.labeled_overall)}
     if facts.has_population:
-        pairs = {"population positive": percent(facts.overall), **pairs}
+        pairs = {"population positive": percent(facts.overall.share), **pairs}
         if model.has_groups_:
             pairs["groups"] = count(facts.n_groups)
         pairs["population rows"] = count(model.rows_.sum())
@@ -37,8 +37,10 @@ def learned(facts: Facts) -> list[str]:
     if not facts.has_population:
         found = f"A calibrated classifier, from labelled rows of which {sample} are positive."
         return [found, "Without unlabelled rows there is no population whose shares could be learned."]
+    overall = facts.overall
     sentences = [
-        f"In the population {percent(facts.overall)} are positive, against {sample} of the labelled sample."
+        f"In the population {percent(overall.share)} are positive (interval {percent_range(overall.low, overall.high)}), "
+        f"against {sample} of the labelled sample."
     ]
     if (words := _extremes(facts.groups)) is not None:
         sentences.append(words)
