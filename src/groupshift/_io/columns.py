@@ -86,7 +86,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
 
     def _matrix(self, X: object) -> NDArray[np.floating]:
         matrix = self.encoder_.transform(X)
-        if not self.one_hot:
+        # Files of models from before there was a choice do not have it.
+        if not getattr(self, "one_hot", False):
             return matrix
         scaled = np.nan_to_num((matrix - self.center_) / self.scale_)
         is_category = self.encoder_.is_category
@@ -107,7 +108,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> object:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.one_hot or get_tags(self.estimator).input_tags.allow_nan
+        tags.input_tags.allow_nan = (
+            getattr(self, "one_hot", False) or get_tags(self.estimator).input_tags.allow_nan
+        )
         return tags
 
 

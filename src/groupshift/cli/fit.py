@@ -21,7 +21,7 @@ from groupshift.cli.classifiers_named import ALLOWED, LIGHTGBM_TYPES, classifier
 from groupshift.cli.columns_read import FileSurveyor, survey_file
 from groupshift.cli.compare import change_table, show_changes
 from groupshift.cli.errors import InputError
-from groupshift.cli.groups import twice_spelled
+from groupshift.cli.groups import told_first, twice_spelled
 from groupshift.cli.known_rates import read_known_rates
 from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
@@ -72,7 +72,7 @@ def fit(
         training.fit(model, known)
     _say_warnings(screen, caught)
     if (spelled := twice_spelled(model.labeled_groups_.tolist(), model.groups_.tolist())) is not None:
-        training.alarms.append(spelled)
+        training.alarms = told_first(training.alarms, spelled)
         screen.alarm(spelled)
     lightgbm = classifier == "lightgbm"
     if lightgbm and not as_json:
