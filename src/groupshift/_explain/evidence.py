@@ -72,7 +72,9 @@ class Observed:
     n_labeled_groups: int
     pooled: Rows  # of both samples, to describe clusters by
     is_category: BoolArray  # (n_features,)
-    identifying: dict[str, float]  # features that tell which group a row is of
+    identifying: (
+        FloatArray  # (n_features,): how surely each tells which group a row is of; NaN where it does not
+    )
     partition: Partition  # the cut that the model uses
     cluster: IntArray  # (n_labeled,), in which the judge saw each labelled row
     judged: IntArray  # numbers of the labelled rows that have held-out scores
@@ -100,7 +102,9 @@ class Observed:
             n_labeled_groups=len(problem.labeled_groups),
             pooled=finished.pooled.rows,
             is_category=problem.encoder.is_category,
-            identifying=finished.pooled.identifying,
+            identifying=np.array(
+                [finished.pooled.identifying.get(n, np.nan) for n in problem.encoder.names_]
+            ),
             partition=candidate.partition,
             cluster=candidate.cluster,
             judged=trained.judged,

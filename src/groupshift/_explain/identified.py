@@ -1,7 +1,19 @@
-"""A sentence about features that tell which group a row is of."""
+"""Features that tell which group a row is of, and a sentence about them."""
 
 import re
 from collections.abc import Iterable
+
+import numpy as np
+
+from groupshift._explain.fitted_model import FittedModel
+
+
+def identifying_of(model: FittedModel) -> dict[str, float]:
+    """Features of a fitted model that tell which group a row is of, and how surely."""
+    found = model.evidence_.identifying
+    if found is None:
+        return {}
+    return {name: float(v) for name, v in zip(model.encoder_.names_, found, strict=True) if np.isfinite(v)}
 
 
 def identified(names: Iterable[str]) -> str | None:
