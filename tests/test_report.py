@@ -13,7 +13,7 @@ from groupshift import GroupShiftClassifier
 from groupshift._explain.report import render_report, write_report
 from groupshift._explain.report.answer import believe, beware, learned, worth
 from groupshift._explain.report.facts import Facts
-from groupshift._explain.report.formats import percent, percent_range
+from groupshift._explain.report.formats import percent, percent_range, tidy
 from report_pages import SECTIONS, Page
 
 
@@ -32,8 +32,8 @@ def test_sections_come_in_reading_order(page):
 def test_the_first_sentences_are_the_share_and_whether_to_believe_it(fitted, page):
     overall = fitted.overall_share()
     answer = page.text[page.text.index("The answer") :]
-    sentence = believe(Facts.of(fitted, fitted.diagnose())).sentence
-    share, belief, gained = (answer.index(words) for words in (percent(overall.share), sentence, "log loss"))
+    sentence = " ".join(tidy(believe(Facts.of(fitted, fitted.diagnose())).sentence).split())
+    share, belief, gained = (answer.index(words) for words in (percent(overall.share), sentence, "log"))
     assert share < belief < gained
     assert percent_range(overall.low, overall.high) in answer[:belief]
     assert "if twice as often" in answer[belief:gained]

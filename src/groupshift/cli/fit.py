@@ -201,7 +201,7 @@ def _say_warnings(screen: Screen, caught: list[warnings.WarningMessage]) -> None
 
 def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> dict[str, object]:
     """The fit, for another program."""
-    labeled, population = overall_shares(model)
+    labeled, population = overall_shares(model)[0], model.overall_share()
     found = model.diagnose()
     return {
         "out": out,
@@ -209,7 +209,8 @@ def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> d
         "labeled_rows": len(training.numbers),
         "unlabeled_rows": training.n_unlabeled,
         "labeled_share": labeled,
-        "population_share": None if np.isnan(population) else population,
+        "population_share": None if np.isnan(population.share) else population.share,
+        "population_interval": None if np.isnan(population.share) else [population.low, population.high],
         "features": [plan.to_json() for plan in training.recipe.columns],
         "left_out": [plan.to_json() for plan in training.plans if not plan.used],
         "labeled_groups": len(model.labeled_groups_),
@@ -253,4 +254,6 @@ def _overall(summary: Summary) -> str:
     labeled = f"{percent(summary.labeled_share)} among labelled rows"
     if np.isnan(summary.population_share):
         return labeled
-    return f"{labeled}, {percent(summary.population_share)} in the population, as estimated"
+    found = summary.diagnosis.overview
+    interval = f"90 % interval {percent(found['share_low'])} to {percent(found['share_high'])}"
+    return f"{labeled}, {percent(summary.population_share)} in the population, as estimated ({interval})"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from groupshift._explain.identified import identified
+from groupshift._explain.identified import identified, identifying_of
 from groupshift._explain.report.facts import Facts, GroupLines
 from groupshift._explain.report.formats import count, percent, percent_range
 from groupshift._explain.wording import plural
@@ -150,7 +150,7 @@ def _cluster_words(facts: Facts) -> str:
 
 def first_of_all(facts: Facts) -> str | None:
     """What spoils everything else on the page: features that tell which group a row is of."""
-    return identified(facts.model.evidence_.identifying)
+    return identified(identifying_of(facts.model))
 
 
 def worth(facts: Facts) -> list[str]:

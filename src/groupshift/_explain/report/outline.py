@@ -1,5 +1,6 @@
 """Which sections the page has: only those that have something to show; and what words of the field mean."""
 
+from groupshift._explain.identified import importance_of
 from groupshift._explain.report import charts
 from groupshift._explain.report.facts import Facts
 
@@ -26,7 +27,7 @@ def sections(facts: Facts) -> dict[str, str]:
     has = {
         "shares": facts.has_population,
         "shifts": facts.has_population and facts.shifted,
-        "drivers": bool(facts.model.evidence_.importance),
+        "drivers": bool(importance_of(facts.model)),
         "clusters": facts.n_clusters > 1,
         "hidden": bool(charts.calibration_squares(facts)),
         "candidates": facts.model.candidates_ is not None,

@@ -9,6 +9,7 @@ import numpy as np
 
 from groupshift._explain.evidence_parts import FloatArray
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._explain.identified import importance_of
 from groupshift._explain.refusals import reasons
 from groupshift._explain.report.facts import MAX_GROUPS, Facts, largest, shown_names
 from groupshift._explain.report.formats import (
@@ -102,7 +103,7 @@ class Bar(NamedTuple):
 
 
 def importance_bars(facts: Facts) -> list[Bar]:
-    found = facts.model.evidence_.importance
+    found = importance_of(facts.model)
     longest = max(*found.values(), 1e-12)
     return [Bar(name, signed(rise, 4), 100 * max(rise, 0) / longest) for name, rise in found.items()]
 
