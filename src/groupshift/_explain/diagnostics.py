@@ -4,15 +4,15 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from groupshift._explain import verdict
+from groupshift._explain import assumption_words, verdict
 from groupshift._explain.assumption import chance_distance, mixture_distance
-from groupshift._explain.caution import caution_sentences, find_cautions, row_value
+from groupshift._explain.caution import Weighed, by_cost, caution_sentences, find_cautions, row_value
 from groupshift._explain.cluster_profile import describe_clusters
 from groupshift._explain.evidence_parts import FloatArray, HiddenLabels, Table
 from groupshift._explain.expected_gain import coarser, expected_population_gain
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.identified import identified
-from groupshift._explain.sensitivity import overall_numbers, sensitivity, undecided
+from groupshift._explain.identified import identified, identifying_of
+from groupshift._explain.sensitivity import overall_numbers, selection_cost, sensitivity, undecided
 from groupshift._math.label_shift import mlls
 from groupshift._rows.frames import frame_like
 
@@ -147,7 +147,7 @@ def diagnose(model: FittedModel) -> Diagnosis:
     shares = overall_numbers(model)
     overview = _overview(model, tables, shares)
     worth, first = verdict.is_worth_it(model, overview)
-    holds, assumption = verdict.assumption_holds(model, overview, tables)
+    holds, assumption = assumption_words.assumption_holds(model, overview, tables)
     return Diagnosis(
         worth=worth,
         holds=holds,
@@ -155,10 +155,14 @@ def diagnose(model: FittedModel) -> Diagnosis:
         gain=tuple(verdict.gain_sentences(model, overview)),
         assumption=tuple(assumption),
         caution=(
-            *([first_of_all] if (first_of_all := identified(model.evidence_.identifying)) else []),
-            *verdict.copies_among_labels(overview),
-            *undecided(model, shares),
-            *caution_sentences(tables["cautions"], int(model.rows_.sum()), model.n_clusters_),
+            *([first_of_all] if (first_of_all := identified(identifying_of(model))) else []),
+            *by_cost(
+                [
+                    *verdict.copies_among_labels(overview),
+                    *caution_sentences(tables["cautions"], int(model.rows_.sum()), model.n_clusters_),
+                    *(Weighed(selection_cost(shares), sentence) for sentence in undecided(model, shares)),
+                ]
+            ),
         ),
         overview=overview,
         frame_library=model.frame_library_,
@@ -191,7 +195,7 @@ def _independence(model: FittedModel) -> Table:
         "groups": found.groups.ravel(),
         "score_effect": score_effect.ravel(),
         "score_error": score_error.ravel(),
-        "feature_effect": verdict.mean_of_known(found.effect, axis=-1).ravel(),
+        "feature_effect": assumption_words.mean_of_known(found.effect, axis=-1).ravel(),
         "strongest_feature": np.array(model.encoder_.names_, dtype=object)[strongest.ravel()],
         "strongest_effect": np.take_along_axis(found.effect, strongest[..., None], -1).ravel(),
         "p_value": found.p_value.ravel(),
@@ -200,10 +204,11 @@ def _independence(model: FittedModel) -> Table:
 
 def _features(model: FittedModel) -> Table:
     found = model.evidence_.independence
-    effect, error = verdict.pooled_effect(found.effect, found.std_error, found.rows)
+    effect, error = assumption_words.pooled_effect(found.effect, found.std_error, found.rows)
     order = np.argsort(-np.nan_to_num(effect, nan=-np.inf), kind="stable")
     names = np.array(model.encoder_.names_, dtype=object)
-    identifies = np.array([model.evidence_.identifying.get(name, np.nan) for name in names[order]])
+    told = identifying_of(model)
+    identifies = np.array([told.get(name, np.nan) for name in names[order]])
     return {
         "feature": names[order],
         "effect": effect[order],
@@ -261,7 +266,7 @@ def _overview(model: FittedModel, tables: dict[str, Table], shares: dict[str, fl
     evidence, held_out = model.evidence_, model.evidence_.held_out
     overview = asdict(held_out.total) if held_out is not None else {}
     overview |= expected_population_gain(model)
-    overview |= verdict.assumption_numbers(evidence, tables)
+    overview |= assumption_words.assumption_numbers(evidence, tables)
     overview["trust"] = model.trust_
     if held_out is not None and held_out.trust is not None:
         overview["trust_estimate"] = held_out.trust.estimate

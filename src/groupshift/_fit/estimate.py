@@ -52,15 +52,10 @@ class Estimate:
     points: Points | None  # the sums that all this was made of; None without a population
     use: ViewUse | None  # how far each view of a shift is used; None where a trust was given
     known_groups: ValueArray  # groups whose rate of positives the user knows
-    known_overall: (
-        tuple[float, float] | None
-    )  # the rate of the population, if the user knows it, and its standard error
-    common_variance: (
-        FloatArray  # (n_clusters,): the part of the variance that shifts of all groups have in common
-    )
-    unidentified: (
-        float  # variance of a shift of all groups alike that no row decides; not in the variance above
-    )
+    # These have defaults for files that were written before them.
+    known_overall: tuple[float, float] | None = None  # the population's rate and its standard error
+    common_variance: FloatArray | float = 0.0  # (n_clusters,): the part that all groups have in common
+    unidentified: float = 0.0  # of a shift of all groups alike that no row decides; not in `variance`
 
 
 @dataclass(frozen=True)
@@ -142,10 +137,10 @@ def estimate(
             )
         return _of_nothing(learned, groups)
     n_groups, n_clusters = len(groups), learned.n_clusters
-    # Without shifts the scores of the population are not needed, only how many rows each cell has.
-    is_scored = learned.shares is not None or known.any
-    score = learned.population_posterior.score if is_scored else _ClusterOnly(learned)
-    is_scored_twice = is_scored and learned.population_posterior is not learned.posterior
+    # Shares are learned from scores by models of folds, and are those of the scores that rows will be predicted with.
+    is_learned = learned.shares is not None or known.any
+    score = learned.population_posterior.score if is_learned else learned.posterior.score
+    is_scored_twice = is_learned and learned.population_posterior is not learned.posterior
     predict = learned.posterior.score if is_scored_twice else None
     sums = population.sum(TallyRows(score, predict, n_groups, n_clusters, learned.space, learned.context))
     points = sums.points.thinned(learned.design_effect)
@@ -214,20 +209,7 @@ def _of_nothing(learned: Learned, groups: ValueArray) -> Estimate:
         points=None,
         use=None,
         known_groups=groups,
-        known_overall=None,
-        common_variance=zero,
-        unidentified=0.0,
     )
-
-
-@dataclass(frozen=True)
-class _ClusterOnly:
-    """A score of nothing: only the cluster of rows is asked for."""
-
-    learned: Learned
-
-    def __call__(self, rows: Rows) -> tuple[FloatArray, IntArray]:
-        return np.zeros(len(rows)), self.learned.posterior.partition.predict(rows)
 
 
 @dataclass(frozen=True)
@@ -320,14 +302,18 @@ class _Cells:
         of_mixture = expit(base + mixture.shift)
         mean, doubt = mean_posterior(self.points, shifts.shift)
         mean = np.where(np.isnan(mean), expit(base + shifts.shift), mean)
-        share, error = of_mixture, np.zeros_like(of_mixture)
         if learned.own is not None or agreed.any_known:
             # The share of the rows at hand: what is not known of their shift, and the chance of each row.
             rows = np.maximum(self.points.effective_rows.reshape(mean.shape), 0.5)
             slope = np.where(np.isnan(doubt), mean * (1 - mean), doubt)
             share = np.clip(mean, 1e-12, 1 - 1e-12)
             error = np.sqrt(slope**2 * shifts.variance + slope / rows)
-        elif learned.shares is not None:
+        elif learned.shares is None:
+            # A plain classifier's share: groups differ from it as much as labelled groups do, and each row by chance.
+            rows = np.maximum(self.points.effective_rows.reshape(mean.shape), 0.5)
+            slope = np.where(np.isnan(doubt), mean * (1 - mean), doubt)
+            share, error = mean, np.sqrt(slope**2 * learned.residual_variance + slope / rows)
+        else:
             share = learned.trust * of_mixture + (1 - learned.trust) * mean
             error = self._share_error(mixture, share, doubt)
             # Had the trust been another, the share would lie nearer to one of the two estimates that meet in it.

@@ -116,7 +116,11 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged, hidden: HiddenGroup
         space=pooled.space,
         trust=trust.value,
         trust_variance=trust.variance,
-        residual_variance=trust.residual_variance,
+        residual_variance=(
+            _plain_variance(problem, judged, log_odds)
+            if problem.settings.shares is None
+            else trust.residual_variance
+        ),
         context=trust.context,
         # Copies in the population repeat each other as much as those among labelled rows do.
         design_effect=1 + (pooled.population_effect - 1) * trained.copy_correlation,
@@ -212,6 +216,12 @@ def _residual_variance(trial: Trial, rows: LabeledRows, left_out: FloatArray) ->
     cell = rows.group * trial.n_clusters + trial.cluster
     spread = np.broadcast_to(variance, (rows.n_groups, trial.n_clusters)).ravel()
     return residual_variance(trial.log_odds + left_out, rows.y, rows.weight, cell, spread)
+
+
+def _plain_variance(problem: Problem, judged: Judged, log_odds: FloatArray) -> float:
+    """How far labelled groups lie from a classifier that makes no shift."""
+    rows = judged.trained.labeled_rows(problem)
+    return residual_variance(log_odds, rows.y, rows.weight, rows.group, np.zeros(rows.n_groups))
 
 
 def _learn_context(

@@ -13,8 +13,9 @@ from groupshift._explain.report import answer
 from groupshift._explain.report.facts import Facts, Names
 from groupshift._explain.report.formats import rounded, texts
 from groupshift._explain.report.page import policy
+from groupshift._explain.sensitivity import shares_if_selected
 from groupshift._explain.share_moves import Moved, ShareState
-from groupshift._explain.share_tables import labeled_sample, shares_if_selected
+from groupshift._explain.share_tables import labeled_sample
 from groupshift._explain.summary import Summary
 from groupshift._io.files import write_whole
 from groupshift.cli.errors import OK, run
