@@ -21,6 +21,7 @@ NAMES = (
     "whole_job",
     "intervals",
     "import_time",
+    "serve_memory",
     "audit",
 )
 # Those that need a folder of data; without one they are left out, unless they are named.

@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("skops")
 
 from groupshift import load
-from groupshift._io.table_files import open_source
+from groupshift._io.places import open_source
 from groupshift.cli.errors import run
 from groupshift.datasets import make_survey
 

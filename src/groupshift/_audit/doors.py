@@ -152,8 +152,7 @@ def take_answers(model: Model, answers: Answers) -> Model:
 
 def now(model: Auditable) -> State:
     """What an audit of the model as it is would begin with."""
-    found = model.audit_
-    return State.of(model.estimate_, None if found is None else found.common.variance)
+    return State.of(model.estimate_, is_settled=model.audit_ is not None)
 
 
 def check_has_population(estimate: Estimate) -> None:

@@ -25,14 +25,14 @@ class State:
     is_known: BoolArray  # (n_groups,): groups whose share the user knows
 
     @classmethod
-    def of(cls, estimate: Estimate, settled: float | None = None) -> "State":
-        """`settled`: variance of the common shift after an audit that the estimate has learned from already."""
+    def of(cls, estimate: Estimate, *, is_settled: bool = False) -> "State":
+        """`is_settled`: the estimate has learned from an audit already."""
         use = estimate.use
-        common = settled if settled is not None else 0.0 if use is None else use.common_doubt
+        common = float(np.mean(estimate.common_variance))
         shared = np.minimum(estimate.shared_deviation**2, estimate.variance)
         lowest = shared.min(1, initial=np.inf) if shared.size else np.zeros(len(shared))
-        if settled is not None:
-            prior = CommonPrior.normal(settled)
+        if is_settled or estimate.known_overall is not None:
+            prior = CommonPrior.normal(common + estimate.unidentified)
         elif use is None:
             prior = CommonPrior.of(UNIDENTIFIED, None, np.nan)
         else:

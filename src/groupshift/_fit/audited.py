@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit, logit, ndtr
 
-from groupshift._fit.estimate import Estimate, mean_posterior
+from groupshift._fit.estimate import Estimate
 from groupshift._math.arrays import FloatArray
 from groupshift._math.common_shift import GRID, CommonShift
+from groupshift._math.known_shares import mean_posterior
 from groupshift._math.points import Points
 from groupshift._math.sums import ratio, sum_by
 
@@ -49,6 +50,9 @@ def audited(estimate: Estimate, common: CommonShift, *, counted: float, own: Flo
         share_error=error,
         unseen_shift=estimate.unseen_shift + common.mean,
         unseen_variance=np.maximum(estimate.unseen_variance - counted, 0) + common.variance,
+        common_variance=np.full(shift.shape[1], common.variance),
+        # The labels have decided it.
+        unidentified=0.0,
     )
 
 

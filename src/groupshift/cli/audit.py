@@ -23,12 +23,14 @@ from groupshift._io.columns import as_text
 from groupshift._io.csv_cells import HEAD_MARK
 from groupshift._io.files import SEPARATORS, STANDARD_OUTPUT, check_output, table_format, whole_file
 from groupshift._io.model_files import save
-from groupshift._io.table_files import Source, no_column, open_source
+from groupshift._io.places import open_source
+from groupshift._io.table_files import Source, no_column
 from groupshift._rows.batches import Reader
 from groupshift._rows.roles import Roles
+from groupshift.cli.classifiers_named import trusted_types
 from groupshift.cli.columns_read import FileSurveyor, survey_file
 from groupshift.cli.errors import InputError
-from groupshift.cli.fit import group_name, new_rows
+from groupshift.cli.fit import group_role, new_rows
 from groupshift.cli.prepared import WEIGHT
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, print_json, this_command
@@ -55,7 +57,7 @@ def plan(
     screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
     check_has_population(model.estimate_)
-    source = open_source(data)
+    source = recipe.open(data)
     keep = keep or list(source.columns)
     _check_kept(keep, source)
     with screen.working(f"Reading {data}"):
@@ -112,10 +114,10 @@ def learn(
     answers = read_answers(_labels(source, recipe, model), model.classes_, model.unlabeled_value)
     if data is not None:
         with screen.working(f"Reading {data}"):
-            check_population(answers, _census(model, recipe, open_source(data), weight))
+            check_population(answers, _census(model, recipe, recipe.open(data), weight))
     take_answers(model, answers)
     if out is not None:
-        save(model, out, overwrite=force, table=manifest.get("table"))
+        save(model, out, overwrite=force, table=manifest.get("table"), trusted=trusted_types())
     found = model.audit_
     assert found is not None
     if as_json:
@@ -154,10 +156,11 @@ def described(model: GroupShiftClassifier) -> dict[str, object]:
 
 def _census(model: GroupShiftClassifier, recipe: Recipe, source: Source, weight: str | None) -> Census:
     columns_to_read(recipe, source, [weight] if weight else [])
+    recipe, _ = recipe.for_file(source, anyway=False)
     survey = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
     survey.check(source, recipe.group, weight)
     rows = new_rows(model, recipe, source, weight, survey.rows)
-    roles = Roles(tuple(recipe.names), group_name(model, recipe), weight=weight and WEIGHT)
+    roles = Roles(tuple(recipe.names), group_role(model, recipe), weight=weight and WEIGHT)
     return census_of_batches(model, Reader(model.schema_, roles, model.groups_), rows.batches())
 
 
