@@ -17,7 +17,7 @@ from groupshift._explain.explained import Explained
 from groupshift._fit.classifiers import Classifier
 from groupshift._fit.estimate import estimate
 from groupshift._fit.problem import Known, KnownRates, KnownShare, Problem, Settings, sentences
-from groupshift._fit.scorer import Details, Scored, Scorer, concatenated_details
+from groupshift._fit.scorer import Scored, Scorer, concatenated_details
 from groupshift._fit.stages import run
 from groupshift._math.arrays import FloatArray, ValueArray
 from groupshift._math.odds import in_doubt
@@ -32,7 +32,7 @@ from groupshift._rows.checks import (
 )
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.codes import Codes
-from groupshift._rows.frames import Features, take_rows
+from groupshift._rows.frames import Features, frame_beside, take_rows
 from groupshift._rows.progress import begin, steps
 from groupshift._rows.reading import (
     COLUMN_ATTRIBUTES,
@@ -100,8 +100,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         of a classifier has one thread, and the answer does not depend on how many there are.
     random_state : as in scikit-learn
     verbose : int
-        1 says on standard error which step is under way, what is done of it and how long the rest will take; at most a line a
-        second. 2 says it after each fit and chunk.
+        1 says on standard error which step is under way and how long the rest will take, 2 after each fit and chunk.
 
     Attributes
     ----------
@@ -217,7 +216,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         sample_weight : array-like, optional
             Row weights, honoured in every step.
         example_ids : array-like, optional
-            Equal for rows that are copies of one example (or members of one household); they stay on one side of every split.
+            Equal for copies of one example (or members of one household), which stay on one side of every split.
         known_shares : mapping of group to share or (share, standard error), optional
             Rates of positives of some groups' unlabelled rows, known from elsewhere. They move the other groups too, through what
             all groups have in common.
@@ -269,16 +268,14 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         likelier: ValueArray = self.classes_[positive.astype(int)]
         return likelier
 
-    def predict_details(
-        self, X: Features, groups: ArrayLike | None = None, *, coverage: float = 0.9
-    ) -> Details:
-        """Dict of arrays: probability of the positive class with its interval (low, high), cluster, pooled.
+    def predict_details(self, X: Features, groups: ArrayLike | None = None, *, coverage: float = 0.9) -> Any:
+        """Probability of the positive class with its interval (low, high), cluster, pooled: a frame like X, or a dict of arrays.
 
         The interval reflects what is not known about the shift of the row's cell. A row leans on pooling (`pooled`) where its
         group has no unlabelled rows, or its cell so few that most of its shift is borrowed from others.
         """
         parts = self._predicted(X, groups, lambda scorer, scored: scorer.details(scored, coverage))
-        return concatenated_details(parts)
+        return frame_beside(concatenated_details(parts), X)
 
     def score(
         self,

@@ -3,12 +3,14 @@
 from os import PathLike
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._explain.fitted_attributes import FittedAttributes
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._rows.frames import Features, frame_like
+from groupshift._rows.frames import Features, frame_beside, frame_like
 
 if TYPE_CHECKING:
     from groupshift._explain.share_errors import ShareDifference, ShareInterval
@@ -59,6 +61,34 @@ class Explained(FittedAttributes):
         from groupshift._explain.share_errors import share_difference
 
         return share_difference(self, group, other, coverage)
+
+    def explain(self: FittedModel, X: Features, groups: ArrayLike | None = None) -> Features:
+        """What drives the prediction of each row: a frame like X, or a dict of arrays.
+
+        `plain_probability` is what the row's features say alone, `shift` the log-odds that its group adds, and `probability`
+        what both make of it: logit(probability) = logit(plain_probability) + shift.
+        """
+        check_is_fitted(self)
+        parts = self._predicted(X, groups, lambda scorer, scored: scorer.parts(scored))
+        return frame_beside({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, X)
+
+    def feature_importance(self: FittedModel) -> Features:
+        """How much worse labels that were hidden are predicted when a feature is shuffled: the rise of the log loss.
+
+        Returns
+        -------
+        frame of the library that X came in, or dict of arrays : feature, loss_rise; the largest first, and no more than the
+        twenty features that scores follow most
+        """
+        check_is_fitted(self)
+        from groupshift._explain.identified import importance_of
+
+        found = importance_of(self)
+        columns = {
+            "feature": np.array(list(found), dtype=object),
+            "loss_rise": np.array(list(found.values())),
+        }
+        return frame_like(columns, self.frame_library_)
 
     def diagnose(self: FittedModel) -> Diagnosis:
         """Is it worth it, does the assumption hold, where not to trust it: a `Diagnosis` in sentences and tables."""

@@ -35,3 +35,12 @@ def identified(names: Iterable[str]) -> str | None:
         f"hidden labels say of other groups (gain, intervals) is then too good to be true. Leave {it} out (--exclude {typed}) "
         "and compare."
     )
+
+
+def importance_of(model: FittedModel) -> dict[str, float]:
+    """Features by what their shuffling costs on hidden labels, the largest first; none where labels could not be hidden."""
+    found = model.evidence_.importance
+    if found is None:
+        return {}
+    tried = {name: float(v) for name, v in zip(model.encoder_.names_, found, strict=True) if np.isfinite(v)}
+    return dict(sorted(tried.items(), key=lambda item: -item[1]))

@@ -14,6 +14,8 @@ from groupshift._math.known_shares import mean_posterior
 
 # A common shift of which it is worth to speak: a tenth of the odds.
 FACE_VALUE = 0.1
+# What all groups have in common is seldom off by a factor of two: half of what that would cost.
+IF_SELECTED = 0.5
 
 
 def shares_if_selected(model: FittedModel, odds: float) -> tuple[float, FloatArray]:
@@ -63,6 +65,12 @@ def overall_numbers(model: FittedModel) -> dict[str, float]:
     )
     numbers["share_at_face_value"] = _at_face_value(model)
     return numbers
+
+
+def selection_cost(numbers: dict[str, float]) -> float:
+    """How far the overall share may be off by what all groups have in common, roughly."""
+    away = [abs(numbers[name] - numbers["share"]) for name in ("share_if_half", "share_if_twice")]
+    return IF_SELECTED * max(away)
 
 
 def undecided(model: FittedModel, numbers: dict[str, float]) -> Iterator[str]:

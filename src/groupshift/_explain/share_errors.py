@@ -16,7 +16,7 @@ from groupshift._explain.share_tables import (
     overall_shares,
 )
 from groupshift._math.known_shares import mean_posterior
-from groupshift._math.sums import ratio
+from groupshift._math.sums import ratio, sum_by
 from groupshift._rows.checks import check_coverage
 from groupshift._rows.codes import Codes
 from groupshift._rows.frames import Features, frame_like
@@ -113,6 +113,20 @@ def overall_share(model: FittedModel, coverage: float = 0.9) -> ShareInterval:
     error = np.sqrt(errors.variance + model.unidentified_ * errors.slope**2)
     low, high = interval(model, np.array([share]), error, np.array([model.rows_.sum()]), coverage)
     return ShareInterval(share, float(low[0]), float(high[0]))
+
+
+def shares_of_levels(model: FittedModel, level: IntArray, coverage: float = 0.9) -> Table:
+    """Shares of groups taken together: `level` has the number of each group's level, from 0 on."""
+    check_coverage(coverage)
+    n_levels = int(level.max(initial=-1)) + 1
+    total = sum_by(level, model.row_weight_.sum(1), n_levels)
+    weight = model.row_weight_ / np.maximum(total, 1e-300)[level][:, None]
+    share = sum_by(level, (weight * model.group_prior_).sum(1), n_levels)
+    common, shared, own, _ = (values.sum(1) for values in _by_cell(model, weight))
+    variance = sum_by(level, common, n_levels) ** 2 + sum_by(level, shared**2 + own, n_levels)
+    rows = sum_by(level, model.rows_.sum(1), n_levels).astype(np.int64)
+    low, high = interval(model, share, np.sqrt(variance), rows, coverage)
+    return {"rows": rows, "share": share, "low": low, "high": high}
 
 
 def share_difference(

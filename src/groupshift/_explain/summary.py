@@ -23,6 +23,8 @@ WIDTH = 88
 ENDS = 3
 # Clusters described before the rest are only counted, and what sets each apart.
 MAX_CLUSTERS, MAX_PHRASES = 6, 2
+# Cautions on a screen; the others are counted.
+MAX_CAUTIONS = 4
 # Lines of a table in a notebook, which is no place for thousands.
 MAX_LINES = 100
 
@@ -88,8 +90,19 @@ class Summary:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What to know before trusting the model."""
-        return (*self.diagnosis.assumption[:1], *self.diagnosis.caution[:3])
+        """What to know before trusting the model: what may cost most."""
+        return (*self.diagnosis.assumption[:1], *self.diagnosis.caution[:MAX_CAUTIONS])
+
+    @property
+    def more(self) -> tuple[str, ...]:
+        """How much more there is to know, if there is."""
+        found = self.diagnosis
+        count = len(found.assumption) + len(found.caution) - len(self.cautions)
+        return (
+            (f"And {plural(count, 'finding')} more, which may cost less: the report has all.",)
+            if count
+            else ()
+        )
 
     @property
     def main_sentences(self) -> tuple[str, ...]:
@@ -103,7 +116,7 @@ class Summary:
             blocks.append("Share of positives\n" + "\n".join(_aligned([HEADINGS, *self.shares])))
         if self.clusters:
             blocks.append("Clusters\n" + _bullets(self.clusters))
-        return [*blocks, "Before you trust it\n" + _bullets(self.cautions)]
+        return [*blocks, "Before you trust it\n" + _bullets((*self.cautions, *self.more))]
 
 
 def summary_text(model: FittedModel) -> str:

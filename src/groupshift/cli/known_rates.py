@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from groupshift._io.column_facts import plan_column
 from groupshift._io.columns import ColumnPlan, convert, group_text
-from groupshift._io.table_files import no_column, open_source
+from groupshift._io.places import open_source
+from groupshift._io.table_files import no_column
 from groupshift.cli.errors import InputError
 
 # A rate, or the rate and its standard error.
