@@ -16,6 +16,7 @@ from groupshift._fit.classifiers import (
     weight_argument,
 )
 from groupshift._fit.estimate import Estimate, estimate
+from groupshift._fit.hidden_groups import HiddenGroups
 from groupshift._fit.judge import Judged, confirmed, promises, try_candidate
 from groupshift._fit.learned import Settled, settle
 from groupshift._fit.pooled import Pooled
@@ -52,7 +53,9 @@ def n_soft_rows(n_labeled: int) -> int:
     return int(min(max(SOFT_ROWS_PER_LABEL * n_labeled, MIN_SOFT_ROWS), MAX_SOFT_ROWS))
 
 
-def refine(problem: Problem, pooled: Pooled, fitted: Fitted) -> tuple[Fitted, Notes]:
+def refine(
+    problem: Problem, pooled: Pooled, fitted: Fitted, hidden: HiddenGroups | None
+) -> tuple[Fitted, Notes]:
     """Rounds of learning from unlabelled rows, each kept only if hidden labels confirm it."""
     wanted, trained = problem.settings.refine, fitted.judged.trained
     rounds = MAX_ROUNDS if wanted == "auto" else int(wanted)
@@ -63,7 +66,7 @@ def refine(problem: Problem, pooled: Pooled, fitted: Fitted) -> tuple[Fitted, No
     notes: Notes = ()
     for number in range(1, rounds + 1):
         begin(f"learning from unlabelled rows, round {number}", problem.settings.verbose)
-        better = _round(problem, pooled, fitted)
+        better = _round(problem, pooled, fitted, hidden)
         verdict = "was not confirmed and is left out" if better is None else "was kept"
         notes = (*notes, Note(f"Round {number} of learning from unlabelled rows {verdict}."))
         if better is None:
@@ -79,7 +82,7 @@ def _may_help(problem: Problem, fitted: Fitted) -> bool:
     return is_shifted and has_one_classifier and len(problem.y) <= MAX_LABELED_ROWS
 
 
-def _round(problem: Problem, pooled: Pooled, fitted: Fitted) -> Fitted | None:
+def _round(problem: Problem, pooled: Pooled, fitted: Fitted, hidden: HiddenGroups | None) -> Fitted | None:
     """The fit after one more round; None if it is not to be kept."""
     judged, learned = fitted.judged, fitted.settled.learned
     trained, candidate = judged.trained, judged.candidate
@@ -103,7 +106,7 @@ def _round(problem: Problem, pooled: Pooled, fitted: Fitted) -> Fitted | None:
         trial = try_candidate(problem, trained, candidate)
         trial = without_shift(trial, trained.labeled_rows(problem)) if learned.trust == 0 else trial
     judged = replace(judged, trained=trained, trial=trial)
-    settled = settle(problem, pooled, judged)
+    settled = settle(problem, pooled, judged, hidden)
     if is_judged:
         assert fitted.settled.loss is not None
         assert settled.loss is not None
@@ -111,7 +114,7 @@ def _round(problem: Problem, pooled: Pooled, fitted: Fitted) -> Fitted | None:
             return None
     blind = FoldPosterior(settled.learned.posterior, trained.fold_models, soft.fold_seed)
     settled = replace(settled, learned=replace(settled.learned, population_posterior=blind))
-    again = estimate(settled.learned, problem.population, problem.groups, problem.known_shares)
+    again = estimate(settled.learned, problem.population, problem.groups, problem.known)
     return Fitted(judged, settled, again)
 
 

@@ -35,6 +35,13 @@ class Views:
         own = self.response[groups], self.precision[groups], self.remainder[groups]
         return replace(self, response=own[0], precision=own[1], remainder=own[2])
 
+    def as_hidden(self) -> Self:
+        """Population rows as if they were labelled rows whose labels are hidden."""
+        response, precision = np.zeros_like(self.response), np.zeros_like(self.precision)
+        response[..., OWN_SCORES] = self.response[..., SCORES]
+        precision[..., OWN_SCORES] = self.precision[..., SCORES]
+        return replace(self, response=response, precision=precision, remainder=np.zeros_like(self.remainder))
+
     def only(self, *views: int) -> Self:
         """The same, with the other views missing."""
         return replace(self, precision=self.precision * np.isin(np.arange(3), views))

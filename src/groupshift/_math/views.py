@@ -17,6 +17,7 @@ all parameters are integrated over, which matters where groups are few.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.special import expit, logsumexp
@@ -90,9 +91,13 @@ class ViewModel:
         second = np.average([p.variance + p.shift**2 for p in parts], axis=0, weights=weights)
         shared = np.average([p.shared for p in parts], axis=0, weights=weights)
         use = np.average([p.use for p in parts], axis=0, weights=weights)
+        follow, of_draw = (
+            np.concatenate([getattr(p, name) for p in parts]) for name in ("follow", "weights")
+        )
         # Rounding is no shift: it would break ties between groups at random.
         is_seen = views.precision.max((1, 2))[:, None] > 0
-        return Predicted(np.where(is_seen, mean, 0.0), np.maximum(second - mean**2, 0), shared, use, 1.0)
+        shift = np.where(is_seen, mean, 0.0)
+        return Predicted(shift, np.maximum(second - mean**2, 0), shared, use, follow, of_draw)
 
     def _fewer(self, n_cells: int) -> Iterator[Draws]:
         """Fewer draws of the same distribution, where cells are many: evenly spaced along their weights."""
@@ -114,13 +119,38 @@ class Predicted:
     variance: FloatArray
     shared: FloatArray  # (n_groups,): variance that the cells of a group have in common
     use: FloatArray  # (n_groups, n_clusters, 3): how far it follows a view that moves in all cells of the group
-    weight: float
+    follow: FloatArray  # (n_draws,): the same for all views and groups together, under each draw of the parameters
+    weights: FloatArray  # (n_draws,)
+
+    @property
+    def weight(self) -> float:
+        return float(self.weights.sum())
+
+    @property
+    def scale_error(self) -> float:
+        """Standard error of how large all shifts are, relative to them: groups do not say well what the parameters are."""
+        mean = np.average(self.follow, weights=self.weights)
+        spread = np.sqrt(np.average((self.follow - mean) ** 2, weights=self.weights))
+        return float(min(spread / max(abs(mean), 1e-12), 1.0)) if spread > 0 else 0.0
+
+    def mixed(self, other: Self, probability: float) -> Self:
+        """This prediction with the given probability, else the other."""
+        a, b = probability, 1 - probability
+        apart = a * b * (self.shift - other.shift) ** 2
+        return replace(
+            self,
+            shift=a * self.shift + b * other.shift,
+            variance=a * self.variance + b * other.variance + apart,
+            shared=a * self.shared + b * other.shared + apart.mean(1),
+            use=a * self.use + b * other.use,
+        )
 
 
 def _predict(d: Draws, views: Views, of_labeled: bool) -> Predicted:
     n_groups, n_clusters = views.response.shape[:2]
     shift, second = np.zeros((n_groups, n_clusters)), np.zeros((n_groups, n_clusters))
     shared, use = np.zeros(n_groups), np.zeros((n_groups, n_clusters, 3))
+    follow = np.zeros(len(d.x))
     step = max(1, BLOCK // (len(d.x) * n_clusters))
     w = d.weight / d.weight.sum()
     for start in range(0, n_groups, step):
@@ -150,7 +180,8 @@ def _predict(d: Draws, views: Views, of_labeled: bool) -> Predicted:
         second[own] = np.tensordot(w, variance + mean**2, 1)
         shared[own] = np.tensordot(w, np.maximum(group_variance, 0), 1)
         use[own] = np.tensordot(w, gain, 1)
-    return Predicted(shift, np.maximum(second - shift**2, 0), shared, use, float(d.weight.sum()))
+        follow += gain.sum((1, 2, 3)) / n_groups
+    return Predicted(shift, np.maximum(second - shift**2, 0), shared, use, follow, d.weight)
 
 
 def _form(left: FloatArray, matrix: FloatArray, right: FloatArray) -> FloatArray:
