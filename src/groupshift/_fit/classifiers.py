@@ -18,7 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._regions.partitions import Partition
 from groupshift._rows.encoder import FeatureEncoder
-from groupshift._rows.frames import Features, concat_rows, take_rows
+from groupshift._rows.frames import Features, concat_rows, take_rows, with_some_value
 from groupshift._rows.progress import counted
 from groupshift._rows.rows import Rows
 from groupshift._rows.workers import at_once
@@ -82,6 +82,7 @@ def fit_classifier(estimator: Classifier, features: Features, y: IntArray, weigh
         trained_elsewhere: Classifier = estimator
         return trained_elsewhere
     model: Classifier = clone(estimator)
+    features = with_some_value(features)
     if np.all(weight == weight[0]):
         return model.fit(features, y)
     argument = weight_argument(model)

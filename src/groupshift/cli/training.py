@@ -110,7 +110,7 @@ class Training:
         # Files after the first one have no labels to leave out.
         target = TARGET if self.first == 0 else None
         roles = ColumnRoles(tuple(self.recipe.names), group, weight, example_id, target)
-        return streaming.Training(self.labeled, population, roles, TARGET, self.numbers, self.first)
+        return streaming.Training(self.labeled, population, roles, TARGET, self.first)
 
     def _fit_labeled(
         self, model: GroupShiftClassifier, table: pa.Table, known_shares: KnownShares | None
