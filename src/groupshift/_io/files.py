@@ -170,6 +170,18 @@ def write_table(table: pa.Table, path: AnyPath, *, force: bool = False) -> None:
         writer.write(table)
 
 
+def kind_of(path: AnyPath) -> str:
+    """What lies under a name, for a sentence about it."""
+    mode = os.stat(path).st_mode
+    kinds = {
+        stat.S_ISREG: "a file",
+        stat.S_ISDIR: "a folder",
+        stat.S_ISFIFO: "a pipe",
+        stat.S_ISSOCK: "a socket",
+    }
+    return next((kind for is_one, kind in kinds.items() if is_one(mode)), "a device")
+
+
 def _is_device(path: AnyPath) -> bool:
     try:
         mode = os.stat(path).st_mode
