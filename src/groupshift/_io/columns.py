@@ -119,6 +119,13 @@ def group_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return as_text(column, missing=MISSING_GROUP)
 
 
+def is_plain(kind: pa.DataType) -> bool:
+    """Whether a type holds numbers, text, dates or truth values, also as a dictionary; no lists, records or raw bytes."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return not (pa.types.is_nested(kind) or "binary" in str(kind))
+
+
 def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 

@@ -89,6 +89,13 @@ KnownShares = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="The same seed, files and versions give the same model.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
+EscapeFormulas = Annotated[
+    bool,
+    typer.Option(
+        "--escape-formulas",
+        help="Put an apostrophe before CSV cells that a spreadsheet would take for formulas.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
 Coverage = Annotated[float, typer.Option(metavar="P", help="Probability that an interval holds the truth.")]
 
@@ -211,6 +218,7 @@ def predict(
     ] = None,
     group: GroupHere = None,
     coverage: Coverage = 0.9,
+    escape_formulas: EscapeFormulas = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -222,7 +230,17 @@ def predict(
     """
     from groupshift.cli.predict import predict as run
 
-    run(model, data, out, list(_split(keep)), group=group, coverage=coverage, force=force, as_json=json)
+    run(
+        model,
+        data,
+        out,
+        list(_split(keep)),
+        group=group,
+        coverage=coverage,
+        force=force,
+        as_json=json,
+        escape_formulas=escape_formulas,
+    )
 
 
 @_command("shares model.gshift --out shares.csv")
@@ -233,13 +251,14 @@ def shares(
         str, typer.Option(metavar="group|cell", help="One line a group, or one a group and cluster.")
     ] = "group",
     coverage: Coverage = 0.9,
+    escape_formulas: EscapeFormulas = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Share of positives in the population of every group, with its interval: the small-area table."""
     from groupshift.cli.share_commands import shares as run
 
-    run(model, out, by=by, coverage=coverage, force=force, as_json=json)
+    run(model, out, by=by, coverage=coverage, force=force, as_json=json, escape_formulas=escape_formulas)
 
 
 @_command("update model.gshift june.parquet --out june.gshift")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,10 +12,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from groupshift import GroupShiftClassifier
-from groupshift._io.columns import ColumnPlan, convert, group_values
-from groupshift._io.model_files import Manifest, load, read_manifest
+from groupshift._io.columns import ColumnPlan, convert, group_values, is_plain
+from groupshift._io.model_files import Manifest, ModelFileError, load, read_manifest
 from groupshift._io.table_files import Source, no_column
 from groupshift.cli.errors import InputError
+from groupshift.cli.screen import Screen
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,18 @@ class Recipe:
         return {**vars(self), "columns": [plan.to_json() for plan in self.columns]}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Recipe:
-        return cls(**{**found, "columns": [ColumnPlan(**column) for column in found["columns"]]})
+    def from_json(cls, found: Mapping[str, Any], names: Sequence[str]) -> Recipe:
+        """The recipe that a file holds, for a model of these features; what a fit would not write raises."""
+        recipe = cls(**{**found, "columns": [ColumnPlan(**column) for column in found["columns"]]})
+        texts = [
+            recipe.positive,
+            recipe.negative,
+            *(t for t in (recipe.group, recipe.target) if t is not None),
+        ]
+        texts += [text for plan in recipe.columns for text in (plan.name, plan.kind, plan.decimal)]
+        if recipe.names != list(names) or not all(isinstance(text, str) for text in texts):
+            raise ValueError("its columns are not those of the model")
+        return recipe
 
     @classmethod
     def of_model(cls, model: GroupShiftClassifier, group: str | None) -> Recipe:
@@ -68,13 +80,24 @@ class Recipe:
 def load_model(path: str, *, group: str | None = None) -> tuple[GroupShiftClassifier, Recipe, Manifest]:
     """A model, its recipe, and its manifest; `group` where its column has another name now."""
     manifest = read_manifest(path)
-    model = load(path)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        model = load(path)
+    for warning in caught:
+        Screen().note(str(warning.message))
     if not isinstance(model, GroupShiftClassifier):
         raise InputError(
             f"{path} holds a {type(model).__name__}, which has no shares and intervals. Use it in Python."
         )
     table = manifest.get("table")
-    recipe = Recipe.from_json(table) if table else Recipe.of_model(model, group)
+    try:
+        recipe = Recipe.from_json(table, model.encoder_.names_) if table else Recipe.of_model(model, group)
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise ModelFileError(
+            f"{path} is refused: how its table is read is not described as `groupshift fit` does ({error}). Fit it again."
+        ) from error
     return model, recipe if group is None else replace(recipe, group=group), manifest
 
 
@@ -83,6 +106,12 @@ def columns_to_read(recipe: Recipe, source: Source, others: Sequence[str] = ()) 
     wanted = dict.fromkeys([*recipe.names, *([recipe.group] if recipe.group else []), *others])
     if missing := [name for name in wanted if name not in source.columns]:
         raise InputError(f"{no_column(missing, source)} The model was fitted with it.")
+    for name in wanted:
+        if name not in others and not is_plain(source.type_of(name)):
+            raise InputError(
+                f"{name!r} of {source.path} holds {source.type_of(name)}, which the model cannot use. Write it as text or "
+                "numbers."
+            )
     return list(wanted)
 
 

@@ -21,12 +21,21 @@ from groupshift.cli.screen import Screen, bold, print_json
 MOST_ROWS = 40
 
 
-def shares(model_path: str, out: str | None, *, by: str, coverage: float, force: bool, as_json: bool) -> None:
+def shares(
+    model_path: str,
+    out: str | None,
+    *,
+    by: str,
+    coverage: float,
+    force: bool,
+    as_json: bool,
+    escape_formulas: bool = False,
+) -> None:
     if by not in ("group", "cell"):
         raise InputError(f"--by {by!r} is not known. Choose group or cell.")
     check_answer(coverage, out, as_json)
     if out is not None:
-        check_output(out, force=force)
+        check_output(out, force=force, inputs=[model_path])
         table_format(out)
     model, _, _ = load_model(model_path, group="group")
     if not len(model.groups_):
@@ -37,7 +46,7 @@ def shares(model_path: str, out: str | None, *, by: str, coverage: float, force:
     if as_json:
         print_json(table.to_pylist())
     if out is not None:
-        write_table(table, out, force=force)
+        write_table(table, out, force=force, escape_formulas=escape_formulas)
         if out != STANDARD_OUTPUT and not as_json:
             Screen().say(f"Wrote the shares of {len(model.groups_):,} groups to ", bold(out), ".")
     elif not as_json:
@@ -74,7 +83,7 @@ def _line(row: Mapping[str, float]) -> list[str]:
 
 
 def report(model_path: str, out: str, *, force: bool) -> None:
-    check_output(out, force=force)
+    check_output(out, force=force, inputs=[model_path])
     check_page_name(out)
     model, _, manifest = load_model(model_path, group="group")
     # What the files called target, positive class and groups; a model made in Python has no such names.

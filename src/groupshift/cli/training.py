@@ -17,7 +17,7 @@ from sklearn.base import clone
 from groupshift import GroupShiftClassifier, streaming
 from groupshift._explain.wording import percent
 from groupshift._io.column_facts import ColumnSurvey, Nearly, plan_of
-from groupshift._io.columns import ColumnPlan
+from groupshift._io.columns import ColumnPlan, is_plain
 from groupshift._io.table_files import Source, no_column, open_source
 from groupshift._rows.chunks import add_up
 from groupshift._rows.keys import sampled
@@ -219,6 +219,13 @@ def _check_roles(sources: list[Source], roles: Roles) -> None:
     first, *others = sources
     needed = [(first, roles.special), (first, [*roles.features, *roles.exclude])]
     needed += [(source, [roles.group]) for source in others if roles.group is not None]
+    for source in sources:
+        for name in roles.special:
+            if name in source.columns and not is_plain(source.type_of(name)):
+                raise InputError(
+                    f"{name!r} of {source.path} holds {source.type_of(name)}, which can be no target, group, weight or id. "
+                    "Write it as text or numbers."
+                )
     for source, names in needed:
         if unknown := [name for name in names if name not in source.columns]:
             raise InputError(no_column(unknown, source))
