@@ -150,14 +150,17 @@ def _places(types: Iterable[str]) -> Iterator[Place]:
 
 
 def _described(node: object) -> Iterator[Described]:
-    """Every described part in a schema, from the outside in."""
-    if isinstance(node, dict):
-        if "__loader__" in node:
-            yield node
-        node = list(node.values())
-    if isinstance(node, list):
-        for value in node:
-            yield from _described(value)
+    """Every described part in a schema."""
+    # A list of what is still to be looked at, since generators inside each other are slow where parts lie deep.
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if "__loader__" in node:
+                yield node
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
 
 
 def _is_known(module: str, name: str) -> bool:

@@ -32,6 +32,9 @@ DATE_FORMATS = (
     "%d/%m/%Y %H:%M",
     "%d/%m/%Y %H:%M:%S",
 )
+# The years 1 to 9999, in seconds since 1970.
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
+LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -70,19 +73,23 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: object, y: ArrayLike, sample_weight: ArrayLike | None = None) -> TableClassifier:
         self.encoder_ = FeatureEncoder().fit(X)
         weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-        self.estimator_ = clone(self.estimator).fit(self.encoder_.transform(X), y, **weight)
+        self.estimator_ = clone(self.estimator).fit(self._numbers(X), y, **weight)
         self.classes_ = self.estimator_.classes_
         return self
 
     def predict_proba(self, X: object) -> NDArray[np.float64]:
-        return np.asarray(self.estimator_.predict_proba(self.encoder_.transform(X)))
+        return np.asarray(self.estimator_.predict_proba(self._numbers(X)))
 
     def predict(self, X: object) -> NDArray[np.generic]:
-        return np.asarray(self.estimator_.predict(self.encoder_.transform(X)))
+        return np.asarray(self.estimator_.predict(self._numbers(X)))
 
     @available_if(lambda self: hasattr(self.estimator, "decision_function"))
     def decision_function(self, X: object) -> NDArray[np.float64]:
-        return np.asarray(self.estimator_.decision_function(self.encoder_.transform(X)))
+        return np.asarray(self.estimator_.decision_function(self._numbers(X)))
+
+    def _numbers(self, X: object) -> NDArray[np.floating]:
+        # Forests hold numbers in single precision, and refuse larger ones: the largest will do, as only order counts.
+        return np.clip(self.encoder_.transform(X), -LARGEST, LARGEST)
 
     def __sklearn_tags__(self) -> object:
         tags = super().__sklearn_tags__()
@@ -168,7 +175,11 @@ def _as_seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         column = pc.cast(column, pa.timestamp(column.type.unit, tz="UTC"))
         column = pc.cast(column, pa.timestamp(column.type.unit))
-    return pc.cast(column, pa.timestamp("s"), safe=False)
+    seconds = pc.cast(column, pa.timestamp("s"), safe=False)
+    number = pc.cast(seconds, pa.int64())
+    # No calendar has the others; neither has Python.
+    is_day = pc.and_(pc.greater_equal(number, FIRST_SECOND), pc.less_equal(number, LAST_SECOND))
+    return pc.if_else(is_day, seconds, None)
 
 
 def dates_in(text: pa.ChunkedArray, form: str) -> pa.ChunkedArray:

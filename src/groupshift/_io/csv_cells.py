@@ -6,6 +6,7 @@ import codecs
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -91,7 +92,7 @@ def dialect_of(path: Path, *, zipped: bool) -> Dialect:
             encoding = _encoding(file, path)
         with _bytes(path, zipped) as file:
             head = _head_lines(file)
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise SourceError(f"{path} is a damaged gzip file ({error}). Copy it again.") from error
     text = codecs.getincrementaldecoder(encoding)("replace").decode(head).lstrip("\ufeff")
     if head.startswith(b"PAR1"):

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 
 from groupshift._io.allowed_estimators import setting_problem
 from groupshift._io.sound_trees import PLAIN, UnsoundError, check_trees, inside
+from groupshift._rows.rows import Rows
 
 # Parts that predictions are made of: no number in them may be missing or infinite.
 FINITE = (
@@ -56,9 +57,11 @@ def check_sound(model: Model) -> None:
     if hasattr(model, "schema_"):
         _check_encoder(model.schema_.encoder)
         check_trees(model, len(model.schema_.encoder.names_))
+        _try_classifiers(model)
         _check_shapes(model)
     else:
         check_trees(model, len(model.encoder_.names_))
+        _try_classifiers(model)
 
 
 def _check_fields(part: object) -> None:
@@ -144,12 +147,45 @@ def _check_shapes(model: Model) -> None:
     for name, (found, wanted) in shapes.items():
         if found != wanted:
             raise UnsoundError(f"its {name} have shape {found} where others have {wanted}")
+    _try(model, n_clusters)
     if calibration.slope_.shape not in ((1,), (n_clusters,)):
         raise UnsoundError("it is calibrated for another number of clusters than it has")
     if (estimate.variance < 0).any() or (estimate.unseen_variance < 0).any():
         raise UnsoundError("it has negative variances")
     if ((estimate.share < 0) | (estimate.share > 1)).any():
         raise UnsoundError("it has shares outside 0 and 1")
+
+
+def _try_classifiers(model: Model) -> None:
+    """Ask each classifier of scikit-learn that takes numbers for one answer; trees of a forest answer with it."""
+    for part in _parts(model, set()):
+        own = vars(part) if isinstance(part, BaseEstimator) else {}
+        is_asked = "n_features_in_" in own and "classes_" in own and "feature_names_in_" not in own
+        if not is_asked or type(part).__module__.startswith(("groupshift.", "sklearn.tree.")):
+            continue
+        if not hasattr(part, "predict_proba"):
+            continue
+        answer = part.predict_proba(np.zeros((1, own["n_features_in_"])))
+        if np.shape(answer) != (1, len(own["classes_"])) or not np.isfinite(answer).all():
+            raise UnsoundError(f"its {type(part).__name__} has no answer to a row")
+
+
+def _try(model: Model, n_clusters: int) -> None:
+    """Score two rows, one without values: parts whose shapes do not fit together show it here and not at the first batch."""
+    learned, schema = model.learned_, model.schema_
+    n_columns, nothing = len(schema.encoder.names_), np.zeros(2, np.int64)
+    matrix = np.repeat([[0.0], [np.nan]], n_columns, axis=1)
+    rows = Rows(matrix, matrix, nothing, np.ones(2), nothing.astype(np.uint64))
+    learned.space.transform(matrix)
+    for posterior in (learned.posterior, learned.population_posterior):
+        if schema.takes_matrix:
+            score, cluster = posterior.score(rows)
+        elif not hasattr(learned.posterior.partition, "clusterer"):
+            score, cluster = np.zeros(2), learned.posterior.partition.predict(rows)
+        else:
+            continue
+        if not np.isfinite(score).all() or ((cluster < 0) | (cluster >= n_clusters)).any():
+            raise UnsoundError("it has no answer to a row")
 
 
 def _parts(part: object, seen: set[int]) -> Iterator[object]:
