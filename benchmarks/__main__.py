@@ -21,6 +21,7 @@ NAMES = (
     "whole_job",
     "intervals",
     "import_time",
+    "hostile",
 )
 
 

@@ -11,6 +11,7 @@ from groupshift.cli.options import (
     Anyway,
     Coverage,
     Data,
+    EscapeFormulas,
     ExampleId,
     Exclude,
     Features,
@@ -224,6 +225,7 @@ def predict(
     group: GroupHere = None,
     coverage: Coverage = 0.9,
     anyway: Anyway = False,
+    escape_formulas: EscapeFormulas = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -235,8 +237,18 @@ def predict(
     """
     from groupshift.cli.predict import predict as run
 
-    kept = list(_split(keep))
-    run(model, data, out, kept, group=group, coverage=coverage, anyway=anyway, force=force, as_json=json)
+    run(
+        model,
+        data,
+        out,
+        list(_split(keep)),
+        group=group,
+        coverage=coverage,
+        anyway=anyway,
+        force=force,
+        as_json=json,
+        escape_formulas=escape_formulas,
+    )
 
 
 @_command("shares model.gshift --out shares.csv")
@@ -251,13 +263,14 @@ def shares(
         ),
     ] = "group",
     coverage: Coverage = 0.9,
+    escape_formulas: EscapeFormulas = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Share of positives in the population of every group, with its interval: the small-area table."""
     from groupshift.cli.share_commands import shares as run
 
-    run(model, out, by=by, coverage=coverage, force=force, as_json=json)
+    run(model, out, by=by, coverage=coverage, force=force, as_json=json, escape_formulas=escape_formulas)
 
 
 @_command("update model.gshift june.parquet --out june.gshift")
