@@ -22,6 +22,7 @@ NAMES = (
     "intervals",
     "import_time",
     "hostile",
+    "serve_memory",
 )
 
 

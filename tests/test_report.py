@@ -59,7 +59,7 @@ def test_words_of_the_field_are_explained(page):
 
 def test_the_answer_comes_first_and_is_the_diagnosis(fitted, page):
     from groupshift._explain.diagnostics import diagnose
-    from groupshift._explain.report.formats import tidy
+    from groupshift._explain.wording import tidy
 
     found = diagnose(fitted)
     answer = page.text[: page.text.index("Shares of the groups")]

@@ -1,5 +1,6 @@
 """The commands and their help. Each one parses and calls; the work is in the file of its name."""
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -8,6 +9,7 @@ import typer
 
 import groupshift
 from groupshift.cli.options import (
+    EXAMPLES,
     Anyway,
     Coverage,
     Data,
@@ -34,36 +36,6 @@ from groupshift.cli.options import (
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
-EXAMPLES = """
-[bold]From two files to a report[/]
-
-  groupshift check   labeled.csv unlabeled.parquet --target y --group state
-
-  groupshift fit     labeled.csv unlabeled.parquet --target y --group state --out model.gshift
-
-  groupshift predict model.gshift new.parquet --out predictions.csv --keep person_id
-
-  groupshift shares  model.gshift --out shares.csv
-
-  groupshift report  model.gshift --out report.html
-
-[bold]Files[/]  CSV, TSV (any separator and encoding), JSON lines, Parquet, Arrow, Excel (book.xlsx::SHEET), Stata, SPSS,
-SAS; text may be packed (.gz, .bz2, .xz). A folder, or a name with * in quotes, is all its files below each other. - is
-standard input. A query to a database is people.db::TABLE, 'people.db::select …' (SQLite, DuckDB), or
-'postgresql://…::select …' (any SQLAlchemy URL). Unlabelled rows are read in batches and may be larger than memory.
-One file with an empty target where the label is unknown works as well as two. Outputs go by the ending of their name
-(.csv, .parquet, .xlsx, .dta, .sav, .jsonl, .arrow); - is standard output. They are written whole or not at all, and
-never over an existing file without --force.
-
-[bold]Columns[/]  Every column but target, group, weight and id is a feature: numbers (also written as text),
-dates, categories, missing values as they are. Columns that look like ids are left out, with a note.
-
-[bold]Exit codes[/]  0 all went well · 2 wrong usage, bad input or an output that cannot be written · 1 a
-fault of ours (run again with --debug for a traceback) · 130 stopped with Ctrl-C.
-
-No files at hand? groupshift demo
-"""
-
 app = typer.Typer(
     name="groupshift",
     no_args_is_help=True,
@@ -77,8 +49,13 @@ app = typer.Typer(
 
 
 def _split(names: list[str] | None) -> tuple[str, ...]:
-    """Names from options given once with commas, or several times."""
-    return tuple(part.strip() for name in names or [] for part in name.split(",") if part.strip())
+    """Names from options given once with commas, or several times; one that holds a comma stands in double quotes.
+
+    >>> _split(["a, b", '"Age, in years"'])
+    ('a', 'b', 'Age, in years')
+    """
+    parts = (part for name in csv.reader(names or [], skipinitialspace=True) for part in name)
+    return tuple(part.strip() for part in parts if part.strip())
 
 
 def _command(example: str) -> Callable[[Command], Command]:
@@ -348,6 +325,26 @@ def report(model: Model, out: Annotated[str, out_file("One HTML file.")], force:
     from groupshift.cli.share_commands import report as run
 
     run(model, out, force=force)
+
+
+@_command("serve --folder jobs")
+def serve(
+    folder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            show_default=False,
+            help="Where files and jobs are kept; by default a temporary folder, removed at the end.",
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(metavar="N", help="Port of this machine; 0 for a free one.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    max_upload: Annotated[float, typer.Option(metavar="GB", help="Largest file that the page takes.")] = 4.0,
+) -> None:
+    """Open a page in the browser to drop files into: columns, fit, shares, updates. For this machine only."""
+    from groupshift.serve.start import serve as run
+
+    run(folder, port=port, browser=browser, max_upload=max_upload)
 
 
 @_command("demo --data flights --out flights")

@@ -34,7 +34,7 @@ def about_groups(
     columns: Mapping[str, ColumnSurvey],
 ) -> list[str]:
     """Sentences about groups that were not named though a column looks like one, or that are rows, such as people."""
-    likely = _likely_group(plans, columns)
+    likely = likely_group(plans, columns)
     if group is None:
         if likely is None:
             return []
@@ -74,7 +74,7 @@ def none_in_common(group: str | None, surveys: Sequence[FileSurvey]) -> list[str
     ]
 
 
-def _likely_group(plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSurvey]) -> tuple[str, int] | None:
+def likely_group(plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSurvey]) -> tuple[str, int] | None:
     """The column that looks most like groups, and the number of its values."""
     found = [
         (_has_usual_name(plan.name), columns[plan.name].distinct.count, plan.name)
