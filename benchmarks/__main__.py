@@ -25,6 +25,7 @@ NAMES = (
     "whole_job",
     "intervals",
     "import_time",
+    "hostile",
     "serve_memory",
 )
 
