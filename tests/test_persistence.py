@@ -203,11 +203,13 @@ def test_a_file_that_names_a_module_of_ours_is_refused(saved, tmp_path):
         load(path)
 
 
-def test_saving_leaves_an_existing_file_alone_if_asked(saved, tmp_path):
+def test_saving_leaves_an_existing_file_alone_unless_told(saved, tmp_path):
     (tmp_path / "m.gshift").write_text("mine")
-    with pytest.raises(OSError, match="exists already"):
-        save(load(saved), tmp_path / "m.gshift", overwrite=False)
+    with pytest.raises(OSError, match=r"exists already.*overwrite=True"):
+        save(load(saved), tmp_path / "m.gshift")
     assert (tmp_path / "m.gshift").read_text() == "mine"
+    save(load(saved), tmp_path / "m.gshift", overwrite=True)
+    assert load(tmp_path / "m.gshift")
 
 
 def test_only_fitted_models_are_saved(tmp_path):

@@ -111,7 +111,9 @@ def test_numbers_on_the_map_can_be_read(page, scheme, ground):
 
 def test_share_table_holds_the_numbers_of_group_shares(fitted, page):
     shares = fitted.group_shares(by="group", coverage=0.9)
-    lines = page.table("Population", "Labelled sample")["body"]
+    first, *lines = page.table("Population", "Labelled sample")["body"]
+    overall = fitted.overall_share(coverage=0.9)
+    assert first[:3] == ["All", percent(overall.share), percent_range(overall.low, overall.high)]
     assert [line[0] for line in lines] == shares["group"].tolist()
     assert [line[1] for line in lines] == [percent(v) for v in shares["share"]]
     assert [line[2] for line in lines] == [
@@ -121,7 +123,7 @@ def test_share_table_holds_the_numbers_of_group_shares(fitted, page):
 
 def test_labelled_sample_stands_beside_the_population(rows, page):
     _, y, groups = rows
-    line = page.table("Population", "Labelled sample")["body"][0]
+    line = page.table("Population", "Labelled sample")["body"][1]
     own = y[(groups == line[0]) & (y >= 0)]
     assert line[4:] == [percent(own.mean()), str(len(own))]
 

@@ -32,6 +32,7 @@ from groupshift._explain.evidence_parts import (
     TrustEvidence,
 )
 from groupshift._explain.expected_gain import grouped_auc_gain, observed_shift
+from groupshift._fit.feature_importance import feature_importance
 from groupshift._fit.learned import PredictionRates
 from groupshift._fit.problem import Problem
 from groupshift._fit.stages import Finished
@@ -72,6 +73,8 @@ class Observed:
     n_labeled_groups: int
     pooled: Rows  # of both samples, to describe clusters by
     is_category: BoolArray  # (n_features,)
+    identifying: dict[str, float]  # features that tell which group a row is of
+    importance: dict[str, float]  # of features, on hidden labels
     partition: Partition  # the cut that the model uses
     cluster: IntArray  # (n_labeled,), in which the judge saw each labelled row
     judged: IntArray  # numbers of the labelled rows that have held-out scores
@@ -99,6 +102,8 @@ class Observed:
             n_labeled_groups=len(problem.labeled_groups),
             pooled=finished.pooled.rows,
             is_category=problem.encoder.is_category,
+            identifying=finished.pooled.identifying,
+            importance=feature_importance(problem, trained, learned),
             partition=candidate.partition,
             cluster=candidate.cluster,
             judged=trained.judged,
@@ -131,6 +136,8 @@ def record_evidence(observed: Observed) -> Evidence:
         clusters=_profiles(observed),
         independence=_independence(observed),
         held_out=None if observed.fold is None else _held_out(observed, observed.fold),
+        identifying=observed.identifying,
+        importance=observed.importance,
     )
 
 

@@ -196,3 +196,7 @@ class Evidence:
     clusters: ClusterProfiles
     independence: Independence
     held_out: HeldOut | None
+    identifying: dict[str, float]  # features that tell which group a row is of, and how well, 0 to 1
+    importance: dict[
+        str, float
+    ]  # rise of the log loss of hidden labels when a feature is shuffled, the largest first

@@ -27,7 +27,7 @@ from groupshift._math.context import Context
 from groupshift._math.label_shift import prediction_rates
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.sites import cell_sites
-from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE, residual_variance
+from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE, most_trust, residual_variance
 from groupshift._math.views import OWN_SCORES, Views, label_sites, learn_views
 from groupshift._regions.space import Space
 from groupshift._rows.keys import uniform_keys
@@ -124,7 +124,11 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged) -> Settled:
         space=pooled.space,
         trust=trust.value,
         trust_variance=trust.variance,
-        residual_variance=trust.residual_variance,
+        residual_variance=(
+            _plain_variance(problem, judged, log_odds)
+            if problem.settings.shares is None
+            else trust.residual_variance
+        ),
         context=trust.context,
         # Copies in the population repeat each other as much as those among labelled rows do.
         design_effect=1 + (pooled.population_effect - 1) * trained.copy_correlation,
@@ -155,10 +159,10 @@ def _settle_trust(problem: Problem, pooled: Pooled, judged: Judged) -> _SettledT
     if trial is None:
         if given != "learned":
             return _SettledTrust(float(given))
-        # Without any groups, one shift for all is what the user asks for.
-        return (
-            _SettledTrust(UNCHECKED_TRUST, UNCHECKED_VARIANCE) if problem.has_groups else _SettledTrust(1.0)
-        )
+        # A random sample has the shares of the population: without groups there is nothing left to shift.
+        if problem.settings.selection == "random" and not problem.has_groups:
+            return _SettledTrust(0.0)
+        return _SettledTrust(UNCHECKED_TRUST, UNCHECKED_VARIANCE)
     rows = judged.trained.labeled_rows(problem)
     if given != "learned":
         # A trust that is given holds for the partition that the judge chose; where it chose no shift, there is none.
@@ -202,7 +206,7 @@ def _settle_views(
         hidden = hidden + context.left_out_[rows.group]
         loss = log_loss_rows(trial.log_odds + hidden, rows.y)
     used = np.average(found.use[..., OWN_SCORES], weights=scores.weight + 1e-9)
-    trust = float(np.clip(used, 0, 1)) if is_confirmed else 0.0
+    trust = float(np.clip(used, 0, most_trust(rows.n_groups))) if is_confirmed else 0.0
     return _SettledTrust(trust, context=context, loss=loss, hidden_shift=hidden, own=own, notes=notes)
 
 
@@ -211,6 +215,12 @@ def _residual_variance(trial: Trial, rows: LabeledRows, left_out: FloatArray) ->
     cell = rows.group * trial.n_clusters + trial.cluster
     spread = np.broadcast_to(variance, (rows.n_groups, trial.n_clusters)).ravel()
     return residual_variance(trial.log_odds + left_out, rows.y, rows.weight, cell, spread)
+
+
+def _plain_variance(problem: Problem, judged: Judged, log_odds: FloatArray) -> float:
+    """How far labelled groups lie from a classifier that makes no shift."""
+    rows = judged.trained.labeled_rows(problem)
+    return residual_variance(log_odds, rows.y, rows.weight, rows.group, np.zeros(rows.n_groups))
 
 
 def _learn_context(

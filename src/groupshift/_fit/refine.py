@@ -101,7 +101,7 @@ def _round(problem: Problem, pooled: Pooled, fitted: Fitted) -> Fitted | None:
             return None
     blind = FoldPosterior(settled.learned.posterior, trained.fold_models, soft.fold_seed)
     settled = replace(settled, learned=replace(settled.learned, population_posterior=blind))
-    again = estimate(settled.learned, problem.population, problem.groups, problem.known_shares)
+    again = estimate(settled.learned, problem.population, problem.groups, problem.known)
     return Fitted(judged, settled, again)
 
 

@@ -45,7 +45,7 @@ def run(problem: Problem) -> Finished:
     settled = settle(problem, pooled, judged)
     begin("estimating shares", verbose)
     fitted = Fitted(
-        judged, settled, estimate(settled.learned, problem.population, problem.groups, problem.known_shares)
+        judged, settled, estimate(settled.learned, problem.population, problem.groups, problem.known)
     )
     fitted, refinement_notes = refine(problem, pooled, fitted)
     notes = (

@@ -8,6 +8,7 @@ from groupshift._fit.learned import Learned, OwnViews
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.shrinkage import PooledShifts
 from groupshift._math.sites import Sites
+from groupshift._math.trust import most_trust
 from groupshift._math.views import LABELS, OWN_SCORES, SCORES, Views, learn_views
 from groupshift._rows.codes import Codes
 
@@ -47,6 +48,8 @@ def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> 
     if learned.selection == "by_label":
         used = [view for view in used if view == SCORES]
     found = model.predict(here.only(*used))
+    if (most := most_trust(len(own.groups))) < 1 and learned.trust > 0:
+        found = found.mixed(model.predict(here.only(*(view for view in used if view == LABELS))), most)
     # What is not used may yet be right, above all where labelled groups are few.
     unused = (
         (model.predict(here).shift - found.shift) ** 2 if learned.trust == 0 else np.zeros_like(found.shift)

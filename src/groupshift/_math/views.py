@@ -269,6 +269,18 @@ class Predicted:
     use: FloatArray  # (n_groups, n_clusters, 3): how far it follows a view that moves in all cells of the group
     weight: float
 
+    def mixed(self, other: Self, probability: float) -> Self:
+        """This prediction with the given probability, else the other."""
+        a, b = probability, 1 - probability
+        apart = a * b * (self.shift - other.shift) ** 2
+        return replace(
+            self,
+            shift=a * self.shift + b * other.shift,
+            variance=a * self.variance + b * other.variance + apart,
+            shared=a * self.shared + b * other.shared + apart.mean(1),
+            use=a * self.use + b * other.use,
+        )
+
 
 def _predict(d: Draws, views: Views, of_labeled: bool) -> Predicted:
     n_groups, n_clusters = views.response.shape[:2]

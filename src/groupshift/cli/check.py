@@ -94,8 +94,8 @@ def try_method(screen: Screen, training: Training, seed: int) -> Trial:
         found.worth,
         found.holds,
         int(model.labeled_rows_.sum() + model.rows_.sum()),
-        [*training.alarms, *summary.main_sentences],
-        [*training.alarms, *found.sentences],
+        [*dict.fromkeys([*training.alarms, *summary.main_sentences])],
+        [*dict.fromkeys([*training.alarms, *found.sentences])],
     )
 
 

@@ -1,10 +1,13 @@
 """What may be wrong with groups: none named though a column looks like one, one row each, or two spellings of one."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from groupshift._io.column_facts import ColumnSurvey, Distinct
 from groupshift._io.columns import ColumnPlan
+from groupshift.cli.columns_read import FileSurvey
 
 # Names that people give to columns of groups, alone or as a part ("home_state", "hospital id").
 # fmt: off
@@ -49,6 +52,19 @@ def about_groups(
         f"Most groups are single rows: {group!r} has {about}{found.count:,} groups, {1 / found.share:.1f} rows each, "
         f"and a group of one row learns nothing of its own. Name a coarser column, {coarser}; if {group!r} marks "
         "copies of one example, name it with --example-id."
+    ]
+
+
+def none_in_common(group: str | None, surveys: Sequence[FileSurvey]) -> list[str]:
+    """A sentence where labelled and unlabelled rows come from two files that have no group in common."""
+    if group is None or len(surveys) < 2:
+        return []
+    labeled, unlabeled = (survey.groups for survey in surveys)
+    if labeled.level or unlabeled.level or np.isin(labeled.keys, unlabeled.keys).any():
+        return []
+    return [
+        f"No value of {group!r} is in both files, so that no group has labelled and unlabelled rows. If that is not meant, "
+        "look at how the two files write it."
     ]
 
 

@@ -22,7 +22,7 @@ def writes(ending: str) -> bool:
     """Whether tables can be written to files of this ending."""
     try:
         return bool(table_format(f"table{ending}"))
-    except OutputError:
+    except (OutputError, ImportError):
         return False
 
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from groupshift._io.column_facts import ColumnSurvey, kind_of_type, plan_of, survey_column, value_counts
 from groupshift._io.columns import ColumnPlan, as_text
-from groupshift._io.table_files import Source, open_source
+from groupshift._io.places import open_source
+from groupshift._io.table_files import Source
 from groupshift.cli.column_notes import ColumnFacts, look
 from groupshift.cli.errors import InputError, is_users
 from groupshift.cli.groups import likely_group, twice_spelled
@@ -98,7 +99,7 @@ def _read(screen: Screen, job: Job, settings: Settings, usual: Mapping[str, str]
     features, excluded = feature_lists(settings, usual)
     roles = Roles(
         target=settings.one("target") or "",
-        group=settings.one("group"),
+        groups=tuple(settings.named("group")),
         weight=settings.one("weight"),
         example_id=settings.one("example_id"),
         features=tuple(features),

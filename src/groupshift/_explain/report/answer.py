@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import ndtri
 
+from groupshift._explain.identified import identified
 from groupshift._explain.report.facts import Facts, GroupLines
 from groupshift._explain.report.formats import count, percent, percent_range
 from groupshift._explain.wording import plural
@@ -16,7 +17,7 @@ def tiles(facts: Facts) -> dict[str, str]:
     model = facts.model
     pairs = {"labelled positive": percent(facts.labeled_overall)}
     if facts.has_population:
-        pairs = {"population positive": percent(facts.overall), **pairs}
+        pairs = {"population positive": percent(facts.overall.share), **pairs}
         if model.has_groups_:
             pairs["groups"] = count(facts.n_groups)
         pairs["population rows"] = count(model.rows_.sum())
@@ -36,8 +37,10 @@ def learned(facts: Facts) -> list[str]:
     if not facts.has_population:
         found = f"A calibrated classifier, from labelled rows of which {sample} are positive."
         return [found, "Without unlabelled rows there is no population whose shares could be learned."]
+    overall = facts.overall
     sentences = [
-        f"In the population {percent(facts.overall)} are positive, against {sample} of the labelled sample."
+        f"In the population {percent(overall.share)} are positive (interval {percent_range(overall.low, overall.high)}), "
+        f"against {sample} of the labelled sample."
     ]
     if (words := _extremes(facts.groups)) is not None:
         sentences.append(words)
@@ -90,6 +93,11 @@ def _cluster_words(facts: Facts) -> str:
     )
 
 
+def first_of_all(facts: Facts) -> str | None:
+    """What spoils everything else on the page: features that tell which group a row is of."""
+    return identified(facts.model.evidence_.identifying)
+
+
 def worth(facts: Facts) -> list[str]:
     """What it gains, and that the assumption behind it holds where it does."""
     diagnosis = facts.diagnosis
@@ -106,4 +114,6 @@ def beware(facts: Facts) -> list[str]:
         "unknown": "Whether the assumption holds is not known.",
     }
     doubt = [words[diagnosis.holds]] if diagnosis.holds in words else []
-    return [*doubt, *diagnosis.caution] or ["Nothing that the tests below could find."]
+    # What is said first of all is not said twice.
+    caution = [sentence for sentence in diagnosis.caution if sentence != first_of_all(facts)]
+    return [*doubt, *caution] or ["Nothing that the tests below could find."]

@@ -8,7 +8,8 @@ import numpy as np
 
 from groupshift._explain.evidence_parts import FloatArray
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.report.facts import Facts, shown_names
+from groupshift._explain.refusals import reasons
+from groupshift._explain.report.facts import MAX_GROUPS, Facts, largest, shown_names
 from groupshift._explain.report.formats import (
     NOTHING,
     THIN,
@@ -58,7 +59,32 @@ def shares_table(facts: Facts) -> TableView:
     if groups.sample_rows.any():
         columns["Labelled sample"] = [percent(v) for v in groups.sample_share]
         columns["Labelled rows"] = [count(v) for v in groups.sample_rows]
-    return TableView(columns, "Shares of positives by group")
+    first = {
+        "Group": "All",
+        "Population": percent(facts.overall.share),
+        f"{percent(facts.coverage, 0)} interval": percent_range(facts.overall.low, facts.overall.high),
+        "Population rows": count(facts.model.rows_.sum()),
+        "Labelled sample": percent(facts.labeled_overall),
+        "Labelled rows": count(facts.model.labeled_rows_.sum()),
+    }
+    lines = {name: [first[name], *values] for name, values in columns.items()}
+    return TableView(lines, "Shares of positives by group", marked=0)
+
+
+def sensitivity_table(facts: Facts) -> TableView | None:
+    """Shares under other labelling: all rows, then the groups that the page shows."""
+    found = facts.diagnosis.sensitivity
+    if not found or facts.model.known_overall_ is not None:
+        return None
+    shown = np.append(0, largest(found["rows"][1:], MAX_GROUPS) + 1)
+    columns = {
+        "Group": ["All", *shown_names(found["group"][shown[1:]])],
+        "Half as likely": [percent(v) for v in found["if_half"][shown]],
+        "As estimated": [percent(v) for v in found["share"][shown]],
+        "Twice as likely": [percent(v) for v in found["if_twice"][shown]],
+    }
+    caption = "Share of positives if positives were half, or twice, as likely to be labelled as negatives, in all groups alike"
+    return TableView(columns, caption, marked=0)
 
 
 def shifts_table(facts: Facts) -> TableView:
@@ -153,9 +179,10 @@ def mixture_table(facts: Facts) -> TableView | None:
 
 
 def candidates_table(model: FittedModel) -> TableView | None:
-    found = model.candidates_
+    found, held_out = model.candidates_, model.evidence_.held_out
     if found is None:
         return None
+    n_groups = 2 if held_out is None else held_out.total.groups
     columns = {
         "Candidate": texts(found["name"]),
         "Clusters": [count(v) for v in found["n_clusters"]],
@@ -163,8 +190,9 @@ def candidates_table(model: FittedModel) -> TableView | None:
         "Gain": [signed(v, 4) for v in found["gain"]],
         "Standard error": [decimals(v, 4) for v in found["std_error"]],
         "Trust": [decimals(v, 2) for v in found["trust"]],
+        "Why": reasons(found, n_groups),
     }
-    return TableView(columns, "Candidates", marked=int(found["chosen"].argmax()))
+    return TableView(columns, "Candidates", words=("Why",), marked=int(found["chosen"].argmax()))
 
 
 def features_table(model: FittedModel) -> TableView:
