@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("starlette", reason="the page needs the extra serve")
 
+from browsers import CHROMIUM, luminance
 from cli_files import run_cli, survey_tables, write_table
 from groupshift._io.files import write_whole
 from serve_pages import served, workers_of
-from test_report_browser import ARGUMENTS, CHROMIUM, luminance
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no browser: install Debian's chromium to run these tests"
@@ -24,15 +24,6 @@ SCRIPT = "</script><script>window.pwned=2</script>"
 SIZES = {"desktop": (1300, 900), "phone": (400, 800)}
 # Much more than any step here takes on an idle machine.
 PATIENCE = 60_000
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright for Python drives the browser")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
