@@ -22,6 +22,7 @@ NAMES = (
     "intervals",
     "import_time",
     "serve_memory",
+    "hostile",
 )
 
 

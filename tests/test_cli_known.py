@@ -85,3 +85,19 @@ def test_rates_that_contradict_each_other_are_told_in_a_sentence(world, tmp_path
     data = f"{world}/unlabeled.parquet"
     assert run(["update", f"{world}/m.gshift", data, *known, "-o", f"{tmp_path}/u.gshift"]) == 2
     assert "leave it between 0.9 and 0.9" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_overall_share_is_a_line_of_its_own_and_the_first_on_the_screen(world, tmp_path, capsys):
+    out = tmp_path / "overall.csv"
+    assert run(["shares", f"{world}/m.gshift", "--by", "overall", "-o", str(out)]) == 0
+    header, line, *rest = out.read_text().split()
+    assert header.replace('"', "") == "rows,share,low,high,labeled_share"
+    assert rest == []
+    expected = load(f"{world}/m.gshift").overall_share()
+    assert [float(v) for v in line.split(",")[1:4]] == pytest.approx(list(expected))
+    capsys.readouterr()
+    for by in ("group", "cell", "overall"):
+        assert run(["shares", f"{world}/m.gshift", "--by", by]) == 0
+        lines = capsys.readouterr().out.strip().split("\n")
+        assert lines[1].split()[0] == "all"
+        assert f"{100 * expected.share:.1f} %" in lines[1]

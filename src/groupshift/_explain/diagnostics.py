@@ -11,7 +11,7 @@ from groupshift._explain.cluster_profile import describe_clusters
 from groupshift._explain.evidence_parts import FloatArray, HiddenLabels, Table
 from groupshift._explain.expected_gain import coarser, expected_population_gain
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.identified import identified
+from groupshift._explain.identified import identified, identifying_of
 from groupshift._explain.sensitivity import overall_numbers, selection_cost, sensitivity, undecided
 from groupshift._math.label_shift import mlls
 from groupshift._rows.frames import frame_like
@@ -153,7 +153,7 @@ def diagnose(model: FittedModel) -> Diagnosis:
         gain=tuple(verdict.gain_sentences(model, overview)),
         assumption=tuple(assumption),
         caution=(
-            *([first_of_all] if (first_of_all := identified(model.evidence_.identifying)) else []),
+            *([first_of_all] if (first_of_all := identified(identifying_of(model))) else []),
             *by_cost(
                 [
                     *verdict.copies_among_labels(overview),
@@ -205,7 +205,8 @@ def _features(model: FittedModel) -> Table:
     effect, error = assumption_words.pooled_effect(found.effect, found.std_error, found.rows)
     order = np.argsort(-np.nan_to_num(effect, nan=-np.inf), kind="stable")
     names = np.array(model.encoder_.names_, dtype=object)
-    identifies = np.array([model.evidence_.identifying.get(name, np.nan) for name in names[order]])
+    told = identifying_of(model)
+    identifies = np.array([told.get(name, np.nan) for name in names[order]])
     return {
         "feature": names[order],
         "effect": effect[order],

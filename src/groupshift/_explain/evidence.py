@@ -1,5 +1,6 @@
 """What a fit keeps for its diagnosis: from the labelled rows and their held-out scores to `Evidence`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,8 +74,12 @@ class Observed:
     n_labeled_groups: int
     pooled: Rows  # of both samples, to describe clusters by
     is_category: BoolArray  # (n_features,)
-    identifying: dict[str, float]  # features that tell which group a row is of
-    importance: dict[str, float]  # of features, on hidden labels
+    identifying: (
+        FloatArray  # (n_features,): how surely each tells which group a row is of; NaN where it does not
+    )
+    importance: (
+        FloatArray  # (n_features,): what shuffling each costs on hidden labels; NaN where it was not tried
+    )
     partition: Partition  # the cut that the model uses
     cluster: IntArray  # (n_labeled,), in which the judge saw each labelled row
     judged: IntArray  # numbers of the labelled rows that have held-out scores
@@ -102,8 +107,8 @@ class Observed:
             n_labeled_groups=len(problem.labeled_groups),
             pooled=finished.pooled.rows,
             is_category=problem.encoder.is_category,
-            identifying=finished.pooled.identifying,
-            importance=feature_importance(problem, trained, learned),
+            identifying=_by_feature(problem, finished.pooled.identifying),
+            importance=_by_feature(problem, feature_importance(problem, trained, learned)),
             partition=candidate.partition,
             cluster=candidate.cluster,
             judged=trained.judged,
@@ -125,6 +130,11 @@ class Observed:
     @property
     def n_clusters(self) -> int:
         return self.partition.n_clusters
+
+
+def _by_feature(problem: Problem, found: Mapping[str, float]) -> FloatArray:
+    """Numbers of features in the order of the columns; NaN where there is none. Names stay in one place, the encoder."""
+    return np.array([found.get(name, np.nan) for name in problem.encoder.names_])
 
 
 def record_evidence(observed: Observed) -> Evidence:

@@ -196,7 +196,7 @@ class Evidence:
     clusters: ClusterProfiles
     independence: Independence
     held_out: HeldOut | None
-    identifying: dict[str, float]  # features that tell which group a row is of, and how well, 0 to 1
-    importance: dict[
-        str, float
-    ]  # rise of the log loss of hidden labels when a feature is shuffled, the largest first
+    # (n_features,): how surely a feature tells which group a row is of, 0 to 1; NaN where it does not. None in old files.
+    identifying: FloatArray | None = None
+    # (n_features,): rise of the log loss of hidden labels when it is shuffled; NaN where it was not tried. None in old files.
+    importance: FloatArray | None = None

@@ -81,7 +81,9 @@ class Explained(FittedAttributes):
         twenty features that scores follow most
         """
         check_is_fitted(self)
-        found = self.evidence_.importance
+        from groupshift._explain.identified import importance_of
+
+        found = importance_of(self)
         columns = {
             "feature": np.array(list(found), dtype=object),
             "loss_rise": np.array(list(found.values())),

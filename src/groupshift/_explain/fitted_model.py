@@ -57,7 +57,7 @@ class FittedModel(Protocol):
     shared_deviation_: FloatArray
     pooling_: FloatArray
     view_use_: ViewUse | None
-    common_variance_: FloatArray  # (n_clusters,)
+    common_variance_: FloatArray | float  # (n_clusters,)
     unidentified_: float
 
     def _predicted(

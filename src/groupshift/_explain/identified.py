@@ -1,7 +1,19 @@
-"""A sentence about features that tell which group a row is of."""
+"""Features that tell which group a row is of, and a sentence about them."""
 
 import re
 from collections.abc import Iterable
+
+import numpy as np
+
+from groupshift._explain.fitted_model import FittedModel
+
+
+def identifying_of(model: FittedModel) -> dict[str, float]:
+    """Features of a fitted model that tell which group a row is of, and how surely."""
+    found = model.evidence_.identifying
+    if found is None:
+        return {}
+    return {name: float(v) for name, v in zip(model.encoder_.names_, found, strict=True) if np.isfinite(v)}
 
 
 def identified(names: Iterable[str]) -> str | None:
@@ -23,3 +35,12 @@ def identified(names: Iterable[str]) -> str | None:
         f"hidden labels say of other groups (gain, intervals) is then too good to be true. Leave {it} out (--exclude {typed}) "
         "and compare."
     )
+
+
+def importance_of(model: FittedModel) -> dict[str, float]:
+    """Features by what their shuffling costs on hidden labels, the largest first; none where labels could not be hidden."""
+    found = model.evidence_.importance
+    if found is None:
+        return {}
+    tried = {name: float(v) for name, v in zip(model.encoder_.names_, found, strict=True) if np.isfinite(v)}
+    return dict(sorted(tried.items(), key=lambda item: -item[1]))

@@ -10,7 +10,7 @@ from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_errors import overall_share
 from groupshift._explain.share_tables import group_level_shares, overall_shares
 from groupshift._explain.wording import percent
-from groupshift._math.sums import sum_by
+from groupshift._math.known_shares import mean_posterior
 
 # A common shift of which it is worth to speak: a tenth of the odds.
 FACE_VALUE = 0.1
@@ -31,11 +31,8 @@ def shares_if_selected(model: FittedModel, odds: float) -> tuple[float, FloatArr
     move = np.where(is_open, np.log(odds), 0.0)[:, None] * np.ones(weight.shape[1])
 
     def mean(shift: FloatArray) -> FloatArray:
-        q = expit(points.score + shift.ravel()[points.cell])
-        total = sum_by(points.cell, points.weight, points.n_cells)
-        positive = sum_by(points.cell, points.weight * q, points.n_cells)
-        found = np.divide(positive, total, out=np.full(points.n_cells, 0.5), where=total > 0)
-        return np.clip(found.reshape(shift.shape), 1e-12, 1 - 1e-12)
+        found = mean_posterior(points, shift)[0]
+        return np.clip(np.where(np.isnan(found), 0.5, found), 1e-12, 1 - 1e-12)
 
     # From the share as it is reported: scores of rows that were learned from are not quite those of predictions.
     share = np.clip(model.group_prior_, 1e-12, 1 - 1e-12)

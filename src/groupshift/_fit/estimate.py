@@ -51,15 +51,10 @@ class Estimate:
     points: Points | None  # the sums that all this was made of; None without a population
     use: ViewUse | None  # how far each view of a shift is used; None where a trust was given
     known_groups: ValueArray  # groups whose rate of positives the user knows
-    known_overall: (
-        tuple[float, float] | None
-    )  # the rate of the population, if the user knows it, and its standard error
-    common_variance: (
-        FloatArray  # (n_clusters,): the part of the variance that shifts of all groups have in common
-    )
-    unidentified: (
-        float  # variance of a shift of all groups alike that no row decides; not in the variance above
-    )
+    # These have defaults for files that were written before them.
+    known_overall: tuple[float, float] | None = None  # the population's rate and its standard error
+    common_variance: FloatArray | float = 0.0  # (n_clusters,): the part that all groups have in common
+    unidentified: float = 0.0  # of a shift of all groups alike that no row decides; not in `variance`
 
 
 @dataclass(frozen=True)
@@ -196,9 +191,6 @@ def _of_nothing(learned: Learned, groups: ValueArray) -> Estimate:
         points=None,
         use=None,
         known_groups=groups,
-        known_overall=None,
-        common_variance=zero,
-        unidentified=0.0,
     )
 
 

@@ -116,11 +116,9 @@ def condition_on_rates(
     belief = _Belief.of(shifts, common, in_shifts)
     if groups is not None:
         belief = _with_groups(belief, groups, points)
-    if overall is None:
-        moved, variance, left = belief.shift, belief.variance, belief.spread
-    else:
+    variance, left = belief.variance, belief.spread
+    if overall is not None:
         belief, variance, left = _with_overall(belief, overall, points, weight)
-        moved = belief.shift
     variance = np.minimum(shifts.variance, variance)
     shared = np.minimum(
         shifts.shared_deviation, np.sqrt(belief.group**2 + left * np.minimum(belief.load**2, in_shifts))
@@ -131,7 +129,7 @@ def condition_on_rates(
     return Conditioned(
         replace(
             shifts,
-            shift=moved,
+            shift=belief.shift,
             variance=variance,
             shared_deviation=np.minimum(shared, np.sqrt(variance)),
             cluster_shift=shifts.cluster_shift + np.sqrt(common) * belief.center,
@@ -205,7 +203,8 @@ def _with_overall(
     # Where nothing can move the rate, as where all groups are known, there is nothing to do.
     toward, slope = np.zeros_like(shift), np.zeros_like(shift)
     noise = 0.0
-    for _ in range(50):
+    # Each pass meets the rate; the next ones only settle how much of the move is whose.
+    for _ in range(20):
         slope = weight * np.nan_to_num(mean_posterior(points, shift)[1])
         toward = belief.toward(slope)
         noise = float((slope * toward).sum())
@@ -217,9 +216,10 @@ def _with_overall(
         moved = length * slope.sum() / noise * belief.spread * float((belief.load * slope).sum())
         change = np.abs(new - shift).max()
         shift = new
-        if change < 1e-9:
+        if change < 1e-6:
             break
-    noise += known.std_error**2
+    # A rate of rows differs from that of their probabilities by the chance of each row.
+    noise += known.std_error**2 + slope.sum() / points.effective_rows.sum()
     followed = belief.spread * float((belief.load * slope).sum())
     left = max(belief.spread - followed**2 / noise, 0.0)
     variance = np.maximum(belief.variance - toward**2 / noise, 0)
@@ -244,5 +244,5 @@ def _length(
     # Cells follow at very different paces: some lie at their limit long before the last one has moved.
     for reach in (MAX_SHIFT, 1e2 * MAX_SHIFT, 1e4 * MAX_SHIFT):
         if gap(-reach) < 0 < gap(reach):
-            return float(brentq(gap, -reach, reach, xtol=1e-12, rtol=1e-14))
+            return float(brentq(gap, -reach, reach, xtol=1e-10, rtol=1e-14))
     return reach if gap(reach) <= 0 else -reach

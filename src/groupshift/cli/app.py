@@ -13,6 +13,7 @@ from groupshift.cli.options import (
     Browser,
     Coverage,
     Data,
+    EscapeFormulas,
     ExampleId,
     Exclude,
     Features,
@@ -234,6 +235,7 @@ def predict(
     group: GroupHere = None,
     coverage: Coverage = 0.9,
     anyway: Anyway = False,
+    escape_formulas: EscapeFormulas = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -245,8 +247,18 @@ def predict(
     """
     from groupshift.cli.predict import predict as run
 
-    kept = list(_split(keep))
-    run(model, data, out, kept, group=group, coverage=coverage, anyway=anyway, force=force, as_json=json)
+    run(
+        model,
+        data,
+        out,
+        list(_split(keep)),
+        group=group,
+        coverage=coverage,
+        anyway=anyway,
+        force=force,
+        as_json=json,
+        escape_formulas=escape_formulas,
+    )
 
 
 @_command("shares model.gshift --out shares.csv")
@@ -261,13 +273,14 @@ def shares(
         ),
     ] = "group",
     coverage: Coverage = 0.9,
+    escape_formulas: EscapeFormulas = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Share of positives in the population of every group, with its interval: the small-area table."""
     from groupshift.cli.share_commands import shares as run
 
-    run(model, out, by=by, coverage=coverage, force=force, as_json=json)
+    run(model, out, by=by, coverage=coverage, force=force, as_json=json, escape_formulas=escape_formulas)
 
 
 @_command("update model.gshift june.parquet --out june.gshift")

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from groupshift import GroupShiftClassifier
+from groupshift._explain.identified import importance_of
 from groupshift._explain.wording import percent
 from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_batches
 from groupshift.cli.errors import InputError, check_answer
@@ -37,7 +38,7 @@ def explain(
     model, recipe, _ = load_model(model_path, group=None if data is not None else "group")
     screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
     _show_features(screen, model)
-    answer: dict[str, object] = {"features": model.evidence_.importance, "shifts": _spread(model)}
+    answer: dict[str, object] = {"features": importance_of(model), "shifts": _spread(model)}
     if data is not None and out is not None:
         answer |= {
             "out": out,
@@ -48,7 +49,7 @@ def explain(
 
 
 def _show_features(screen: Screen, model: GroupShiftClassifier) -> None:
-    found = model.evidence_.importance
+    found = importance_of(model)
     if found:
         top = max(max(found.values()), 1e-12)
         lines = [[name, f"{rise:+.4f}", "█" * round(20 * max(rise, 0) / top)] for name, rise in found.items()]

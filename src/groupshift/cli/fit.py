@@ -21,7 +21,7 @@ from groupshift.cli.classifiers_named import ALLOWED, LIGHTGBM_TYPES, classifier
 from groupshift.cli.columns_read import FileSurveyor, survey_file
 from groupshift.cli.compare import change_table, show_changes
 from groupshift.cli.errors import InputError
-from groupshift.cli.groups import twice_spelled
+from groupshift.cli.groups import told_first, twice_spelled
 from groupshift.cli.known_rates import read_known_rates
 from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
@@ -52,7 +52,7 @@ def fit(
 ) -> None:
     if out == STANDARD_OUTPUT:
         raise InputError("A model is no text: name a file for it, such as --out model.gshift.")
-    check_output(out, force=force)
+    check_output(out, force=force, inputs=[*files, *([known_shares] if known_shares else [])])
     model = make_model(method, seed, classifier).set_params(selection=_selection(labels_chosen), n_jobs=jobs)
     if trust != "learned":
         model.set_params(trust=_trust(trust))
@@ -72,7 +72,7 @@ def fit(
         training.fit(model, known)
     _say_warnings(screen, caught)
     if (spelled := twice_spelled(model.labeled_groups_.tolist(), model.groups_.tolist())) is not None:
-        training.alarms.append(spelled)
+        training.alarms = told_first(training.alarms, spelled)
         screen.alarm(spelled)
     lightgbm = classifier == "lightgbm"
     if lightgbm and not as_json:
@@ -98,7 +98,8 @@ def update(
     force: bool,
     as_json: bool,
 ) -> None:
-    check_output(out, force=force)
+    # A model may be replaced by its update; the data may not.
+    check_output(out, force=force, inputs=[data, *([known_shares] if known_shares else [])])
     screen = Screen(quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
     source = recipe.open(data)
@@ -201,7 +202,7 @@ def _say_warnings(screen: Screen, caught: list[warnings.WarningMessage]) -> None
 
 def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> dict[str, object]:
     """The fit, for another program."""
-    labeled, population = overall_shares(model)
+    labeled, population = overall_shares(model)[0], model.overall_share()
     found = model.diagnose()
     return {
         "out": out,
@@ -209,7 +210,8 @@ def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> d
         "labeled_rows": len(training.numbers),
         "unlabeled_rows": training.n_unlabeled,
         "labeled_share": labeled,
-        "population_share": None if np.isnan(population) else population,
+        "population_share": None if np.isnan(population.share) else population.share,
+        "population_interval": None if np.isnan(population.share) else [population.low, population.high],
         "features": [plan.to_json() for plan in training.recipe.columns],
         "left_out": [plan.to_json() for plan in training.plans if not plan.used],
         "labeled_groups": len(model.labeled_groups_),
@@ -253,4 +255,6 @@ def _overall(summary: Summary) -> str:
     labeled = f"{percent(summary.labeled_share)} among labelled rows"
     if np.isnan(summary.population_share):
         return labeled
-    return f"{labeled}, {percent(summary.population_share)} in the population, as estimated"
+    found = summary.diagnosis.overview
+    interval = f"90 % interval {percent(found['share_low'])} to {percent(found['share_high'])}"
+    return f"{labeled}, {percent(summary.population_share)} in the population, as estimated ({interval})"

@@ -24,6 +24,7 @@ MANY_VALUES, ROWS_EACH = 10, 10
 FEWEST_VALUES = 3
 # Groups by rows. With less than one and a half rows each, most of them must have one.
 MOSTLY_ONE_ROW = 2 / 3
+NONE_IN_COMMON = "No value of"
 
 
 def about_groups(
@@ -55,6 +56,11 @@ def about_groups(
     ]
 
 
+def told_first(alarms: Sequence[str], spelled: str) -> list[str]:
+    """Alarms with the one about spellings in front: it says why files have no group in common, if they have none."""
+    return [spelled, *(alarm for alarm in alarms if not alarm.startswith(NONE_IN_COMMON))]
+
+
 def none_in_common(group: str | None, surveys: Sequence[FileSurvey]) -> list[str]:
     """A sentence where labelled and unlabelled rows come from two files that have no group in common."""
     if group is None or len(surveys) < 2:
@@ -63,7 +69,7 @@ def none_in_common(group: str | None, surveys: Sequence[FileSurvey]) -> list[str
     if labeled.level or unlabeled.level or np.isin(labeled.keys, unlabeled.keys).any():
         return []
     return [
-        f"No value of {group!r} is in both files, so that no group has labelled and unlabelled rows. If that is not meant, "
+        f"{NONE_IN_COMMON} {group!r} is in both files, so that no group has labelled and unlabelled rows. If that is not meant, "
         "look at how the two files write it."
     ]
 

@@ -75,6 +75,13 @@ Anyway = Annotated[
     bool,
     typer.Option("--anyway", help="Go on though columns are of another kind or size than those of fit."),
 ]
+EscapeFormulas = Annotated[
+    bool,
+    typer.Option(
+        "--escape-formulas",
+        help="Put an apostrophe before CSV cells that a spreadsheet would take for formulas.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
 Coverage = Annotated[float, typer.Option(metavar="P", help="Probability that an interval holds the truth.")]
 JobsFolder = Annotated[

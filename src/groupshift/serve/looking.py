@@ -12,7 +12,7 @@ from groupshift._io.columns import ColumnPlan, as_text
 from groupshift._io.places import open_source
 from groupshift._io.table_files import Source
 from groupshift.cli.column_notes import ColumnFacts, look
-from groupshift.cli.errors import InputError, is_users
+from groupshift.cli.errors import InputError, for_user
 from groupshift.cli.groups import likely_group, twice_spelled
 from groupshift.cli.screen import Screen
 from groupshift.cli.target import means_no_label
@@ -78,9 +78,9 @@ def look_at(job: Job) -> dict[str, object]:
             training = _read(screen, job, settings, usual)
             columns, groups = _look(screen, training)
         except Exception as error:
-            if not is_users(error):
+            if (sentence := for_user(error)) is None:
                 raise
-            found["alarms"] = [str(error)]
+            found["alarms"] = [sentence]
         else:
             facts = {fact.name: fact for fact in columns}
             usual |= _left_out(training, settings)

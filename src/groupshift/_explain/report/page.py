@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.report import answer, charts, formats, provenance, report_tables
+from groupshift._explain.report import answer, charts, formats, outline, provenance, report_tables
 from groupshift._explain.report.facts import Facts, Names
 from groupshift._explain.wording import plural, tidy
 
@@ -113,6 +113,7 @@ def templates() -> "jinja2.Environment":
     environment.globals |= {
         "answer": answer,
         "charts": charts,
+        "outline": outline,
         "plural": plural,
         "provenance": provenance,
         "tables": report_tables,

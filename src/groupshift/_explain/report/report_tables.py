@@ -3,11 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from groupshift._explain.evidence_parts import FloatArray
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._explain.identified import importance_of
 from groupshift._explain.refusals import reasons
 from groupshift._explain.report.facts import MAX_GROUPS, Facts, largest, shown_names
 from groupshift._explain.report.formats import (
@@ -90,6 +92,25 @@ def sensitivity_table(facts: Facts) -> TableView | None:
 def shifts_table(facts: Facts) -> TableView:
     shifts = {f"Cluster {k}": [signed(v) for v in shift] for k, shift in enumerate(facts.cells.shift.T)}
     return TableView({"Group": facts.cells.name, **shifts}, "Shifts (log-odds) by group and cluster")
+
+
+class Bar(NamedTuple):
+    """A line of a list with bars; `part` is the length of its bar in percent."""
+
+    name: str
+    rise: str
+    part: float
+
+
+def importance_bars(facts: Facts) -> list[Bar]:
+    found = importance_of(facts.model)
+    longest = max(*found.values(), 1e-12)
+    return [Bar(name, signed(rise, 4), 100 * max(rise, 0) / longest) for name, rise in found.items()]
+
+
+def shift_range(facts: Facts) -> str:
+    shift = facts.model.shift_
+    return f"{signed(float(shift.min()))} to {signed(float(shift.max()))}"
 
 
 def calibration_table(bins: FloatArray) -> TableView:
@@ -210,15 +231,6 @@ def features_table(model: FittedModel) -> TableView:
 def last_notes(model: FittedModel) -> list[str]:
     """What was decided on the way; a step that was decided anew says the same with other numbers: the last counts."""
     return list({re.sub(r"\d+\.\d+", "", note): note for note in model.notes_}.values())
-
-
-def why_unjudged(model: FittedModel) -> str:
-    if model.partition == "validated" or isinstance(model.partition, (list, tuple)):
-        reason = "it needs labelled rows of two groups or more"
-    else:
-        given = model.partition if isinstance(model.partition, (str, int)) else type(model.partition).__name__
-        reason = f"the partition was set to {given!r}"
-    return f"{reason}. {' '.join(model.notes_)}"
 
 
 def _effect(value: float) -> str:
