@@ -1,6 +1,5 @@
 """The commands and their help. Each one parses and calls; the work is in the file of its name."""
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -10,7 +9,6 @@ import typer
 import groupshift
 from groupshift.cli.options import (
     Anyway,
-    Browser,
     Coverage,
     Data,
     EscapeFormulas,
@@ -21,14 +19,11 @@ from groupshift.cli.options import (
     Force,
     Group,
     GroupHere,
-    JobsFolder,
     Json,
     KnownOverall,
     KnownShares,
-    MaxUpload,
     MissingGroup,
     Model,
-    Port,
     Positive,
     Seed,
     Target,
@@ -36,6 +31,8 @@ from groupshift.cli.options import (
     argument,
     out_file,
 )
+from groupshift.cli.typed_names import split_names as _split
+from groupshift.serve.start import serve
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -79,16 +76,6 @@ app = typer.Typer(
     help="Probabilities for every group, from labels that are a biased sample and a population without.",
     epilog=EXAMPLES,
 )
-
-
-def _split(names: list[str] | None) -> tuple[str, ...]:
-    """Names from options given once with commas, or several times; one that holds a comma stands in double quotes.
-
-    >>> _split(["a, b", '"Age, in years"'])
-    ('a', 'b', 'Age, in years')
-    """
-    parts = (part for name in csv.reader(names or [], skipinitialspace=True) for part in name)
-    return tuple(part.strip() for part in parts if part.strip())
 
 
 def _command(example: str) -> Callable[[Command], Command]:
@@ -360,14 +347,7 @@ def report(model: Model, out: Annotated[str, out_file("One HTML file.")], force:
     run(model, out, force=force)
 
 
-@_command("serve --folder jobs")
-def serve(
-    folder: JobsFolder = None, port: Port = 0, browser: Browser = True, max_upload: MaxUpload = 4.0
-) -> None:
-    """Open a page in the browser to drop files into: columns, fit, shares, updates. For this machine only."""
-    from groupshift.serve.start import serve as run
-
-    run(folder, port=port, browser=browser, max_upload=max_upload)
+_command("serve --folder jobs")(serve)
 
 
 @_command("demo --data flights --out flights")

@@ -84,15 +84,3 @@ EscapeFormulas = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
 Coverage = Annotated[float, typer.Option(metavar="P", help="Probability that an interval holds the truth.")]
-JobsFolder = Annotated[
-    str | None,
-    typer.Option(
-        "--folder",
-        metavar="FOLDER",
-        show_default=False,
-        help="Where files and jobs are kept; by default a temporary folder, removed at the end.",
-    ),
-]
-Port = Annotated[int, typer.Option(metavar="N", help="Port of this machine; 0 for a free one.")]
-Browser = Annotated[bool, typer.Option(help="Open the page in the browser.")]
-MaxUpload = Annotated[float, typer.Option(metavar="GB", help="Largest file that the page takes.")]

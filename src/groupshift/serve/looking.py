@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -24,7 +25,8 @@ from groupshift.serve.jobs import Job, Settings
 FIRST_VALUES, SHORT = 4, 30
 # Values of the target, and groups, that are offered to choose from.
 MOST_OFFERED = 500
-WRITTEN = {",": "decimal comma"}
+# How dates are written, in letters that people know.
+LETTERS = {"%d": "DD", "%m": "MM", "%Y": "YYYY", "%H": "hh", "%M": "mm", "%S": "ss"}
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def _column(
     found: dict[str, object] = {
         "name": name,
         "kind": plan.kind if plan.used else "text",
-        "written": WRITTEN.get(plan.decimal, "") if plan.kind == "number" else plan.format or "",
+        "written": _written(plan),
         "first": values,
         "missing": [],
         "described": "",
@@ -195,6 +197,17 @@ def _column(
         found["missing"] = [fact.missing_labeled, fact.missing_unlabeled]
         found["kind"] = found["kind"] if fact.kind == "left out" else fact.kind
     return found
+
+
+def _written(plan: ColumnPlan) -> str:
+    """What is special about how a column is written.
+
+    >>> _written(ColumnPlan("born", "date", format="%d.%m.%Y")), _written(ColumnPlan("km", "number", decimal=","))
+    ('DD.MM.YYYY', 'decimal comma')
+    """
+    if plan.kind == "number" and plan.decimal == ",":
+        return "decimal comma"
+    return re.sub("%[dmYHMS]", lambda found: LETTERS[found[0]], plan.format or "")
 
 
 def _short(text: str) -> str:
