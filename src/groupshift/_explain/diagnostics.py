@@ -36,12 +36,14 @@ class Diagnosis:
         Totals over the labelled groups (`groups`, `rows`, `loss_global`, `loss_model`, `loss_gain`,
         `loss_gain_error`, `auc_global`, `auc_model`, `auc_gain`, `auc_gain_error`), Theorem 1 for the
         population (`expected_auc_without_group`, `expected_auc_gain`, `expected_auc_gain_low`,
-        `expected_auc_gain_high`), the assumption (`score_effect`, `score_effect_error`, `feature_effect`,
-        `feature_effect_error`, `mixture_gap`, `mixture_gap_by_chance`), `trust`, `trust_estimate`,
-        `trust_error`, and labelled examples (`fewest_examples` of a class, `fewest_examples_rows` that it has,
-        `unmarked_copies`: the part of rows that repeat another under another id); the overall `share` with its 90 %
-        interval (`share_low`, `share_high`), under other labelling (`share_if_half`, `share_if_twice`, see `sensitivity`) and
-        if all were used that scores say of all groups (`share_at_face_value`). What is not known is left out.
+        `expected_auc_gain_high`), what its log loss is expected to be lower by than a plain classifier's
+        (`expected_loss_gain`, `expected_loss_gain_low`, `expected_loss_gain_high`), the assumption
+        (`score_effect`, `score_effect_error`, `feature_effect`, `feature_effect_error`, `mixture_gap`,
+        `mixture_gap_by_chance`), `trust`, `trust_estimate`, `trust_error`, and labelled examples (`fewest_examples`
+        of a class, `fewest_examples_rows` that it has, `unmarked_copies`: the part of rows that repeat another under
+        another id); the overall `share` with its 90 % interval (`share_low`, `share_high`), under other labelling
+        (`share_if_half`, `share_if_twice`, see `sensitivity`) and if all were used that scores say of all groups
+        (`share_at_face_value`). What is not known is left out.
     hidden_labels : table by labelled group
         group, rows, share, loss_global, loss_model, auc_global, auc_model, mean_global, mean_model (mean
         probabilities), estimated_shift, observed_shift.

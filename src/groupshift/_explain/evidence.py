@@ -34,6 +34,7 @@ from groupshift._explain.evidence_parts import (
 )
 from groupshift._explain.expected_gain import grouped_auc_gain, observed_shift
 from groupshift._fit.feature_importance import feature_importance
+from groupshift._fit.hidden_groups import HiddenGroups
 from groupshift._fit.learned import PredictionRates
 from groupshift._fit.problem import Problem
 from groupshift._fit.stages import Finished
@@ -91,6 +92,9 @@ class Observed:
     trust: float  # the part of every shift that is used
     trust_is_given: bool  # by the user, instead of learned
     hidden_shift: FloatArray | None  # (n_judged,), as the fit made them with labels hidden
+    by_groups: (
+        tuple[HiddenGroups, FloatArray] | None
+    )  # scores and shifts with labels hidden from the classifier too
     shares: str | None
     shrinkage: str
     labeled_prior: str
@@ -120,6 +124,7 @@ class Observed:
             trust=learned.trust,
             trust_is_given=settings.trust != "learned",
             hidden_shift=finished.settled.hidden_shift if settings.shrinkage == "hierarchical" else None,
+            by_groups=finished.settled.by_groups,
             shares=settings.shares,
             shrinkage=settings.shrinkage,
             labeled_prior=settings.labeled_prior,
@@ -252,12 +257,16 @@ def _held_out(observed: Observed, fold: IntArray) -> HeldOut:
         else observed.trial.log_odds
     )
     shift = _shift(observed, rows, log_odds, cluster)
+    if observed.by_groups is not None:
+        # Most of the population lies in groups without labels: gains are those of groups that the classifier did not see.
+        hidden, shift = observed.by_groups
+        plain, log_odds = hidden.plain, hidden.log_odds
     trust = None if observed.trial is None else observed.trial.trust
     return HeldOut(
         scores=score_distributions(log_odds, rows.y, rows.weight, cluster, n_clusters),
         score_independence=_score_independence(observed, rows.y, log_odds),
         by_group=_hidden_labels(rows, number, plain, log_odds, shift),
-        total=_totals(rows, plain, log_odds + shift),
+        total=_totals(rows, plain, log_odds, shift),
         calibration=Calibration(_reliability(rows, plain), _reliability(rows, log_odds + shift)),
         trust=None if trust is None else TrustEvidence(trust.estimate, trust.std_error),
     )
@@ -328,9 +337,11 @@ def _hidden_labels(
     )
 
 
-def _totals(rows: LabeledRows, plain: FloatArray, shifted: FloatArray) -> Totals:
+def _totals(rows: LabeledRows, plain: FloatArray, log_odds: FloatArray, shift: FloatArray) -> Totals:
+    shifted = log_odds + shift
     before, after = log_loss_rows(plain, rows.y), log_loss_rows(shifted, rows.y)
     loss_gain, loss_error = gain(before, after, rows)
+    classifier_gain, classifier_error = gain(before, log_loss_rows(log_odds, rows.y), rows)
     auc_before, auc_after, auc_error = grouped_auc_gain(
         plain, shifted, rows.y, rows.weight, rows.group, rows.n_groups
     )
@@ -341,6 +352,8 @@ def _totals(rows: LabeledRows, plain: FloatArray, shifted: FloatArray) -> Totals
         loss_model=float(np.average(after, weights=rows.weight)),
         loss_gain=loss_gain,
         loss_gain_error=loss_error,
+        classifier_gain=classifier_gain,
+        classifier_gain_error=classifier_error,
         auc_global=auc_before,
         auc_model=auc_after,
         auc_gain=auc_after - auc_before,

@@ -137,6 +137,8 @@ class Totals:
     loss_model: float
     loss_gain: float
     loss_gain_error: float
+    classifier_gain: float  # the part of it that other classifiers than Global's bring, before any shift
+    classifier_gain_error: float
     auc_global: float
     auc_model: float
     auc_gain: float

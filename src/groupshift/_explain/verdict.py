@@ -83,6 +83,12 @@ def gain_sentences(model: FittedModel, overview: Overview) -> Iterator[str]:
             f"right; {overview['expected_auc_gain_low']:.4f} to {overview['expected_auc_gain_high']:.4f} "
             "given how well shares are known)."
         )
+    if "expected_loss_gain" in overview and shifted:
+        yield (
+            f"In the population its log loss is expected to be {overview['expected_loss_gain']:.4f} lower than a plain "
+            f"classifier's ({overview['expected_loss_gain_low']:.4f} to {overview['expected_loss_gain_high']:.4f} given "
+            "how well shifts are known)."
+        )
     yield from _trust_sentences(model, overview, shifted)
     if shifted and model.context_ is not None:
         also = "also " if overview["trust"] > 0 else ""

@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import expit, logit
 
 from groupshift._fit.agreement import Agreed, agree
-from groupshift._fit.learned import Learned, OwnViews
+from groupshift._fit.learned import Learned
+from groupshift._fit.own_views import OwnViews
 from groupshift._fit.problem import NOTHING_KNOWN, Known
 from groupshift._fit.trials import MIN_CLASS_ROWS
 from groupshift._fit.view_shifts import PopulationView, ViewUse, view_shifts
@@ -61,11 +62,20 @@ class Estimate:
 class Tally:
     """What is summed over the population: points of the cells, and covariate sums of the groups."""
 
-    points: Points
+    points: Points  # by the scores that shares are learned from
+    predicted: Points | None  # by the scores that rows will be predicted with; None where they are the same
     covariates: FloatArray
 
     def __add__(self, other: Self) -> Self:
-        return replace(self, points=self.points + other.points, covariates=self.covariates + other.covariates)
+        predicted = None
+        if self.predicted is not None and other.predicted is not None:
+            predicted = self.predicted + other.predicted
+        return replace(
+            self,
+            points=self.points + other.points,
+            predicted=predicted,
+            covariates=self.covariates + other.covariates,
+        )
 
 
 def bin_width(n_cells: int) -> float:
@@ -88,24 +98,29 @@ class TallyRows:
     """
 
     score: Score
+    predict: Score | None  # see `Tally.predicted`
     n_groups: int
     n_clusters: int
     space: Space
     context: Context | None
 
     def __call__(self, rows: Rows) -> Tally:
-        log_odds, cluster = self.score(rows)
-        points = collect_points(
+        points = self._points(rows, self.score)
+        predicted = None if self.predict is None else self._points(rows, self.predict)
+        if self.context is None:
+            return Tally(points, predicted, np.zeros((self.n_groups, 0)))
+        projected = self.context.project(self.space.transform(rows.matrix))
+        return Tally(points, predicted, group_sums(projected, rows.group, rows.weight, self.n_groups))
+
+    def _points(self, rows: Rows, score: Score) -> Points:
+        log_odds, cluster = score(rows)
+        return collect_points(
             log_odds,
             rows.group * self.n_clusters + cluster,
             n_cells=self.n_groups * self.n_clusters,
             weight=rows.weight,
             bin_width=bin_width(self.n_groups * self.n_clusters),
         )
-        if self.context is None:
-            return Tally(points, np.zeros((self.n_groups, 0)))
-        projected = self.context.project(self.space.transform(rows.matrix))
-        return Tally(points, group_sums(projected, rows.group, rows.weight, self.n_groups))
 
 
 def estimate(
@@ -122,9 +137,12 @@ def estimate(
             )
         return _of_nothing(learned, groups)
     n_groups, n_clusters = len(groups), learned.n_clusters
-    sums = population.sum(
-        TallyRows(learned.population_posterior.score, n_groups, n_clusters, learned.space, learned.context)
-    )
+    # Shares are learned from scores by models of folds, and are those of the scores that rows will be predicted with.
+    is_learned = learned.shares is not None or known.any
+    score = learned.population_posterior.score if is_learned else learned.posterior.score
+    is_scored_twice = is_learned and learned.population_posterior is not learned.posterior
+    predict = learned.posterior.score if is_scored_twice else None
+    sums = population.sum(TallyRows(score, predict, n_groups, n_clusters, learned.space, learned.context))
     points = sums.points.thinned(learned.design_effect)
     cells = _Cells(
         learned,
@@ -143,10 +161,10 @@ def estimate(
         # Group means were compared with shifts of labels: where those were selected, that says little of the population.
         context = use.no_selection * context
     shifts = replace(shifts, shift=shifts.shift + context[:, None])
-    if (learned.own is not None or known.any) and learned.population_posterior is not learned.posterior:
+    if sums.predicted is not None:
         # Shares are of the very probabilities that will be predicted.
-        final = TallyRows(learned.posterior.score, n_groups, n_clusters, learned.space, None)
-        cells = replace(cells, points=population.sum(final).points.thinned(learned.design_effect))
+        points = sums.predicted.thinned(learned.design_effect)
+        cells = replace(cells, points=points)
     agreed = agree(learned, shifts, known, groups, cells.points, cells.row_weight)
     shifts = agreed.shifts
     share, share_error = cells.shares(shifts, mixture, agreed)

@@ -23,6 +23,7 @@ class Pooled:
     rows: Rows
     space: Space
     population_effect: float  # how many times fewer examples than rows the population has
+    without_labels: float  # the part of the population's rows that lie in groups without labels
     identifying: dict[str, float]  # features that tell which group a row is of, and how well, 0 to 1
     notes: Notes = ()
 
@@ -32,7 +33,7 @@ def pool_rows(problem: Problem) -> Pooled:
     limit = np.inf if problem.settings.partition == "silhouette" else MAX_CLUSTERING_ROWS
     labeled, population, seeds = problem.labeled, problem.population, problem.seeds
     notes: Notes = ()
-    effect = 1.0
+    effect, without = 1.0, 0.0
     if population is None:
         rows = labeled.at_most(limit, seeds.named("clustering, labelled"))
         group = rows.group
@@ -47,12 +48,20 @@ def pool_rows(problem: Problem) -> Pooled:
         n_unlabeled = int(np.ceil(share * population.n_rows))
         unlabeled = problem.sample(n_unlabeled, seeds.named("clustering, population"))
         effect = design_effect(unlabeled.key, unlabeled.weight)
+        without = _without_labels(problem, unlabeled)
         rows = concatenated([few, unlabeled])
         group = _same_numbers(problem, few, unlabeled)
     identifying = _identifying(problem, rows, group) if problem.has_groups else {}
     rows = replace(rows, group=np.zeros(len(rows), np.int64))
     space = Space().fit(rows.matrix, rows.weight, problem.encoder.is_category)
-    return Pooled(rows, space, effect, identifying, notes)
+    return Pooled(rows, space, effect, without, identifying, notes)
+
+
+def _without_labels(problem: Problem, unlabeled: Rows) -> float:
+    is_labeled = Codes.of(problem.labeled_groups).transform(problem.groups) >= 0
+    return (
+        float(np.average(~is_labeled[unlabeled.group], weights=unlabeled.weight)) if len(unlabeled) else 0.0
+    )
 
 
 def _same_numbers(problem: Problem, labeled: Rows, unlabeled: Rows) -> IntArray:
