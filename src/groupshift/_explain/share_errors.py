@@ -180,11 +180,6 @@ def share_changes(
     >>> bool((changes["change"] == 0).all() and (changes["low"] < 0).all() and (changes["high"] > 0).all())
     True
     """
-    return frame_like(changes(before, after, by=by, coverage=coverage), after.frame_library_)
-
-
-def changes(before: FittedModel, after: FittedModel, *, by: str, coverage: float) -> Table:
-    """What `share_changes` returns, as arrays."""
     check_coverage(coverage)
     if by not in ("group", "overall"):
         raise ValueError(f"by={by!r} is not known. Pass 'group' or 'overall'.")
@@ -206,7 +201,7 @@ def changes(before: FittedModel, after: FittedModel, *, by: str, coverage: float
     variance = (undecided[1] - undecided[0]) ** 2 if is_shared else undecided[1] ** 2 + undecided[0] ** 2
     change, low, high = _difference(new_side, old if is_shared else old.apart(), variance, coverage)
     columns = {"before": old.table["share"], "after": new_side.table["share"], "change": change}
-    return names | columns | {"low": low, "high": high}
+    return frame_like(names | columns | {"low": low, "high": high}, after.frame_library_)
 
 
 def _difference(
