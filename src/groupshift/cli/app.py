@@ -9,9 +9,11 @@ import typer
 import groupshift
 from groupshift.cli.audit_command import audit
 from groupshift.cli.options import (
+    EXAMPLES,
     Anyway,
     Coverage,
     Data,
+    EscapeFormulas,
     ExampleId,
     Exclude,
     Features,
@@ -30,42 +32,11 @@ from groupshift.cli.options import (
     Weight,
     argument,
     out_file,
-    split_names,
 )
+from groupshift.cli.typed_names import split_names as _split
+from groupshift.serve.start import serve
 
 Command = TypeVar("Command", bound=Callable[..., None])
-
-EXAMPLES = """
-[bold]From two files to a report[/]
-
-  groupshift check   labeled.csv unlabeled.parquet --target y --group state
-
-  groupshift fit     labeled.csv unlabeled.parquet --target y --group state --out model.gshift
-
-  groupshift predict model.gshift new.parquet --out predictions.csv --keep person_id
-
-  groupshift shares  model.gshift --out shares.csv
-
-  groupshift audit   model.gshift unlabeled.parquet --budget 50 --out to_label.csv
-
-  groupshift report  model.gshift --out report.html
-
-[bold]Files[/]  CSV, TSV (any separator and encoding), JSON lines, Parquet, Arrow, Excel (book.xlsx::SHEET), Stata, SPSS,
-SAS; text may be packed (.gz, .bz2, .xz). A folder, or a name with * in quotes, is all its files below each other. - is
-standard input. A query to a database is people.db::TABLE, 'people.db::select …' (SQLite, DuckDB), or
-'postgresql://…::select …' (any SQLAlchemy URL). Unlabelled rows are read in batches and may be larger than memory.
-One file with an empty target where the label is unknown works as well as two. Outputs go by the ending of their name
-(.csv, .parquet, .xlsx, .dta, .sav, .jsonl, .arrow); - is standard output. They are written whole or not at all, and
-never over an existing file without --force.
-
-[bold]Columns[/]  Every column but target, group, weight and id is a feature: numbers (also written as text),
-dates, categories, missing values as they are. Columns that look like ids are left out, with a note.
-
-[bold]Exit codes[/]  0 all went well · 2 wrong usage, bad input or an output that cannot be written · 1 a
-fault of ours (run again with --debug for a traceback) · 130 stopped with Ctrl-C.
-
-No files at hand? groupshift demo. Rather click than type? groupshift serve
-"""
 
 app = typer.Typer(
     name="groupshift",
@@ -127,8 +98,8 @@ def check(
         (group,) if group else (),
         weight,
         example_id,
-        split_names(features),
-        split_names(exclude),
+        _split(features),
+        _split(exclude),
         positive,
         missing_group,
     )
@@ -189,8 +160,8 @@ def fit(
         (group,) if group else (),
         weight,
         example_id,
-        split_names(features),
-        split_names(exclude),
+        _split(features),
+        _split(exclude),
         positive,
         missing_group,
     )
@@ -223,6 +194,7 @@ def predict(
     group: GroupHere = None,
     coverage: Coverage = 0.9,
     anyway: Anyway = False,
+    escape_formulas: EscapeFormulas = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -234,8 +206,18 @@ def predict(
     """
     from groupshift.cli.predict import predict as run
 
-    kept = list(split_names(keep))
-    run(model, data, out, kept, group=group, coverage=coverage, anyway=anyway, force=force, as_json=json)
+    run(
+        model,
+        data,
+        out,
+        list(_split(keep)),
+        group=group,
+        coverage=coverage,
+        anyway=anyway,
+        force=force,
+        as_json=json,
+        escape_formulas=escape_formulas,
+    )
 
 
 @_command("shares model.gshift --out shares.csv")
@@ -250,13 +232,14 @@ def shares(
         ),
     ] = "group",
     coverage: Coverage = 0.9,
+    escape_formulas: EscapeFormulas = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Share of positives in the population of every group, with its interval: the small-area table."""
     from groupshift.cli.share_commands import shares as run
 
-    run(model, out, by=by, coverage=coverage, force=force, as_json=json)
+    run(model, out, by=by, coverage=coverage, force=force, as_json=json, escape_formulas=escape_formulas)
 
 
 @_command("update model.gshift june.parquet --out june.gshift")
@@ -310,7 +293,7 @@ def explain(
     """
     from groupshift.cli.explain import explain as run
 
-    run(model, data, out, list(split_names(keep)), anyway=anyway, force=force, as_json=json)
+    run(model, data, out, list(_split(keep)), anyway=anyway, force=force, as_json=json)
 
 
 @_command("compare may.gshift june.gshift")
@@ -339,24 +322,7 @@ def report(model: Model, out: Annotated[str, out_file("One HTML file.")], force:
     run(model, out, force=force)
 
 
-@_command("serve --folder jobs")
-def serve(
-    folder: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER",
-            show_default=False,
-            help="Where files and jobs are kept; by default a temporary folder, removed at the end.",
-        ),
-    ] = None,
-    port: Annotated[int, typer.Option(metavar="N", help="Port of this machine; 0 for a free one.")] = 0,
-    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
-    max_upload: Annotated[float, typer.Option(metavar="GB", help="Largest file that the page takes.")] = 4.0,
-) -> None:
-    """Open a page in the browser to drop files into: columns, fit, shares, updates. For this machine only."""
-    from groupshift.serve.start import serve as run
-
-    run(folder, port=port, browser=browser, max_upload=max_upload)
+_command("serve --folder jobs")(serve)
 
 
 @_command("demo --data flights --out flights")

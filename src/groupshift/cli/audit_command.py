@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from groupshift.cli.options import Force, GroupHere, Json, Model, Weight, argument, out_file, split_names
+from groupshift.cli.options import Force, GroupHere, Json, Model, Weight, argument, out_file
+from groupshift.cli.typed_names import split_names
 
 
 def audit(
