@@ -8,6 +8,7 @@ import typer
 
 import groupshift
 from groupshift.cli.options import (
+    EXAMPLES,
     Anyway,
     Coverage,
     Data,
@@ -35,36 +36,6 @@ from groupshift.cli.typed_names import split_names as _split
 from groupshift.serve.start import serve
 
 Command = TypeVar("Command", bound=Callable[..., None])
-
-EXAMPLES = """
-[bold]From two files to a report[/]
-
-  groupshift check   labeled.csv unlabeled.parquet --target y --group state
-
-  groupshift fit     labeled.csv unlabeled.parquet --target y --group state --out model.gshift
-
-  groupshift predict model.gshift new.parquet --out predictions.csv --keep person_id
-
-  groupshift shares  model.gshift --out shares.csv
-
-  groupshift report  model.gshift --out report.html
-
-[bold]Files[/]  CSV, TSV (any separator and encoding), JSON lines, Parquet, Arrow, Excel (book.xlsx::SHEET), Stata, SPSS,
-SAS; text may be packed (.gz, .bz2, .xz). A folder, or a name with * in quotes, is all its files below each other. - is
-standard input. A query to a database is people.db::TABLE, 'people.db::select …' (SQLite, DuckDB), or
-'postgresql://…::select …' (any SQLAlchemy URL). Unlabelled rows are read in batches and may be larger than memory.
-One file with an empty target where the label is unknown works as well as two. Outputs go by the ending of their name
-(.csv, .parquet, .xlsx, .dta, .sav, .jsonl, .arrow); - is standard output. They are written whole or not at all, and
-never over an existing file without --force.
-
-[bold]Columns[/]  Every column but target, group, weight and id is a feature: numbers (also written as text),
-dates, categories, missing values as they are. Columns that look like ids are left out, with a note.
-
-[bold]Exit codes[/]  0 all went well · 2 wrong usage, bad input or an output that cannot be written · 1 a
-fault of ours (run again with --debug for a traceback) · 130 stopped with Ctrl-C.
-
-No files at hand? groupshift demo. Rather click than type? groupshift serve
-"""
 
 app = typer.Typer(
     name="groupshift",

@@ -109,10 +109,10 @@ def for_user(error: Exception) -> str | None:
             f"A column is of a type that cannot be used here ({found}). Write it as numbers, text or dates, or leave it out with "
             "--exclude."
         )
-    return str(error) if _is_users(error) else None
+    return str(error) if is_users(error) else None
 
 
-def _is_users(error: Exception) -> bool:
+def is_users(error: Exception) -> bool:
     """Whether the message was written for the user: raised in our own code, or about a file."""
     if isinstance(error, (InputError, SourceError, OutputError, ImportError)):
         return True
