@@ -12,22 +12,13 @@ pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 
-from cli_files import ROLES, survey_tables
+from cli_files import ROLES, small, survey_tables
 from groupshift._io.csv_cells import SourceError
 from groupshift._io.files import Spelt, clean, write_table
 from groupshift._io.table_files import open_source
 from groupshift.cli.errors import run
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
-
-
-def small(**columns):
-    """A stacked table of 400 rows, half of them labelled."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 400)
-    target = [str(v) if i // 4 % 2 else None for i, v in enumerate(y)]
-    base = {"x": y + rng.normal(size=400), "g": np.tile(list("abcd"), 100), "y": target}
-    return pa.table({**base, **columns})
 
 
 def fit(path, *more):

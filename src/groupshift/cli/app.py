@@ -1,6 +1,5 @@
 """The commands and their help. Each one parses and calls; the work is in the file of its name."""
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -33,6 +32,8 @@ from groupshift.cli.options import (
     argument,
     out_file,
 )
+from groupshift.cli.typed_names import split_names as _split
+from groupshift.serve.start import serve
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -46,16 +47,6 @@ app = typer.Typer(
     help="Probabilities for every group, from labels that are a biased sample and a population without.",
     epilog=EXAMPLES,
 )
-
-
-def _split(names: list[str] | None) -> tuple[str, ...]:
-    """Names from options given once with commas, or several times; one that holds a comma stands in double quotes.
-
-    >>> _split(["a, b", '"Age, in years"'])
-    ('a', 'b', 'Age, in years')
-    """
-    parts = (part for name in csv.reader(names or [], skipinitialspace=True) for part in name)
-    return tuple(part.strip() for part in parts if part.strip())
 
 
 def _command(example: str) -> Callable[[Command], Command]:
@@ -327,24 +318,7 @@ def report(model: Model, out: Annotated[str, out_file("One HTML file.")], force:
     run(model, out, force=force)
 
 
-@_command("serve --folder jobs")
-def serve(
-    folder: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER",
-            show_default=False,
-            help="Where files and jobs are kept; by default a temporary folder, removed at the end.",
-        ),
-    ] = None,
-    port: Annotated[int, typer.Option(metavar="N", help="Port of this machine; 0 for a free one.")] = 0,
-    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
-    max_upload: Annotated[float, typer.Option(metavar="GB", help="Largest file that the page takes.")] = 4.0,
-) -> None:
-    """Open a page in the browser to drop files into: columns, fit, shares, updates. For this machine only."""
-    from groupshift.serve.start import serve as run
-
-    run(folder, port=port, browser=browser, max_upload=max_upload)
+_command("serve --folder jobs")(serve)
 
 
 @_command("demo --data flights --out flights")

@@ -103,8 +103,8 @@ class Screen:
             self.out.print(plain_text(text), soft_wrap=True)
 
     def table(self, columns: Mapping[str, JustifyMethod], rows: Iterable[Sequence[str]]) -> None:
-        """A plain table; `columns` maps headings to "left" or "right"."""
-        if self.quiet:
+        """A plain table; `columns` maps headings to "left" or "right". Who listens is told sentences, and no tables."""
+        if self.quiet or _heard_by.get() is not None:
             return
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for heading, justify in columns.items():

@@ -130,7 +130,14 @@ def report(model_path: str, out: str, *, force: bool) -> None:
     table = manifest.get("table")
     names = Names(table.get("target"), table.get("positive"), table.get("group")) if table else None
     screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT)
-    with screen.working("Writing the report"):
-        write_report(model, out, names=names, force=force)
+    try:
+        with screen.working("Writing the report"):
+            write_report(model, out, names=names, force=force)
+    except (KeyError, IndexError, AttributeError, ArithmeticError) as error:
+        # What evidence a file holds cannot be checked part by part: each sentence asks for its own.
+        raise InputError(
+            f"{model_path} holds evidence that cannot be told ({type(error).__name__}: {error}). Fit the model again; if that "
+            "does not help, run this with --debug and report what it shows."
+        ) from error
     if out != STANDARD_OUTPUT:
         screen.say("Wrote ", bold(out), ". Open it in a browser; it needs no network.")
