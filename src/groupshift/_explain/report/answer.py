@@ -48,7 +48,7 @@ def headline(facts: Facts) -> str:
         return f"A calibrated classifier, from labelled rows of which {sample} are positive."
     overall = facts.overall
     return (
-        f"In the population {percent(overall.share)} are positive ({percent(facts.coverage, 0)} interval "
+        f"In the population {percent(overall.share)} are positive (interval "
         f"{percent_range(overall.low, overall.high)}), against {sample} of the labelled sample."
     )
 
