@@ -14,6 +14,7 @@ from groupshift import GroupShiftClassifier, streaming
 from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.summary import Summary
 from groupshift._explain.wording import percent
+from groupshift._fit.stages import LEFT_OUT
 from groupshift._io.column_facts import plan_column
 from groupshift._io.columns import TableClassifier, convert, group_text
 from groupshift._io.files import STANDARD_OUTPUT, check_output
@@ -68,6 +69,9 @@ def fit(
         warnings.simplefilter("always", UserWarning)
         training.fit(model, known)
     _say_warnings(screen, caught)
+    for note in model.notes_:
+        if note.startswith(LEFT_OUT):
+            screen.note(note)
     if (spelled := twice_spelled(model.labeled_groups_.tolist(), model.groups_.tolist())) is not None:
         training.alarms.append(spelled)
         screen.alarm(spelled)
