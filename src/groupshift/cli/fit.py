@@ -13,6 +13,7 @@ from groupshift import GroupShiftClassifier, streaming
 from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.summary import Summary
 from groupshift._explain.wording import percent
+from groupshift._fit.stages import LEFT_OUT
 from groupshift._io.files import STANDARD_OUTPUT, check_output
 from groupshift._io.model_files import save
 from groupshift._io.table_files import Source
@@ -71,6 +72,9 @@ def fit(
         warnings.simplefilter("always", UserWarning)
         training.fit(model, known)
     _say_warnings(screen, caught)
+    for note in model.notes_:
+        if note.startswith(LEFT_OUT):
+            screen.note(note)
     if (spelled := twice_spelled(model.labeled_groups_.tolist(), model.groups_.tolist())) is not None:
         training.alarms = told_first(training.alarms, spelled)
         screen.alarm(spelled)
