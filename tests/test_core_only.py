@@ -96,6 +96,7 @@ LAYERS = [
     "_io",
     "_regions",
     "_fit",
+    "_multi",
     "_explain displays",
     "classifier baselines streaming distributed datasets",
     "experiments",

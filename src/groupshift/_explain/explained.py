@@ -5,10 +5,16 @@ from typing import cast
 
 from sklearn.utils.validation import check_is_fitted
 
+from groupshift._explain.class_model import ClassModel
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._explain.fitted_attributes import FittedAttributes
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._rows.frames import Features, frame_like
+
+
+def _of_classes(model: object) -> ClassModel:
+    """A fitted model of more than two classes, by the types of what it holds."""
+    return cast("ClassModel", model)
 
 
 class Explained(FittedAttributes):
@@ -28,8 +34,13 @@ class Explained(FittedAttributes):
         Returns
         -------
         frame of the library that X came in, or dict of arrays : group, (cluster,) rows, share, low, high(, labeled_share)
+            With more than two classes, a line for each class, named in a column class before rows.
         """
         check_is_fitted(self)
+        if self.is_multiclass_:
+            from groupshift._explain.class_share_tables import class_shares_by
+
+            return frame_like(class_shares_by(_of_classes(self), by, coverage), self.frame_library_)
         from groupshift._explain.share_tables import shares_by
 
         return frame_like(shares_by(self, by, coverage), self.frame_library_)
@@ -37,6 +48,10 @@ class Explained(FittedAttributes):
     def diagnose(self: FittedModel) -> Diagnosis:
         """Is it worth it, does the assumption hold, where not to trust it: a `Diagnosis` in sentences and tables."""
         check_is_fitted(self)
+        if self.is_multiclass_:
+            from groupshift._explain.class_diagnosis import diagnose_classes
+
+            return diagnose_classes(_of_classes(self))
         from groupshift._explain.diagnostics import diagnose
 
         return diagnose(self)

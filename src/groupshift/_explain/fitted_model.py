@@ -28,6 +28,7 @@ class FittedModel(Protocol):
     frame_library_: str | None
     role_names_: Mapping[str, str | None]
     has_groups_: bool
+    is_multiclass_: bool
     labeled_groups_: Column
     groups_: Column
     known_groups_: Column

@@ -50,7 +50,7 @@ class Problem:
     """Everything that a fit may look at."""
 
     labeled: Rows  # weights in units of their mean, since penalties and sampling errors count rows
-    y: IntArray  # 0 and 1
+    y: IntArray  # numbers of classes, from 0
     population: Population | None  # weights in the units that they came in
     unit: float  # mean weight of a labelled row in those units
     labeled_groups: ValueArray  # names of groups, in the order of their numbers among labelled rows
@@ -68,13 +68,17 @@ class Problem:
         return cls(labeled=labeled.in_units(unit), y=y, unit=unit, **others)
 
     @property
+    def n_classes(self) -> int:
+        return int(self.y.max()) + 1
+
+    @property
     def n_labeled_groups(self) -> int:
         return len(self.labeled_groups) if self.has_groups else 1
 
     @property
     def fewest_examples(self) -> int:
         """Distinct examples of the class that has fewest."""
-        return min(len(np.unique(self.labeled.key[self.y == c])) for c in (0, 1))
+        return min(len(np.unique(self.labeled.key[self.y == c])) for c in range(self.n_classes))
 
     def sample(self, n_rows: int, seed: int) -> Rows:
         """About so many rows of the population, weights in units of a labelled row."""

@@ -49,7 +49,7 @@ def run(problem: Problem) -> Finished:
     )
     fitted, refinement_notes = refine(problem, pooled, fitted)
     notes = (
-        *_data_notes(problem),
+        *data_notes(problem),
         *pooled.notes,
         *partition_notes,
         *trained.notes,
@@ -60,7 +60,8 @@ def run(problem: Problem) -> Finished:
     return Finished(pooled, trained, fitted.judged, fitted.settled, fitted.estimate, notes)
 
 
-def _data_notes(problem: Problem) -> Notes:
+def data_notes(problem: Problem) -> Notes:
+    """What is missing from the data, in sentences."""
     if problem.population is None:
         return (Note("No unlabelled rows: no shares to learn, so this is a calibrated classifier.", True),)
     if not problem.has_groups:

@@ -32,6 +32,12 @@ OWN_TYPES = (
     "groupshift._math.calibration:PlattScaling",
     "groupshift._math.context:Context",
     "groupshift._math.points:Points",
+    "groupshift._math.class_points:ClassPoints",
+    "groupshift._math.vector_scaling:VectorScaling",
+    "groupshift._multi.class_estimate:ClassEstimate",
+    "groupshift._multi.class_learned:ClassLearned",
+    "groupshift._multi.class_learned:ClassViews",
+    "groupshift._multi.class_scores:ClassPosterior",
     "groupshift._regions.gaussian_cells:GaussianPartition",
     "groupshift._regions.partitions:GivenPartition",
     "groupshift._regions.partitions:LinearPartition",
@@ -40,6 +46,10 @@ OWN_TYPES = (
     "groupshift._rows.codes:Codes",
     "groupshift._rows.encoder:FeatureEncoder",
     "groupshift._rows.schema:Schema",
+    *(
+        f"groupshift._explain.class_evidence:{part}"
+        for part in ("ClassEvidence", "ClassHidden", "ClassIndependence", "ClassSample")
+    ),
     *(
         f"groupshift._explain.evidence_parts:{part}"
         for part in (
@@ -71,9 +81,9 @@ TREES = frozenset(
 )
 # Boosted trees carry their loss, which holds nothing. skops trusts it by the name that the installed scikit-learn
 # gives it; files of later versions have this one.
-LOSS = "sklearn._loss._loss.CyHalfBinomialLoss"
+LOSSES = {"sklearn._loss._loss.CyHalfBinomialLoss", "sklearn._loss._loss.CyHalfMultinomialLoss"}
 ALLOWED_TYPES = (
-    {place.replace(":", ".") for place in OWN_TYPES} | TREES | {"functools.partial", CHECK_ARRAY, LOSS}
+    {place.replace(":", ".") for place in OWN_TYPES} | TREES | {"functools.partial", CHECK_ARRAY} | LOSSES
 )
 
 # Kinds of parts that only hold values. Methods, operators and arbitrary functions are not among them.

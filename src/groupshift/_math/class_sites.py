@@ -13,7 +13,8 @@ from groupshift._math.arrays import FloatArray
 from groupshift._math.simplex_shift import CellBatch
 from groupshift._math.sites import WIDE
 
-MAX_STEPS, TOLERANCE = 40, 1e-8
+# What follows magnifies differences in the last digits, such as another order of classes makes: the mode is found to all of them.
+MAX_STEPS, TOLERANCE = 60, 1e-11
 # Shares are told from 0 and 1 as far as doubles can.
 SMALLEST = 1e-12
 

@@ -17,15 +17,15 @@ def learn_prototypes(posterior: FloatArray, n_prototypes: int, seed: int) -> Flo
     Fewer where rows are fewer, or where some would be alike.
 
     >>> learn_prototypes(np.eye(3)[[0, 1, 0, 1]], 8, seed=0).tolist()
-    [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     """
     root = np.sqrt(posterior)
     rng = np.random.default_rng(seed)
     if len(root) > ROWS_EACH * n_prototypes:
         root = root[np.sort(rng.permutation(len(root))[: ROWS_EACH * n_prototypes])]
-    distinct, first = np.unique(root.round(6), axis=0, return_index=True)
-    chosen = np.sort(rng.permutation(len(distinct))[:n_prototypes])
-    centre = root[first[chosen]]
+    # In the order of rows, not of their values: that would depend on the order of classes.
+    distinct = np.sort(np.unique(root.round(6), axis=0, return_index=True)[1])
+    centre = root[np.sort(distinct[rng.permutation(len(distinct))[:n_prototypes]])]
     for _ in range(MAX_ROUNDS):
         own = nearest(root**2, centre)
         rows = np.bincount(own, minlength=len(centre))

@@ -154,7 +154,7 @@ def _step(
     scaled = curvature * q[:, :, None] * q[:, None, :]
     at = np.arange(n_classes)
     scaled[:, at, at] += a + q * z + 1e-14
-    step: FloatArray = np.linalg.solve(scaled, (q * slope + barrier)[:, :, None])[..., 0]
+    step = np.asarray(np.linalg.solve(scaled, (q * slope + barrier)[:, :, None])[..., 0], float)
     dual = barrier / q - z - z * step
     return q * (1 + _length(step) * step), z + _length(dual / z) * dual
 

@@ -18,7 +18,7 @@ from groupshift._math.fitted_part import FittedPart
 SPREADS = ((1e-3, 1e-3), (0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
 # The mean slope has next to no prior: one that would matter to a dozen rows only.
 MEAN_SPREAD = 3.0
-MAX_STEPS, TOLERANCE = 60, 1e-9
+MAX_STEPS, TOLERANCE = 60, 1e-11
 
 
 def class_log_loss(log_p: FloatArray, y: IntArray) -> FloatArray:

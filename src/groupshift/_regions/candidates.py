@@ -89,14 +89,22 @@ def propose_partitions(
         k-means and the Gaussian mixture see these.
     given : fitted clusterers to consider besides
     """
+    fold = group_folds(labeled.group, seeds.named("group folds"))
+    found = fixed_candidates(labeled, pooled, space, given=given, seeds=seeds)
+    found += joined_partitions(labeled, y, pooled, space, fold, seeds)
+    found += gated_partitions(labeled, y, pooled, space, fold, seeds)
+    return [c for c in found if c.n_clusters > 1 or c.name == "one cluster"]
+
+
+def fixed_candidates(
+    labeled: Rows, pooled: Rows, space: Space, *, given: Sequence[Clusterer] = (), seeds: Seeds
+) -> list[Candidate]:
+    """Candidates that no label has a part in: the whole space first, those given, k-means."""
     fixed: list[tuple[str, Partition]] = [("one cluster", WholeSpace())]
     fixed += [(f"given {i + 1}", GivenPartition(c).fit(pooled)) for i, c in enumerate(given)]
     for k in KMEANS_CLUSTERS:
         fixed.append((f"k-means {k}", _kmeans(space, pooled, k, seeds.named(f"k-means candidate {k}"))))
-    fold = group_folds(labeled.group, seeds.named("group folds"))
     found = [Candidate.fixed(name, partition, labeled) for name, partition in fixed]
-    found += joined_partitions(labeled, y, pooled, space, fold, seeds)
-    found += gated_partitions(labeled, y, pooled, space, fold, seeds)
     return [c for c in found if c.n_clusters > 1 or c.name == "one cluster"]
 
 
