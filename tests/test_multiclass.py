@@ -5,8 +5,8 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from tests.class_samples import draw_table
 
+from class_samples import draw_table
 from groupshift import METHODS, GroupShiftClassifier, load, save
 
 LOGISTIC = LogisticRegression()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.class_cells import draw_cells
 
+from class_cells import draw_cells
 from groupshift._math.class_points import collect_class_points, wanted_prototypes
 from groupshift._math.class_sites import against_rest, class_sites, joined_shares
 from groupshift._math.label_shift import mlls

@@ -2,8 +2,8 @@
 
 import numpy as np
 from scipy.special import log_softmax
-from tests.class_cells import draw_cells
 
+from class_cells import draw_cells
 from groupshift._math.calibration import PlattScaling
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.vector_scaling import (

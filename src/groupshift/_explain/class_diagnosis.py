@@ -36,7 +36,7 @@ def diagnose_classes(model: ClassModel) -> Diagnosis:
         worth=worth,
         holds=holds,
         verdict=verdict,
-        gain=tuple(_gain(overview)),
+        gain=tuple(_gain(model, overview)),
         assumption=(assumption,),
         caution=(*_caution_sentences(model, cautions), SELECTED, ONE_AGAINST_REST),
         overview=overview,
@@ -83,8 +83,8 @@ def _is_worth_it(model: ClassModel, overview: dict[str, float]) -> tuple[str, st
     return "perhaps", f"Perhaps worth it: on hidden labels, {losses}, which may be chance."
 
 
-def _gain(overview: dict[str, float]) -> Iterator[str]:
-    if "loss_gain" not in overview:
+def _gain(model: ClassModel, overview: dict[str, float]) -> Iterator[str]:
+    if "loss_gain" not in overview or not np.any(model.estimate_.shift):
         return
     yield (
         f"On hidden labels the log loss falls by {overview['loss_gain']:.4f} ± {overview['loss_gain_error']:.4f}, and accuracy "

@@ -14,6 +14,7 @@ from groupshift._fit.trials import LabeledRows, gain
 from groupshift._math.sums import mean_by, ratio, sum_by
 from groupshift._math.vector_scaling import class_log_loss, crossfit_scaling
 from groupshift._multi.class_stages import ClassFinished
+from groupshift._multi.class_trials import try_class_partition
 from groupshift._rows.rows import Rows
 
 CALIBRATION_BINS = 20
@@ -155,24 +156,22 @@ def _strata(rows: Rows, y: IntArray, cluster: IntArray, shape: tuple[int, int]) 
 
 
 def _hidden(problem: Problem, finished: ClassFinished) -> ClassHidden | None:
-    trained, trial = finished.judged.trained, finished.judged.trial
+    trained, candidate = finished.judged.trained, finished.judged.candidate
     if trained.fold is None:
         return None
     rows = trained.labeled_rows(problem)
-    cluster = finished.judged.candidate.cluster[trained.judged]
     whole = np.zeros(len(rows.y), np.int64)
     plain = crossfit_scaling(rows.score, rows.y, rows.weight, whole, 1, rows.fold, trained.spread)
-    moved = plain
-    if trial is not None:
-        moved = trial.log_p
-    elif finished.judged.candidate.n_clusters > 1:
-        n_clusters = finished.judged.candidate.n_clusters
-        moved = crossfit_scaling(
-            rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold, trained.spread
-        )
-    if finished.settled.hidden_shift is not None:
-        moved = moved + finished.settled.hidden_shift
-        moved = moved - np.logaddexp.reduce(moved, axis=1)[:, None]
+    # Where a trust was given, nothing was tried on the way: what it leads to is seen here.
+    trial = finished.judged.trial or try_class_partition(
+        rows, candidate.cluster[trained.judged], candidate.n_clusters, trained.spread
+    )
+    shift = finished.settled.hidden_shift
+    if shift is None:
+        is_shifted = problem.settings.shares is not None and rows.n_groups > 1
+        shift = finished.settled.learned.trust * trial.shift * is_shifted
+    moved = trial.log_p + shift
+    moved = moved - np.logaddexp.reduce(moved, axis=1)[:, None]
     number = np.unique(problem.labeled.group[trained.judged])
     return _compared(rows, number, plain, moved)
 

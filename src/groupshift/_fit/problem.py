@@ -12,9 +12,9 @@ from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.rows import Population, Rows
 from groupshift._rows.seeds import Seeds
 
-# A rate of positives, or the rate and its standard error.
+# A rate of positives, or the rate and its standard error; with more than two classes, such of each class.
 KnownShare: TypeAlias = float | tuple[float, float]
-KnownRates: TypeAlias = Mapping[Any, KnownShare]
+KnownRates: TypeAlias = Mapping[Any, Any]
 
 
 @dataclass(frozen=True)

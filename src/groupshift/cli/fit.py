@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from groupshift import METHODS as ALL_METHODS
 from groupshift import GroupShiftClassifier, streaming
+from groupshift._explain.class_model import ClassModel
+from groupshift._explain.class_share_tables import overall_class_shares
 from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.summary import Summary
 from groupshift._explain.wording import percent
@@ -166,7 +169,7 @@ def forest(n_estimators: int = 500) -> TableClassifier:
 
 
 def read_known_shares(path: str, group: str | None) -> KnownShares:
-    """Rates by group from a table: group, share, and (if there) its standard error."""
+    """Rates by group from a table: group, (with more than two classes) class, share, and (if there) its standard error."""
     source = open_source(path)
     name = group if group in source.columns else source.columns[0]
     share, error = (
@@ -178,17 +181,25 @@ def read_known_shares(path: str, group: str | None) -> KnownShares:
             f"{no_column(['share'], source)} A file of known shares has the columns {name!r}, 'share' and, if known, "
             "'std_error'."
         )
-    table = source.read([column for column in (name, share, error) if column is not None])
+    of_class = next((column for column in source.columns if column.lower() == "class"), None)
+    table = source.read([column for column in (name, of_class, share, error) if column is not None])
     groups = group_text(table[name]).to_pylist()
     shares = _numbers(table[share], share, path)
     if np.any((shares > 1) | (shares < 0)):
         raise InputError(
             f"{path} has shares outside 0 and 1 (the largest is {shares.max():g}). Write 12 % as 0.12."
         )
-    if error is None:
-        return dict(zip(groups, shares.tolist(), strict=True))
-    errors = _numbers(table[error], error, path)
-    return dict(zip(groups, zip(shares.tolist(), errors.tolist(), strict=True), strict=True))
+    values = shares.tolist()
+    if error is not None:
+        values = list(zip(values, _numbers(table[error], error, path).tolist(), strict=True))
+    if of_class is None:
+        return dict(zip(groups, values, strict=True))
+    known: dict[str, dict[str, float | tuple[float, float]]] = {}
+    for group_name, class_name, value in zip(
+        groups, group_text(table[of_class]).to_pylist(), values, strict=True
+    ):
+        known.setdefault(group_name, {})[class_name] = value
+    return known
 
 
 def _numbers(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.float64]:
@@ -208,13 +219,11 @@ def _say_warnings(screen: Screen, caught: list[warnings.WarningMessage]) -> None
 
 def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> dict[str, object]:
     """The fit, for another program."""
-    labeled, population = overall_shares(model)
     return {
         "out": out,
         "labeled_rows": len(training.numbers),
         "unlabeled_rows": training.n_unlabeled,
-        "labeled_share": labeled,
-        "population_share": None if np.isnan(population) else population,
+        **_shares(model),
         "features": [plan.to_json() for plan in training.recipe.columns],
         "left_out": [plan.to_json() for plan in training.plans if not plan.used],
         "labeled_groups": len(model.labeled_groups_),
@@ -225,12 +234,24 @@ def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> d
     }
 
 
+def _shares(model: GroupShiftClassifier) -> dict[str, object]:
+    """Shares among labelled rows and in the population: of positives, or of each class."""
+    if not model.is_multiclass_:
+        labeled, population = overall_shares(model)
+        return {"labeled_share": labeled, "population_share": None if np.isnan(population) else population}
+    names = [str(name) for name in model.classes_.tolist()]
+    both = overall_class_shares(cast("ClassModel", model))
+    before, after = (dict(zip(names, shares.tolist(), strict=True)) for shares in both)
+    has_shares = not np.isnan(both[1]).any()
+    return {"labeled_shares": before, "population_shares": after if has_shares else None}
+
+
 def _summarize(screen: Screen, model: GroupShiftClassifier, training: Training, out: str) -> None:
     summary = Summary.of(model)
     for paragraph in summary.paragraphs("Fitted on"):
         screen.say(paragraph + "\n")
     # With shifts, the table of shares begins with all groups together.
-    if not summary.shares:
+    if not summary.shares and not model.is_multiclass_:
         screen.say(f"Share of positives: {_overall(summary)}.\n")
     # Without unlabelled rows a model has no shares to show, but can be given some.
     shares = f"shares {out} --out shares.csv"
@@ -241,7 +262,9 @@ def _summarize(screen: Screen, model: GroupShiftClassifier, training: Training, 
         f"report {out} --out report.html",
     )
     screen.say(
-        f"Positive is {training.target.positive!r} in {training.recipe.target!r}. Saved ",
+        "Saved "
+        if training.target.classes
+        else f"Positive is {training.target.positive!r} in {training.recipe.target!r}. Saved ",
         bold(out),
         f" ({Path(out).stat().st_size / 1024:,.0f} kB). Next:\n",
         "\n".join(f"  {this_command()} {command}" for command in commands),

@@ -26,6 +26,7 @@ class Recipe:
     target: str | None = None
     positive: str = "1"
     negative: str = "0"
+    classes: Sequence[str] = ()  # with more than two
 
     @property
     def names(self) -> list[str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import pyarrow as pa
 from rich.console import JustifyMethod
 
 from groupshift import GroupShiftClassifier
+from groupshift._explain.class_model import ClassModel
+from groupshift._explain.class_share_tables import class_shares_by
 from groupshift._explain.report import write_report
 from groupshift._explain.report.facts import Names
 from groupshift._explain.share_tables import cell_shares, group_level_shares, labeled_sample
@@ -46,6 +49,9 @@ def shares(model_path: str, out: str | None, *, by: str, coverage: float, force:
 
 def share_table(model: GroupShiftClassifier, *, by: str, coverage: float) -> pa.Table:
     """Shares of the population with their interval, beside those of the labelled rows."""
+    if model.is_multiclass_:
+        columns = class_shares_by(cast("ClassModel", model), by, coverage)
+        return pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
     if by == "cell":
         return pa.table(cell_shares(model, coverage))
     # A group without labelled rows has an empty cell.
@@ -56,9 +62,12 @@ def share_table(model: GroupShiftClassifier, *, by: str, coverage: float) -> pa.
 def _print(table: pa.Table, coverage: float) -> None:
     headings: dict[str, JustifyMethod] = {"group": "left"}
     headings |= {"cluster": "right"} if "cluster" in table.column_names else {}
+    headings |= {"class": "left"} if "class" in table.column_names else {}
     headings |= {"rows": "right", "share": "right", f"{100 * coverage:g} % interval": "right"}
     headings |= {"labelled sample": "right"} if "labeled_share" in table.column_names else {}
-    lines = [_line(row) for row in table.sort_by([("share", "descending")]).to_pylist()]
+    # The classes of a group stay together.
+    ordered = table if "class" in table.column_names else table.sort_by([("share", "descending")])
+    lines = [_line(row) for row in ordered.to_pylist()]
     if (more := len(lines) - MOST_ROWS) > 0:
         half = MOST_ROWS // 2
         lines[half:-half] = [[f"… {more:,} more, with --out"] + [""] * (len(headings) - 1)]
@@ -66,7 +75,7 @@ def _print(table: pa.Table, coverage: float) -> None:
 
 
 def _line(row: Mapping[str, float]) -> list[str]:
-    line = [str(row["group"])] + ([str(row["cluster"])] if "cluster" in row else [])
+    line = [str(row[name]) for name in ("group", "cluster", "class") if name in row]
     line += [f"{row['rows']:,}", percent(row["share"]), f"{percent(row['low'])} to {percent(row['high'])}"]
     if "labeled_share" in row:
         line.append("none" if row["labeled_share"] is None else percent(row["labeled_share"]))

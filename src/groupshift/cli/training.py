@@ -19,6 +19,7 @@ from groupshift._explain.wording import percent
 from groupshift._io.column_facts import ColumnSurvey, Nearly, plan_of
 from groupshift._io.columns import ColumnPlan
 from groupshift._io.table_files import Source, no_column, open_source
+from groupshift._rows.checks import unlabeled_mask
 from groupshift._rows.chunks import add_up
 from groupshift._rows.keys import sampled
 from groupshift._rows.roles import Roles as ColumnRoles
@@ -36,8 +37,8 @@ WHY_LEFT_OUT = {
     "empty": "is empty",
     "nested": "holds lists or raw bytes",
 }
-# Rates by group, with their standard errors if these are known.
-KnownShares = Mapping[str, float | tuple[float, float]]
+# Rates by group, with their standard errors if these are known; with more than two classes by group and class.
+KnownShares = Mapping[str, object]
 # Shows how dates are written; a day that cannot be a month.
 A_DAY = datetime(2024, 12, 31)
 
@@ -80,9 +81,17 @@ class Training:
     alarms: list[str] = field(default_factory=list)
 
     @property
-    def y(self) -> NDArray[np.int64]:
-        """Labels of the labelled rows."""
-        return np.asarray(self.labeled[TARGET])
+    def against_rest(self) -> dict[str, NDArray[np.int64]]:
+        """Labels of the labelled rows as 1 and 0, for each class; for the positive one alone where there are two."""
+        y = np.asarray(self.labeled[TARGET])
+        if not self.target.classes:
+            return {self.target.positive: y}
+        return {name: (y == name).astype(np.int64) for name in self.target.classes}
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of the same among labelled rows."""
+        return {name: float(y.mean()) for name, y in self.against_rest.items()}
 
     @property
     def n_unlabeled(self) -> int:
@@ -171,7 +180,7 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
         population=Prepared(parts, sum(n_rows[len(sources) - len(parts) :])) if parts else None,
         first=parts[0].first if parts else 0,
         target=target,
-        recipe=Recipe(used, roles.group, roles.target, target.positive, target.negative),
+        recipe=Recipe(used, roles.group, roles.target, target.positive, target.negative, target.classes),
         plans=plans,
         notes=notes,
         alarms=[*target.alarms, *about_groups(roles.group, groups, used, columns)],
@@ -188,7 +197,7 @@ def _labeled_rows(
     )
     found, numbers, start = [], [], 0
     for table in first.batches(list(first.columns)):
-        is_labeled = np.flatnonzero(np.asarray(table[TARGET]) >= 0)
+        is_labeled = np.flatnonzero(~unlabeled_mask(np.asarray(table[TARGET]), -1))
         found.append(table.take(is_labeled))
         numbers.append(is_labeled + start)
         start += table.num_rows
