@@ -8,6 +8,7 @@ from benchmarks.harness import summarize
 
 NAMES = (
     "class_shares",
+    "many_classes",
     "many_small_groups",
     "group_cost",
     "default_fit",
