@@ -6,7 +6,7 @@ are used.
 
 from groupshift.datasets.acs import acs_task
 from groupshift.datasets.bias import bias_groups, natural_split
-from groupshift.datasets.class_mixture import GaussianClasses, make_grouped_classes
+from groupshift.datasets.class_mixture import make_grouped_classes
 from groupshift.datasets.election_survey import make_survey
 from groupshift.datasets.embedding import embed_reviews
 from groupshift.datasets.flights import load_flights
@@ -15,7 +15,6 @@ from groupshift.datasets.reviews import load_reviews
 from groupshift.datasets.sample import GroupedSample, LabeledTable
 
 __all__ = [
-    "GaussianClasses",
     "GroupedSample",
     "LabeledTable",
     "acs_task",
