@@ -22,6 +22,7 @@ NAMES = (
     "whole_job",
     "intervals",
     "import_time",
+    "serve_memory",
 )
 
 

@@ -22,7 +22,6 @@ GROUPS = np.repeat(["a", "b", "c", "d"], 50)
 TRUTH = RNG.random(N) < np.repeat([0.2, 0.4, 0.6, 0.8], 50)
 X = RNG.normal(size=(N, 2)) + 1.5 * TRUTH[:, None]
 Y = np.where(np.arange(N) % 2 == 0, TRUTH, -1).astype(int)
-THREE = np.where((Y == 1) & (np.arange(N) % 4 == 0), 2, Y)
 FRAME = pd.DataFrame(X, columns=["a", "b"])
 
 
@@ -86,43 +85,6 @@ BAD = {
     "labels -1 and +1": (
         lambda: fit(y=np.where(TRUTH, 1, -1)),
         "if your classes are -1 and +1, pass another unlabeled_value",
-    ),
-    "one example of a class": (
-        lambda: fit(y=changed(Y, 0, 2)),
-        "Class 2 of 3 has one labelled example only",
-    ),
-    "ordered labels": (
-        lambda: fit(y=np.arange(N) % 11),
-        "y has 11 different numbers, from 0 to 10: they look like an amount or a rating, whose order a classifier would not see. "
-        'Make two classes of them, y >= 8 (on the command line: --positive ">=8"), or make each value a class',
-    ),
-    "known shares of a class that does not exist": (
-        lambda: fit(y=THREE, known_shares={"a": {7: 0.5}}),
-        "known_shares of group 'a' names class 7, which no labelled row has. The classes are 0, 1, 2.",
-    ),
-    "known shares of the mark of unlabelled rows": (
-        lambda: fit(y=THREE, known_shares={"a": {-1: 0.5}}),
-        "known_shares of group 'a' names class -1, which no labelled row has",
-    ),
-    "known shares that do not add up": (
-        lambda: fit(y=THREE, known_shares={"a": {0: 0.5, 1: 0.3, 2: 0.1}}),
-        "known_shares of group 'a' add up to 0.9. They must add up to 1",
-    ),
-    "known shares of some classes that are too much": (
-        lambda: fit(y=THREE, known_shares={"a": {0: 0.8, 1: 0.3}}),
-        "They must add up to 1 or less",
-    ),
-    "known shares without classes": (
-        lambda: fit(y=THREE, known_shares={"a": 0.5}),
-        "With 3 classes, pass a mapping of class to share",
-    ),
-    "one of three classes without weight": (
-        lambda: fit(y=THREE, sample_weight=np.where(THREE == 2, 0.0, 1.0)),
-        "Every labelled row of class 2 has sample_weight 0, which leaves nothing to learn it from.",
-    ),
-    "bbse with three classes": (
-        lambda: fit(y=THREE, model=logistic(shares="bbse-soft", shrinkage="none")),
-        "shares='bbse-soft' is for two classes, and the labels have 3",
     ),
     "continuous labels": (lambda: fit(y=X[:, 0]), "Unknown label type: continuous"),
     "infinite labels": (

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from groupshift._explain.assumption import LARGE, MEDIUM, SMALL
+from groupshift._explain.assumption_words import mean_of_known, pooled_effect
 from groupshift._explain.caution import FEW_GROUP_ROWS, FEW_LABELED_ROWS, Caution
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.class_share_tables import group_class_shares
 from groupshift._explain.cluster_profile import describe_clusters
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._explain.evidence_parts import Table
-from groupshift._explain.verdict import mean_of_known, pooled_effect
 from groupshift._explain.wording import percent, plural
 
 # A gain of the log loss by less than a hundredth of it is little.
@@ -44,6 +44,7 @@ def diagnose_classes(model: ClassModel) -> Diagnosis:
         independence=_independence(model),
         features=_features(model),
         mixture={},
+        sensitivity={},
         cautions=cautions,
         clusters=describe_clusters(model.evidence_.clusters, model.encoder_),
         calibration=_calibration(model),

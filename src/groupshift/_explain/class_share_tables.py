@@ -11,8 +11,8 @@ from groupshift._rows.codes import Codes
 
 def class_shares_by(model: ClassModel, by: str, coverage: float) -> Table:
     """What `group_shares` returns: by cell and class, or by group and class with the share among labelled rows."""
-    if by not in ("cell", "group"):
-        raise ValueError(f"by={by!r} is not known. Pass 'cell' or 'group'.")
+    if by not in ("cell", "group", "overall"):
+        raise ValueError(f"by={by!r} is not known. Pass 'cell', 'group' or 'overall'.")
     check_coverage(coverage)
     estimate, classes = model.estimate_, model.classes_
     n_groups, n_clusters, n_classes = estimate.share.shape
@@ -29,6 +29,8 @@ def class_shares_by(model: ClassModel, by: str, coverage: float) -> Table:
             "high": high.ravel(),
         }
     share, error, rows = group_class_shares(model)
+    if by == "overall":
+        return _overall(model, error, coverage)
     low, high = interval(share, error, rows, coverage)
     return {
         "group": np.repeat(model.groups_, n_classes),
@@ -38,6 +40,23 @@ def class_shares_by(model: ClassModel, by: str, coverage: float) -> Table:
         "low": low.ravel(),
         "high": high.ravel(),
         "labeled_share": labeled_class_shares(model).ravel(),
+    }
+
+
+def _overall(model: ClassModel, error: FloatArray, coverage: float) -> Table:
+    """All rows together: errors of groups, which may go together, are averaged."""
+    before, after = overall_class_shares(model)
+    weight = model.estimate_.row_weight.sum(1)
+    mean_error = weight @ error / max(weight.sum(), 1e-300)
+    rows = np.full(len(after), model.estimate_.rows.sum())
+    low, high = interval(np.nan_to_num(after), mean_error, rows, coverage)
+    return {
+        "class": model.classes_,
+        "rows": rows,
+        "share": after,
+        "low": low,
+        "high": high,
+        "labeled_share": before,
     }
 
 

@@ -1,21 +1,22 @@
 """The one place that asks for the number of classes: two have stages of their own (`_fit`), more have others (`_multi`)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from groupshift._explain.class_evidence import ClassEvidence, record_class_evidence
 from groupshift._explain.evidence import Observed, record_evidence
 from groupshift._explain.evidence_parts import Evidence
-from groupshift._fit.estimate import Estimate, check_known, estimate
+from groupshift._fit.estimate import Estimate, estimate
 from groupshift._fit.learned import Learned
-from groupshift._fit.problem import KnownRates, Notes, Problem
-from groupshift._fit.scorer import Scorer
+from groupshift._fit.problem import Known, KnownRates, KnownShare, Notes, Problem
+from groupshift._fit.scorer import Details, Scorer
 from groupshift._fit.stages import run
 from groupshift._fit.trials import CandidateTable
 from groupshift._math.arrays import ValueArray
 from groupshift._multi.class_estimate import ClassEstimate, estimate_classes
 from groupshift._multi.class_known import check_known_classes
 from groupshift._multi.class_learned import ClassLearned
-from groupshift._multi.class_scorer import ClassScorer
+from groupshift._multi.class_scorer import ClassScorer, flat_details
 from groupshift._multi.class_stages import run_classes
 from groupshift._rows.rows import Population
 
@@ -31,9 +32,18 @@ class WholeFit:
     notes: Notes
 
 
-def check_known_of(known: KnownRates | None, groups: ValueArray, classes: ValueArray) -> KnownRates:
-    """Rates of positives by group; with more than two classes, shares by group and class."""
-    return check_known(known, groups) if len(classes) == 2 else check_known_classes(known, groups, classes)
+def known_of(
+    shares: KnownRates | None, overall: KnownShare | None, groups: ValueArray, classes: ValueArray
+) -> Known:
+    """Rates of positives by group and of all rows; with more than two classes, shares by class of the same."""
+    if len(classes) == 2:
+        return Known.of(shares, overall, groups)
+    return check_known_classes(shares, overall, groups, classes)
+
+
+def detail_columns(found: Details, classes: ValueArray, library: str | None) -> Mapping[str, object]:
+    """Details as they stand beside rows: arrays beside arrays; in a frame a column for each of several classes."""
+    return {**found} if len(classes) == 2 or library is None else flat_details(found, classes)
 
 
 def fit_whole(problem: Problem, classes: ValueArray) -> WholeFit:
@@ -57,12 +67,12 @@ def estimate_again(
     population: Population,
     groups: ValueArray,
     classes: ValueArray,
-    known_shares: KnownRates | None,
+    known: Known,
 ) -> Estimate | ClassEstimate:
     """Shares from new rows, everything else kept."""
     if isinstance(learned, ClassLearned):
-        return estimate_classes(learned, population, groups, classes, known_shares)
-    return estimate(learned, population, groups, known_shares)
+        return estimate_classes(learned, population, groups, classes, known)
+    return estimate(learned, population, groups, known)
 
 
 def scorer_of(

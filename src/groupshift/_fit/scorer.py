@@ -78,6 +78,14 @@ class Scorer:
         """Names and kinds of these columns: Dask wants to know before any row is read."""
         return {"probability": float, "low": float, "high": float, "cluster": np.int64, "pooled": bool}
 
+    def parts(self, scored: Scored) -> dict[str, FloatArray]:
+        """What a row's features say, what its group adds in log-odds, and what both make of it."""
+        shift = np.zeros(len(scored.cluster))
+        if len(self.groups):
+            shift = _of_cells(self.estimate.shift, self.estimate.unseen_shift, scored.group, scored.cluster)
+        plain = in_doubt(scored.log_odds - shift)
+        return {"plain_probability": plain, "shift": shift, "probability": in_doubt(scored.log_odds)}
+
     def details(self, scored: Scored, coverage: float) -> Details:
         """Probabilities with their intervals; the interval is what is not known about the shift of a row's cell."""
         estimate, cluster, group = self.estimate, scored.cluster, scored.group

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupshift._fit.problem import KnownRates
+from groupshift._fit.problem import Known
 from groupshift._fit.view_shifts import ViewUse
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.class_points import ClassPoints, collect_class_points
 from groupshift._math.class_sites import against_rest, class_sites
 from groupshift._math.simplex_shift import CellBatch, simplex_shares
-from groupshift._multi.class_known import KnownClasses, agreeing_shift, check_known_classes, numbered_known
+from groupshift._multi.class_known import ALL_GROUPS, KnownClasses, agreeing_shift, numbered_known
 from groupshift._multi.class_learned import ClassLearned
 from groupshift._multi.class_scores import ClassPosterior
 from groupshift._multi.class_trials import ClassSites, followed, shifts_from
@@ -72,10 +72,9 @@ def estimate_classes(
     population: Population | None,
     groups: ValueArray,
     classes: ValueArray,
-    known_shares: KnownRates | None = None,
+    known: Known,
 ) -> ClassEstimate:
     """Shares and shifts of every cell of the population."""
-    known_shares = check_known_classes(known_shares, groups, classes)
     if population is None:
         return _of_nothing(learned, groups)
     tally = TallyClasses(learned.posterior, learned.prototypes, learned.keep_means, len(groups))
@@ -86,9 +85,9 @@ def estimate_classes(
         mean = cells.points.mean_posterior(shift.reshape(-1, learned.n_classes))[0].reshape(shift.shape)
         shift = followed(shift, mean, learned.labeled_prior, shifts.followed)
     share, error = cells.shares(shift, shifts)
-    known = numbered_known(known_shares, groups, classes)
-    if known is not None:
-        shift, share, error = cells.agreeing(known, shift, share, error)
+    numbered = numbered_known(known, groups, classes)
+    if numbered is not None:
+        shift, share, error = cells.agreeing(numbered, shift, share, error)
     variance = shifts.variance.transpose(0, 2, 1)
     return ClassEstimate(
         groups=groups,
@@ -104,7 +103,7 @@ def estimate_classes(
         unseen_variance=shifts.unseen_variance.T,
         points=cells.points,
         use=shifts.use,
-        known_groups=groups[np.array([g in known_shares for g in groups.tolist()], bool)],
+        known_groups=groups[np.array([g in known.shares for g in groups.tolist()], bool)],
     )
 
 
@@ -224,15 +223,18 @@ class _Cells:
         shift, error = shift.copy(), error.copy()
         weight = self.points.weight_sum.reshape(self.shape[:2])
         for g, wanted, known_error in zip(known.group, known.share, known.std_error, strict=True):
-            part = weight[g] / max(weight[g].sum(), 1e-300)
-            shift[g] = agreeing_shift(self.points, g, shift[g], wanted, known_error, part @ error[g])
-            is_known = ~np.isnan(wanted)
-            error[g][:, is_known] = np.minimum(error[g], known_error)[:, is_known]
-        mean, _ = self.points.mean_posterior(shift.reshape(-1, self.shape[2]))
-        share = share.copy()
-        found = mean.reshape(self.shape)[known.group]
-        share[known.group] = np.where(np.isnan(found), share[known.group], found)
-        return shift, share, error
+            own = slice(None) if g == ALL_GROUPS else slice(g, g + 1)
+            part = weight[own] / max(weight[own].sum(), 1e-300)
+            doubt = np.einsum("gk,gkc->c", part, error[own])
+            first = 0 if g == ALL_GROUPS else g * self.shape[1]
+            cells = shift[own].reshape(-1, self.shape[2])
+            moved = agreeing_shift(self.points, first, cells, wanted, known_error, doubt)
+            shift[own] = moved.reshape(shift[own].shape)
+            if g != ALL_GROUPS:
+                is_known = ~np.isnan(wanted)
+                error[g][:, is_known] = np.minimum(error[g], known_error)[:, is_known]
+        found = self.points.mean_posterior(shift.reshape(-1, self.shape[2]))[0].reshape(self.shape)
+        return shift, np.where(np.isnan(found), share, found), error
 
 
 def _em(batch: CellBatch, prior: FloatArray) -> FloatArray:

@@ -2,13 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from groupshift._fit.problem import KnownRates
+from groupshift._fit.problem import Known, KnownRates
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.class_points import ClassPoints
 
+if TYPE_CHECKING:
+    from groupshift._math.conditioning import KnownRate
+
+# Number of all groups together.
+ALL_GROUPS = -1
 # Shares that the user rounded to three digits still add up.
 ROUNDED = 2e-3
 MAX_ROUNDS = 500
@@ -27,9 +33,9 @@ class KnownClasses:
 
 
 def check_known_classes(
-    known_shares: KnownRates | None, groups: ValueArray, classes: ValueArray
-) -> KnownRates:
-    """Known shares by group and class: each of a group of the population, and together not more than everything."""
+    known_shares: KnownRates | None, overall: object, groups: ValueArray, classes: ValueArray
+) -> Known:
+    """Known shares by class, of groups of the population and of all of them, together not more than everything."""
     known = dict(known_shares or {})
     present, names = set(groups.tolist()), classes.tolist()
     for group, shares in known.items():
@@ -37,27 +43,29 @@ def check_known_classes(
             raise ValueError(
                 f"known_shares names group {group!r}, which has no unlabelled rows. Leave it out, or add rows of it."
             )
-        if not isinstance(shares, Mapping):
-            raise ValueError(
-                f"known_shares of group {group!r} is {shares!r}. With {len(names)} classes, pass a mapping of class to share, or "
-                "to (share, standard error)."
-            )
-        _check_group(group, shares, names)
-    return known
+        _check_shares(shares, f"known_shares of group {group!r}", names)
+    if overall is not None:
+        _check_shares(overall, "known_overall", names)
+    # Mappings by class stand where two classes have a rate.
+    return Known(known, cast("KnownRate | None", overall))
 
 
-def _check_group(group: object, shares: Mapping[object, object], names: list[object]) -> None:
+def _check_shares(shares: object, what: str, names: list[object]) -> None:
+    if not isinstance(shares, Mapping):
+        raise ValueError(
+            f"{what} is {shares!r}. With {len(names)} classes, pass a mapping of class to share, or to (share, standard error)."
+        )
     strange = [name for name in shares if name not in names]
     if strange:
         raise ValueError(
-            f"known_shares of group {group!r} names class {strange[0]!r}, which no labelled row has. The classes are "
+            f"{what} names class {strange[0]!r}, which no labelled row has. The classes are "
             f"{', '.join(map(repr, names[:8]))}{'…' if len(names) > 8 else ''}."
         )
     pairs = [_pair(value) for value in shares.values()]
     for name, (share, error) in zip(shares, pairs, strict=True):
         if not (0 <= share <= 1 and error >= 0):
             raise ValueError(
-                f"known_shares of class {name!r} in group {group!r} is {shares[name]!r}. Pass a share between 0 and 1, or "
+                f"{what} for class {name!r} is {shares[name]!r}. Pass a share between 0 and 1, or "
                 "(share, standard error)."
             )
     total = sum(share for share, _ in pairs)
@@ -65,7 +73,7 @@ def _check_group(group: object, shares: Mapping[object, object], names: list[obj
     if total > 1 + ROUNDED or (is_complete and total < 1 - ROUNDED):
         wanted = "to 1" if is_complete else "to 1 or less, with classes missing"
         raise ValueError(
-            f"known_shares of group {group!r} add up to {total:.4g}. They must add up {wanted}: pass shares, not percentages or "
+            f"{what} add up to {total:.4g}. They must add up {wanted}: pass shares, not percentages or "
             "counts."
         )
 
@@ -75,43 +83,42 @@ def _pair(value: object) -> tuple[float, float]:
     return float(share), float(error)
 
 
-def numbered_known(known_shares: KnownRates, groups: ValueArray, classes: ValueArray) -> KnownClasses | None:
-    """Known shares as arrays."""
-    if not known_shares:
+def numbered_known(known: Known, groups: ValueArray, classes: ValueArray) -> KnownClasses | None:
+    """Known shares as arrays; those of the whole population have the number -1, and come first."""
+    if not known.any:
         return None
     number = {g: i for i, g in enumerate(groups.tolist())}
     place = {c: i for i, c in enumerate(classes.tolist())}
-    share = np.full((len(known_shares), len(classes)), np.nan)
+    given: list[tuple[int, object]] = [] if known.overall is None else [(ALL_GROUPS, known.overall)]
+    given += [(number[g], shares) for g, shares in known.shares.items()]
+    share = np.full((len(given), len(classes)), np.nan)
     error = np.zeros_like(share)
-    for i, shares in enumerate(known_shares.values()):
+    for i, (_, shares) in enumerate(given):
         assert isinstance(shares, Mapping)
         for name, value in shares.items():
             share[i, place[name]], error[i, place[name]] = _pair(value)
-    return KnownClasses(np.array([number[g] for g in known_shares]), share, error)
+    return KnownClasses(np.array([g for g, _ in given]), share, error)
 
 
 def agreeing_shift(
     points: ClassPoints,
-    group: int,
+    first: int,
     shift: FloatArray,
     known: FloatArray,
     error: FloatArray,
     doubt: FloatArray,
 ) -> FloatArray:
-    """A group's shifts (n_clusters, n_classes), all clusters moved alike until its rows' mean prediction agrees.
+    """Shifts (n_cells, n_classes) of cells from `first` on, all moved alike until their rows' mean prediction agrees.
 
     `known`, `error`: known shares and their errors; `doubt`: errors of the shares as they are. All have shape (n_classes,).
     """
-    n_clusters = len(shift)
-    cells = np.arange(group * n_clusters, (group + 1) * n_clusters)
-    start, stop = np.searchsorted(
-        points.key, [cells[0] * len(points.prototypes), (cells[-1] + 1) * len(points.prototypes)]
-    )
+    n_prototypes = len(points.prototypes)
+    start, stop = np.searchsorted(points.key, [first * n_prototypes, (first + len(shift)) * n_prototypes])
     posterior, weight = points.posterior[start:stop], points.weight[start:stop]
     if not weight.sum():
         return shift
     weight = weight / weight.sum()
-    base = np.log(posterior) + shift[points.cell[start:stop] - cells[0]]
+    base = np.log(posterior) + shift[points.cell[start:stop] - first]
     present = _mean(base, weight)
     wanted = _wanted(present, known, error, doubt)
     move = np.zeros(len(known))

@@ -12,7 +12,8 @@ from groupshift._math.class_points import wanted_prototypes
 from groupshift._math.prototypes import learn_prototypes
 from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE
 from groupshift._math.vector_scaling import VectorScaling
-from groupshift._math.views import OWN_SCORES, ViewModel, Views, learn_views
+from groupshift._math.view_worlds import OWN_SCORES
+from groupshift._math.views import ViewModel, Views, learn_views
 from groupshift._multi.class_judge import ClassJudged
 from groupshift._multi.class_scores import ClassPosterior
 from groupshift._multi.class_trained import ClassTrained
@@ -158,7 +159,8 @@ def _prototypes(problem: Problem, pooled: Pooled, posterior: ClassPosterior) -> 
     n_cells = max(len(problem.groups), 1) * posterior.partition.n_clusters
     wanted, keep_means = wanted_prototypes(n_cells, problem.n_classes)
     few = pooled.rows.at_most(PROTOTYPE_ROWS, problem.seeds.named("prototype rows"))
-    p = np.exp(posterior.score(few)[0])
+    # By their keys: in which order the rows of a table stand does not matter.
+    p = np.exp(posterior.score(few.take(np.argsort(few.key, kind="stable")))[0])
     return learn_prototypes(p, wanted, problem.seeds.named("prototypes")), keep_means
 
 

@@ -76,15 +76,7 @@ class ClassScorer:
 
     def columns(self, rows: Rows, coverage: float) -> dict[str, FloatArray | IntArray | BoolArray]:
         """Details of rows as columns of a table: one of each kind for each class."""
-        found = self.details(self(rows), coverage)
-        by_class: dict[str, FloatArray | IntArray | BoolArray] = {}
-        for kind, values in (
-            ("probability", found["probability"]),
-            ("low", found["low"]),
-            ("high", found["high"]),
-        ):
-            by_class |= {f"{kind}_{name}": values[:, c] for c, name in enumerate(self.classes.tolist())}
-        return by_class | {"cluster": found["cluster"], "pooled": found["pooled"]}
+        return flat_details(self.details(self(rows), coverage), self.classes)
 
     @property
     def column_types(self) -> dict[str, type]:
@@ -100,3 +92,12 @@ class ClassScorer:
     def _of_cells(own: FloatArray, common: FloatArray, group: IntArray, cluster: IntArray) -> FloatArray:
         """The values of each row's cell; those of its cluster where its group is unseen (-1)."""
         return np.where((group < 0)[:, None], common[cluster], own[group, cluster])
+
+
+def flat_details(found: Details, classes: ValueArray) -> dict[str, FloatArray | IntArray | BoolArray]:
+    """A column of probability, low and high for each class."""
+    kinds = (("probability", found["probability"]), ("low", found["low"]), ("high", found["high"]))
+    by_class: dict[str, FloatArray | IntArray | BoolArray] = {
+        f"{kind}_{name}": values[:, c] for kind, values in kinds for c, name in enumerate(classes.tolist())
+    }
+    return by_class | {"cluster": found["cluster"], "pooled": found["pooled"]}

@@ -46,9 +46,7 @@ def run_classes(problem: Problem, classes: ValueArray) -> ClassFinished:
     judged = judged.completed(problem)
     settled = settle_classes(problem, pooled, judged)
     begin("estimating shares", verbose)
-    estimate = estimate_classes(
-        settled.learned, problem.population, problem.groups, classes, problem.known_shares
-    )
+    estimate = estimate_classes(settled.learned, problem.population, problem.groups, classes, problem.known)
     notes = (
         *data_notes(problem),
         *pooled.notes,

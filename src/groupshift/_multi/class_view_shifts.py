@@ -7,7 +7,8 @@ import numpy as np
 from groupshift._fit.view_shifts import UNIDENTIFIED, ViewUse
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.shrinkage import COMMON_VARIANCE, PooledShifts
-from groupshift._math.views import LABELS, OWN_SCORES, SCORES, Views, learn_views
+from groupshift._math.view_worlds import LABELS, OWN_SCORES, SCORES
+from groupshift._math.views import Views, learn_views
 from groupshift._multi.class_learned import ClassLearned, ClassViews, part_followed, spread_of_shifts
 from groupshift._multi.class_trials import ClassSites, pooled_shifts
 from groupshift._rows.codes import Codes
@@ -113,7 +114,7 @@ def class_view_shifts(
         unseen_shift=factor * common,
         unseen_variance=doubt + nobody,
         followed=part_followed(model, nobody) if learned.trust > 0 else 0.0,
-        use=ViewUse(labels, scores, size, float(factor.mean()), model.no_selection),
+        use=ViewUse(labels, scores, size, float(factor.mean()), model.no_selection, found.scale_error),
     )
 
 

@@ -22,6 +22,8 @@ from groupshift._rows.workers import at_once
 
 KMEANS_CLUSTERS = (2, 3, 4, 6, 8)
 JOINED_CLUSTERS = (2, 3, 4, 5, 6, 8)
+# Rows of both samples that k-means sees: eight centres move little beyond.
+MAX_KMEANS_ROWS = 20_000
 # Gates have a few dozen numbers to learn: more rows than this sharpen them no further.
 MAX_GATE_ROWS = 20_000
 MAX_CELLS = 150
@@ -70,42 +72,27 @@ def group_folds(group: IntArray, seed: int) -> IntArray:
     return fold[group]
 
 
-def propose_partitions(
-    labeled: Rows,
-    y: IntArray,
-    pooled: Rows,
-    space: Space,
-    *,
-    given: Sequence[Clusterer] = (),
-    seeds: Seeds,
-) -> list[Candidate]:
-    """Candidate partitions, the whole space first.
-
-    Parameters
-    ----------
-    labeled, y : labelled rows and their classes
-        They guide the joined and gated candidates.
-    pooled : rows of both samples
-        k-means and the Gaussian mixture see these.
-    given : fitted clusterers to consider besides
-    """
-    fold = group_folds(labeled.group, seeds.named("group folds"))
-    found = fixed_candidates(labeled, pooled, space, given=given, seeds=seeds)
-    found += joined_partitions(labeled, y, pooled, space, fold, seeds)
-    found += gated_partitions(labeled, y, pooled, space, fold, seeds)
-    return [c for c in found if c.n_clusters > 1 or c.name == "one cluster"]
-
-
-def fixed_candidates(
+def fixed_partitions(
     labeled: Rows, pooled: Rows, space: Space, *, given: Sequence[Clusterer] = (), seeds: Seeds
 ) -> list[Candidate]:
-    """Candidates that no label has a part in: the whole space first, those given, k-means."""
+    """Candidates that no label had a part in: the whole space first, then `given` clusterers, then k-means, the finest last."""
     fixed: list[tuple[str, Partition]] = [("one cluster", WholeSpace())]
     fixed += [(f"given {i + 1}", GivenPartition(c).fit(pooled)) for i, c in enumerate(given)]
+    few = pooled.at_most(MAX_KMEANS_ROWS, seeds.named("k-means rows"))
     for k in KMEANS_CLUSTERS:
-        fixed.append((f"k-means {k}", _kmeans(space, pooled, k, seeds.named(f"k-means candidate {k}"))))
+        fixed.append((f"k-means {k}", _kmeans(space, few, k, seeds.named(f"k-means candidate {k}"))))
     found = [Candidate.fixed(name, partition, labeled) for name, partition in fixed]
     return [c for c in found if c.n_clusters > 1 or c.name == "one cluster"]
+
+
+def learned_partitions(
+    labeled: Rows, y: IntArray, pooled: Rows, space: Space, *, seeds: Seeds
+) -> list[Candidate]:
+    """Candidates that labels had a part in: Gaussian components that they join, gates that they bend."""
+    fold = group_folds(labeled.group, seeds.named("group folds"))
+    found = joined_partitions(labeled, y, pooled, space, fold, seeds)
+    found += gated_partitions(labeled, y, pooled, space, fold, seeds)
+    return [c for c in found if c.n_clusters > 1]
 
 
 def joined_partitions(

@@ -80,7 +80,7 @@ def _report(error: Exception) -> int:
     if hasattr(error, "format_message"):  # typer's, whichever click it is built on
         screen.error(f"{error.format_message()} {_help_hint(error)}")
         return BAD_INPUT
-    if _is_users(error):
+    if is_users(error):
         screen.error(str(error))
         return BAD_INPUT
     screen.error(
@@ -95,7 +95,7 @@ def _help_hint(error: Exception) -> str:
     return f"Try '{context.command_path if context else 'groupshift'} --help'."
 
 
-def _is_users(error: Exception) -> bool:
+def is_users(error: Exception) -> bool:
     """Whether the message was written for the user: raised in our own code, or about a file."""
     if isinstance(error, (InputError, SourceError, OutputError, ImportError)):
         return True

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +23,12 @@ USUAL_PAIRS = (
     ("absent", "present"), ("alive", "dead"), ("control", "case"),
 )
 # fmt: on
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
 # More different numbers than this are no classes but a measurement.
 MOST_CLASSES = 10
 # More different words than this are names or answers in free text.
@@ -45,13 +52,25 @@ class Target:
     negatives: tuple[str, ...]
     notes: list[str] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
-    classes: tuple[
-        str, ...
-    ] = ()  # with more than two, each a class; none where one stands against the others
+    positives: tuple[str, ...] = ()  # values that `positive` names; itself where there are none
+    several: tuple[str, ...] = ()  # classes, where there are more than two
 
     @property
     def negative(self) -> str:
         return self.negatives[0] if len(self.negatives) == 1 else f"not {self.positive}"
+
+    @property
+    def classes(self) -> NDArray[np.generic]:
+        """Both classes by their names, whole numbers as such; the positive one second. With more than two, those.
+
+        >>> Target("yes", ("no",)).classes.tolist(), Target("1", ("0",)).classes.tolist()
+        (['no', 'yes'], [0, 1])
+        """
+        if self.several:
+            return np.array(self.several)
+        names = [self.negative, self.positive]
+        whole = all(re.fullmatch(r"-?[1-9]\d{0,8}|0", name) for name in names)
+        return np.array([int(name) for name in names] if whole else names)
 
     def labels(self, column: pa.ChunkedArray) -> NDArray[np.generic]:
         """Labels as 1, 0 and -1 (unlabelled), or as names of classes: what is missing, or stands for no class, is no label.
@@ -60,13 +79,14 @@ class Target:
         >>> Target("yes", ("no",)).labels(pa.chunked_array([["yes", "no", None]])).tolist()
         [1, 0, -1]
         """
-        if self.classes:
+        if self.several:
             text = as_text(column)
-            is_class = pc.is_in(text, value_set=pa.array(self.classes))
+            is_class = pc.is_in(text, value_set=pa.array(self.several))
             return np.asarray(pc.if_else(is_class, text, None).to_pylist(), object)
-        code = pc.index_in(as_text(column), value_set=pa.array([self.positive, *self.negatives]))
+        positives = self.positives or (self.positive,)
+        code = pc.index_in(as_text(column), value_set=pa.array([*positives, *self.negatives]))
         number = np.asarray(pc.fill_null(code, -1))
-        return np.select([number == 0, number > 0], [1, 0], -1)
+        return np.select([number < 0, number < len(positives)], [-1, 1], 0)
 
 
 def read_target(counts: Mapping[str, int], name: str, positive: str | None, path: str) -> Target:
@@ -86,17 +106,58 @@ def read_target(counts: Mapping[str, int], name: str, positive: str | None, path
         return _several(counts, name, notes)
     if positive is None:
         positive = _positive(counts, name, notes)
-    elif positive not in counts:
-        raise InputError(
-            f"--positive {positive!r} is no value of {name!r}, whose values are {_shown(counts)}."
-        )
-    negatives = tuple(value for value in counts if value != positive)
+    positives = (positive,) if positive in counts else _values_of(positive, counts, name, notes)
+    negatives = tuple(value for value in counts if value not in set(positives))
     if not negatives:
         raise InputError(
             f"All labelled rows of {path} have the same {name!r}, {positive!r}; two classes are needed. Add "
             "rows of the other class."
         )
-    return Target(positive, negatives, notes, _unknown_as_label(counts, name, positive))
+    alarms = _unknown_as_label(counts, name, set(positives))
+    return Target(positive, negatives, notes, alarms, positives)
+
+
+def _values_of(positive: str, counts: dict[str, int], name: str, notes: list[str]) -> tuple[str, ...]:
+    """The values that a limit, a range or a list names; of numbers, what is none loses its label."""
+    is_meant = condition(positive)
+    if is_meant is None:
+        listed_values = [part.strip() for part in positive.split(",")]
+        if len(listed_values) > 1 and set(listed_values) <= set(counts):
+            return tuple(listed_values)
+        raise InputError(
+            f"--positive {positive!r} is no value of {name!r}, whose values are {_shown(counts)}."
+        )
+    words = [value for value in counts if not _is_number(value)]
+    if other := [value for value in words if not means_no_label(value)]:
+        raise InputError(
+            f"--positive {positive!r} is about numbers, and {name!r} holds {other[0]!r}. Empty such cells, or name values."
+        )
+    if words:
+        notes.append(
+            f"{listed(words)} in {name!r} is no number: its {sum(map(counts.pop, words)):,} rows have no label."
+        )
+    found = tuple(value for value in counts if is_meant(float(value)))
+    if not found:
+        raise InputError(
+            f"--positive {positive!r} holds for no value of {name!r}, whose values are {_shown(counts)}."
+        )
+    return found
+
+
+def condition(text: str) -> Callable[[float], bool] | None:
+    """What a limit (">=8") or a range ("8..10", ends included) asks of a number; None of other texts.
+
+    >>> [condition(text)(8) for text in (">=8", "> 8", "<8.5", "5..8")], condition("yes")
+    ([True, False, True, True], None)
+    """
+    number = r"\s*(-?\d+(?:\.\d+)?)\s*"
+    if found := re.fullmatch(rf"\s*(>=|<=|>|<){number}", text):
+        compare, limit = COMPARISONS[found[1]], float(found[2])
+        return lambda value: compare(value, limit)
+    if found := re.fullmatch(rf"{number}\.\.{number}", text):
+        low, high = float(found[1]), float(found[2])
+        return lambda value: low <= value <= high
+    return None
 
 
 def means_no_label(value: str) -> bool:
@@ -109,9 +170,9 @@ def means_no_label(value: str) -> bool:
     return words in NO_LABEL or re.fullmatch(r"[?.\-_/ ]+", value) is not None
 
 
-def _unknown_as_label(counts: dict[str, int], name: str, positive: str) -> list[str]:
+def _unknown_as_label(counts: dict[str, int], name: str, positives: set[str]) -> list[str]:
     return [
-        f"{value!r} in {name!r} counts as a label, a {'positive' if value == positive else 'negative'} one, in "
+        f"{value!r} in {name!r} counts as a label, a {'positive' if value in positives else 'negative'} one, in "
         f"{count:,} rows. If it means that the label is not known, {HOW_TO_LEAVE_OUT}."
         for value, count in counts.items()
         if means_no_label(value)
@@ -145,7 +206,7 @@ def _several(counts: dict[str, int], name: str, notes: list[str]) -> Target:
     how = f'--positive ">={limit}" or --positive {limit}' if are_numbers else "--positive VALUE"
     not_known = f"If one of them means that the label is not known, {HOW_TO_LEAVE_OUT}."
     notes.append(f"{found} For one of them against all others: {how}. {not_known}")
-    return Target(values[-1], tuple(values[:-1]), notes, [], tuple(values))
+    return Target(values[-1], tuple(values[:-1]), notes, several=tuple(sorted(values)))
 
 
 def _positive(counts: dict[str, int], name: str, notes: list[str]) -> str:
