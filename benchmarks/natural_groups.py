@@ -6,6 +6,7 @@ beside it, run the same file with that version's source first on PYTHONPATH, wit
 
 import argparse
 import json
+import os
 import tomllib
 import warnings
 from collections.abc import Iterator
@@ -32,12 +33,15 @@ def main() -> None:
     parser.add_argument("--methods", default="global,random intercept,groupshift,groupshift random")
     parser.add_argument("--kinds", help="some of the kinds; default: all")
     parser.add_argument("--seeds", help="other seeds, for development: 1,2")
+    parser.add_argument("--commit", default="", help="of the code, where the machine has no git")
     options = parser.parse_args()
     spec = tomllib.loads(SPEC.read_text())
     tasks = [
         task for task in _tasks(spec, options.seeds) if options.kinds is None or task[1] in options.kinds
     ]
     options.out.mkdir(parents=True, exist_ok=True)
+    origin = {"commit": options.commit, "seeds": options.seeds or "as written down", **_origin()}
+    (options.out / f"{options.name}.origin.json").write_text(json.dumps(origin, indent=2) + "\n")
     methods = options.methods.split(",")
     call = delayed(run_draw)
     rows = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(
@@ -47,6 +51,15 @@ def main() -> None:
         for found in rows:
             file.writelines(json.dumps(row) + "\n" for row in found)
             file.flush()
+
+
+def _origin() -> dict[str, str]:
+    """Code, libraries and machine, as the experiments of the package keep them."""
+    try:
+        from groupshift.experiments.origin import deciding_origin
+    except ImportError:  # an earlier version
+        return {}
+    return {**deciding_origin(), "cores": str(os.cpu_count())}
 
 
 def _tasks(spec: dict, seeds: str | None) -> Iterator[tuple[str, str, int]]:

@@ -44,8 +44,8 @@ def take(page: Page, name: str, height: int = 900) -> None:
 
 
 def main() -> None:
+    from browsers import ARGUMENTS, CHROMIUM
     from serve_pages import served
-    from test_report_browser import ARGUMENTS, CHROMIUM
 
     with tempfile.TemporaryDirectory() as made, served() as served_page, sync_playwright() as driver:
         folder = Path(made)

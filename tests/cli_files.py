@@ -32,6 +32,15 @@ def survey_tables(seed=0):
     )
 
 
+def small(**columns):
+    """A stacked table of 400 rows: one feature that tells, four groups, half of the rows labelled."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    target = [str(v) if i // 4 % 2 else None for i, v in enumerate(y)]
+    base = {"x": y + rng.normal(size=400), "g": np.tile(list("abcd"), 100), "y": target}
+    return pa.table({**base, **columns})
+
+
 def write_survey(folder: Path):
     labeled, unlabeled, new = survey_tables()
     write_table(labeled, folder / "labeled.csv")

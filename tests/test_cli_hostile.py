@@ -11,22 +11,13 @@ pytest.importorskip("skops")
 
 import pyarrow as pa
 
-from cli_files import ROLES, column, survey_tables
+from cli_files import ROLES, column, small, survey_tables
 from groupshift import load
 from groupshift._io.files import write_table
 from groupshift._io.places import open_source
 from groupshift.cli.errors import run
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
-
-
-def small(**columns):
-    """A stacked table of 400 rows: one feature that tells, four groups, half of the rows labelled."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 400)
-    target = [str(v) if i // 4 % 2 else None for i, v in enumerate(y)]
-    base = {"x": y + rng.normal(size=400), "g": np.tile(list("abcd"), 100), "y": target}
-    return pa.table({**base, **columns})
 
 
 def fit_small(tmp_path, table, *more, ending="csv"):

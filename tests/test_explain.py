@@ -110,7 +110,7 @@ def test_compare_tells_groups_that_moved_from_noise(world, tmp_path, capsys):
     )
     rows = {row["group"]: row for row in json.loads(capsys.readouterr().out)}
     changes = share_changes(load(world / "m.gshift"), load(tmp_path / "june.gshift"))
-    for group, change in zip(changes["group"].tolist(), changes["change"].tolist(), strict=True):
+    for group, change in zip(changes["group"].to_pylist(), changes["change"].to_pylist(), strict=True):
         assert rows[group]["change"] == pytest.approx(change)
         assert rows[group]["beyond_noise"] == (rows[group]["low"] > 0 or rows[group]["high"] < 0)
     assert rows["(all)"]["after"] == pytest.approx(0.95, abs=1e-6)

@@ -32,10 +32,13 @@ def test_sections_come_in_reading_order(page):
 def test_the_first_sentences_are_the_share_and_whether_to_believe_it(fitted, page):
     overall = fitted.overall_share()
     answer = page.text[page.text.index("The answer") :]
-    sentence = " ".join(tidy(believe(Facts.of(fitted, fitted.diagnose())).sentence).split())
-    share, belief, gained = (answer.index(words) for words in (percent(overall.share), sentence, "log"))
-    assert share < belief < gained
-    assert percent_range(overall.low, overall.high) in answer[:belief]
+    sentence = believe(Facts.of(fitted, fitted.diagnose())).sentence
+    share = percent(overall.share)
+    first, belief, gained = (
+        answer.index(" ".join(tidy(text).split())) for text in (share, sentence, "log loss")
+    )
+    assert first < belief < gained
+    assert " ".join(percent_range(overall.low, overall.high).split()) in answer[:belief]
     assert "if twice as often" in answer[belief:gained]
 
 

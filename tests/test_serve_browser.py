@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("starlette", reason="the page needs the extra serve")
 
+from browsers import CHROMIUM, luminance
 from cli_files import run_cli, survey_tables, write_table
 from groupshift._io.files import write_whole
 from serve_pages import served, workers_of
-from test_report_browser import ARGUMENTS, CHROMIUM, luminance
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no browser: install Debian's chromium to run these tests"
@@ -23,16 +23,7 @@ HOSTILE = "<img src=x onerror=window.pwned=1>"
 SCRIPT = "</script><script>window.pwned=2</script>"
 SIZES = {"desktop": (1300, 900), "phone": (400, 800)}
 # Much more than any step here takes on an idle machine.
-PATIENCE = 40_000
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright for Python drives the browser")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
+PATIENCE = 60_000
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +71,9 @@ def hostile(table):
 def files(tmp_path_factory):
     """Labelled, population and new rows; a labelled file that takes long to fit; and one that is broken."""
     folder = tmp_path_factory.mktemp("files")
-    for name, table in zip(("labeled", "population", "new"), survey_tables(), strict=True):
-        write_table(hostile(table), folder / f"{name}.csv")
+    names = ("labeled.csv", "population.csv", "new.xlsx")
+    for name, table in zip(names, survey_tables(), strict=True):
+        write_table(hostile(table), folder / name)
     os.rename(folder / "labeled.csv", folder / f"{HOSTILE}.csv".replace("/", ""))
     rng = np.random.default_rng(0)
     rows = {f"x{i}": rng.normal(size=10_000) for i in range(8)}
@@ -120,7 +112,8 @@ def role_of(tab, column):
 
 def lines(tab):
     return tab.eval_on_selector_all(
-        "#shares tbody tr", "(all) => all.map((tr) => [...tr.children].map((td) => td.textContent))"
+        "#shares tbody tr:not(.marked)",
+        "(all) => all.map((tr) => [...tr.children].map((td) => td.textContent))",
     )
 
 
@@ -177,6 +170,9 @@ def test_from_two_files_to_shares_and_back_through_an_update(tab, page, files, f
     tab.get_by_label("Standard error").fill("2")
     tab.press("[aria-label^='Standard error']", "Tab")
     tab.wait_for_selector("#command:has-text('--known-shares')")
+    tab.fill("#overall", "52.5 %")
+    tab.press("#overall", "Tab")
+    tab.wait_for_selector("#command:has-text('--known-overall 0.525')")
     examine(tab)
     tab.click("#fit")
     tab.wait_for_selector("#steps li")
@@ -212,11 +208,14 @@ def test_from_two_files_to_shares_and_back_through_an_update(tab, page, files, f
     assert taken.value.path().read_bytes() == (there / "shares.csv").read_bytes()
 
     # An update: a file, a click, and what moved.
-    drop(tab, "population", files / "new.csv")
+    with tab.expect_download() as taken:
+        tab.click("text=Shares (Excel)")
+    assert taken.value.path().read_bytes().startswith(b"PK")
+    drop(tab, "population", files / "new.xlsx")
     tab.click("#update button")
     tab.wait_for_selector("#moved")
     tab.wait_for_selector("#shares tbody tr")
-    assert "positive before" in tab.inner_text("main")
+    assert "The overall share went from" in tab.inner_text("main")
     change = [abs(float(line[6].replace("\u2212", "-"))) for line in lines(tab)]
     assert change == sorted(change, reverse=True)
     tab.click("text=Make predictions (CSV)")

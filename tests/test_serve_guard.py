@@ -17,8 +17,8 @@ pytest.importorskip("starlette", reason="the page needs the extra serve")
 import groupshift.serve
 from cli_files import run_cli
 from groupshift.cli.errors import InputError
+from groupshift.serve import start
 from groupshift.serve.jobs_folder import OUTPUTS, JobsFolder, safe_name
-from groupshift.serve.start import _socket
 from serve_pages import served, workers_of
 
 TABLE = b"y,g,x\n" + b"yes,a,1\nno,b,2\n" * 5
@@ -38,7 +38,7 @@ def page(folder):
 
 
 def test_it_listens_on_this_machine_alone(page):
-    with _socket(0) as listening:
+    with start._socket(0) as listening:
         assert listening.getsockname()[0] == "127.0.0.1"
     others = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), page.port, socket.AF_INET)}
     for address in others - {"127.0.0.1"}:
@@ -212,6 +212,9 @@ def test_settings_that_make_no_sense_are_refused_with_a_sentence(page):
         ({"known_shares": [{"group": 1, "share": 0.5}]}, "name was expected"),
         ({"labels_chosen": "--force"}, "these ways"),
         ({"roles": {"y": 1}}, "name was expected"),
+        ({"roles": "target"}, "cannot be read"),
+        ({"known_shares": ["a"]}, "cannot be read"),
+        ({"known_shares": 3}, "cannot be read"),
         ([1], "cannot be read"),
     ]:
         status, answer = page.json("PUT", f"jobs/{job}/settings", wrong)
@@ -278,3 +281,31 @@ def test_work_ends_with_the_page_even_if_that_is_killed(tmp_path):
     folder = JobsFolder.opened(tmp_path / "jobs")
     assert folder.get(job).tasks["look"].status == "stopped"
     assert os.listdir(folder.files(job)) == ["a.csv"]
+
+
+def test_what_a_model_is_made_of_stays_as_it_is_while_it_is_made(page):
+    job = page.new_job(labeled=("a.csv", TABLE))
+    page.json("PUT", f"jobs/{job}/settings", {"roles": {"y": "target"}})
+    assert page.json("POST", f"jobs/{job}/start/fit")[0] == 202
+    for method, path in [("PUT", "settings"), ("PUT", "files/labeled?name=b.csv"), ("POST", "start/fit")]:
+        status, answer = page.json(method, f"jobs/{job}/{path}", {"roles": {"g": "target"}})
+        assert (status, "stays as it is" in answer["sentence"]) == (409, True)
+    # Removing it ends its work first, and leaves nothing.
+    assert page.json("DELETE", f"jobs/{job}")[0] == 200
+    assert page.ask("GET", f"jobs/{job}")[0] == 404
+    assert workers_of(page) == []
+
+
+def test_the_browser_is_told_the_address_by_a_file_of_this_user_alone(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    mask = os.umask(0o077)
+    try:
+        start._open("http://127.0.0.1:1/secret/", tmp_path)
+    finally:
+        os.umask(mask)
+    [address] = opened
+    assert "secret" not in address
+    path = Path(address.removeprefix("file://"))
+    assert "url=http://127.0.0.1:1/secret/" in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600

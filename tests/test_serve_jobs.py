@@ -5,7 +5,6 @@ import re
 import shlex
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 pytest.importorskip("starlette", reason="the page needs the extra serve")
 
 from cli_files import ROLES, survey_tables, write_survey
-from groupshift._explain.share_moves import Moved, ShareState
 from groupshift._io.files import write_table, write_whole
 from groupshift.cli import training
 from groupshift.cli.errors import run
@@ -70,14 +68,15 @@ def test_the_command_means_what_was_clicked(settings, usual):
 
     names = list(settings.roles)
     usual_roles = dict.fromkeys(names, "exclude" if usual == {"exclude"} else "feature")
-    # The overall rate is an option of its own, tested with the command line.
-    settings = Settings(settings.roles, settings.positive, settings.labels_chosen)
     arguments = fit_arguments(Job("1", "fit", "now", {"labeled": "a.csv"}, settings), usual_roles)
     assert shlex.split(shown([arguments])) == ["groupshift", *arguments]
     with patch("groupshift.cli.fit.fit") as fit:
         assert run(arguments) == 0
     (files, roles, out), options = fit.call_args
     assert (files, out, options["labels_chosen"]) == (["a.csv"], "model.gshift", settings.labels_chosen)
+    overall = options["known_overall"]
+    assert (overall is None) == (settings.known_overall is None)
+    assert overall is None or float(overall) == pytest.approx(settings.known_overall)
     assert (roles.target, roles.group, roles.positive) == (names[0], names[1], settings.positive)
     rest = names[2:]
     used = [
@@ -108,13 +107,16 @@ def test_updates_and_predictions_are_of_the_population():
 
 
 def test_known_shares_are_a_table_that_the_command_reads(tmp_path):
-    from groupshift.cli.fit import read_known_shares
+    from groupshift.cli.known_rates import read_known_rates
 
     known = (KnownShare('a "b", c', 0.25), KnownShare("<b>", 0.5, 0.02))
     write_whole(tmp_path / "k.csv", known_shares_file(Settings(known_shares=known)))
-    assert read_known_shares(f"{tmp_path}/k.csv", "state") == {'a "b", c': (0.25, 0.0), "<b>": (0.5, 0.02)}
+    assert read_known_rates(f"{tmp_path}/k.csv", None, "state").known_shares == {
+        'a "b", c': (0.25, 0.0),
+        "<b>": (0.5, 0.02),
+    }
     write_whole(tmp_path / "l.csv", known_shares_file(Settings(known_shares=known[:1])))
-    assert read_known_shares(f"{tmp_path}/l.csv", "state") == {'a "b", c': 0.25}
+    assert read_known_rates(f"{tmp_path}/l.csv", None, "state").known_shares == {'a "b", c': 0.25}
 
 
 def test_no_sentence_on_the_page_asks_to_type_an_option():
@@ -175,32 +177,6 @@ def test_a_look_guesses_roles_and_says_what_looks_wrong(tmp_path, monkeypatch):
     given = Settings({"in_favour": "target", "state": "group"})
     found = look_at(Job("1", "fit", "now", {"labeled": "a.csv", "population": "b.csv"}, given))
     assert found["values"] == ["yes", "no"]
-
-
-def state(overall, **shares):
-    share = np.array(list(shares.values()), float)
-    return ShareState(
-        overall,
-        {"group": np.array(list(shares)), "share": share, "low": share - 0.1, "high": share + 0.1},
-    )
-
-
-def test_nothing_moves_between_a_table_and_itself():
-    same = state(0.5, a=0.4, b=0.6)
-    moved = Moved.between(same, same)
-    assert np.array_equal(moved.before, moved.after)
-    assert moved.sentences[1:] == ["No group moved out of its earlier 90 % interval."]
-
-
-def test_what_moved_names_the_largest_moves_and_counts_new_groups_out():
-    moved = Moved.between(state(0.5, a=0.4, b=0.6, gone=0.1), state(0.55, b=0.75, a=0.41, new=0.9))
-    assert np.isnan(moved.before[2])
-    assert moved.sentences == [
-        "All groups together: 50.0 % positive before, 55.0 % now.",
-        "Moved most: 'b' from 60.0 % to 75.0 %; 'a' from 40.0 % to 41.0 %.",
-        "1 group of 2 moved out of its earlier 90 % interval.",
-    ]
-    assert Moved.between(state(np.nan), state(0.5, a=0.5)).sentences == []
 
 
 def test_a_job_again_is_a_second_one_with_the_same_files(tmp_path):

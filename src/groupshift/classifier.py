@@ -264,9 +264,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Features, groups: ArrayLike | None = None) -> ValueArray:
         """The likeliest class of each row."""
-        probability = self.predict_proba(X, groups)
-        number = probability.argmax(1) if self.is_multiclass_ else (probability[:, 1] > 0.5).astype(int)
-        likeliest: ValueArray = self.classes_[number]
+        likeliest: ValueArray = self.classes_[self.predict_proba(X, groups).argmax(1)]
         return likeliest
 
     def predict_details(self, X: Features, groups: ArrayLike | None = None, *, coverage: float = 0.9) -> Any:

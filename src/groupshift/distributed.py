@@ -27,7 +27,7 @@ from groupshift._rows.chunks import Sum, add_up
 from groupshift._rows.first_pass import FirstLook, FirstPass, population_groups, read_both
 from groupshift._rows.frames import Features
 from groupshift._rows.roles import ColumnNames, assign_roles, check_columns, fitted_roles, framed
-from groupshift._rows.rows import Rows, concatenated
+from groupshift._rows.rows import Rows, concatenated, draws_by_content
 from groupshift._rows.workers import as_worker
 from groupshift.classifier import GroupShiftClassifier
 from groupshift.streaming import Columns, Predictor
@@ -61,7 +61,8 @@ class Distributed:
             fraction = min(1.0, n_rows / self.n_rows)
             pick = partial(_pick, self.reader, fraction, random_state)
             parts = _gather(self.frame, self.reader.roles.columns, pick, self.offsets)
-            self._samples[n_rows, random_state] = concatenated([part for part in parts if part is not None])
+            drawn = concatenated([part for part in parts if part is not None])
+            self._samples[n_rows, random_state] = drawn.ordered()[0]
         return self._samples[n_rows, random_state]
 
     def sum(self, function: Callable[[Rows], Sum]) -> Sum:
@@ -108,7 +109,8 @@ def fit(
     training, found = read_both(
         model._read_options(), labeled, roles, target, partial(_first_pass, unlabeled), verbose=model.verbose
     )
-    reader = Reader(training.schema, roles, training.groups, model.unlabeled_value)
+    by_content = draws_by_content(training.labeled, found.n_rows)
+    reader = Reader(training.schema, roles, training.groups, model.unlabeled_value, by_content)
     population = Distributed(unlabeled, reader, found.n_rows, _offsets(found, len(training.labeled)))
     return model._learn(replace(training, population=population), known_shares, known_overall)
 

@@ -49,7 +49,7 @@ from groupshift._rows.roles import (
     group_column,
     unlabeled_in,
 )
-from groupshift._rows.rows import InMemory, Rows
+from groupshift._rows.rows import InMemory, Rows, draws_by_content
 from groupshift._rows.unseen import report_unseen
 from groupshift._rows.workers import workers
 from groupshift.classifier import GroupShiftClassifier
@@ -65,16 +65,14 @@ LABELED_TRIED_SEED, UNLABELED_TRIED_SEED = 1, 2
 class Training:
     """Labelled rows in memory, a population in files, and which column is what.
 
-    `keys` are the numbers of labelled rows that lie among the others in one table; without them, labelled rows
-    come first. `first` is the number of the population's first row.
+    `first` is the number of the population's first row; None: labelled rows come first.
     """
 
     labeled: Features
     source: BatchSource
     roles: Roles
     target: str
-    keys: IntArray | None = None
-    first: int = 0
+    first: int | None = None
 
     def read(self, model: GroupShiftClassifier) -> reading.Training:
         """Labelled rows and the population, as `fit` learns from them."""
@@ -84,11 +82,11 @@ class Training:
             self.roles,
             self.target,
             partial(first_pass, self.source),
-            self.keys,
             model.verbose,
         )
-        first = self.first if self.keys is not None else len(training.labeled)
-        reader = Reader(training.schema, self.roles, training.groups, model.unlabeled_value)
+        first = len(training.labeled) if self.first is None else self.first
+        by_content = draws_by_content(training.labeled, found.n_rows)
+        reader = Reader(training.schema, self.roles, training.groups, model.unlabeled_value, by_content)
         return replace(training, population=Streamed(self.source, reader, found.n_rows, first))
 
 
@@ -318,14 +316,14 @@ def _opened(
     group = group_column(names.group, model.group)
     labeled = _in_memory(labeled, model, group)
     source = as_source(unlabeled, batch_rows=batch_rows, kinds=_kinds(labeled, names, group), group=group)
-    keys = None
-    if labeled is None:
-        labeled, keys = _labeled_part(source, names.target, model)
+    is_one_table = labeled is None
+    if is_one_table:
+        labeled = _labeled_part(source, names.target, model)
     roles = assign_roles(framed(labeled).columns, names, model.group)
-    if keys is not None:
+    if is_one_table:
         roles = replace(roles, target=names.target)
     check_columns(source.columns, roles.columns, "The unlabelled data")
-    return Training(labeled, source, roles, names.target, keys)
+    return Training(labeled, source, roles, names.target, 0 if is_one_table else None)
 
 
 def _in_memory(
@@ -344,19 +342,16 @@ def _for_classifier(table: Features, model: GroupShiftClassifier) -> Features:
     return table if model.estimator is None else in_library(table, "pandas")
 
 
-def _labeled_part(source: BatchSource, target: str, model: GroupShiftClassifier) -> tuple[Features, IntArray]:
-    """Labelled rows of a table that holds both, and their numbers in it."""
+def _labeled_part(source: BatchSource, target: str, model: GroupShiftClassifier) -> Features:
+    """Labelled rows of a table that holds both."""
     import pyarrow as pa
 
     check_columns(source.columns, [target], "The data")
-    found, numbers, first = [], [], 0
+    found = []
     for table in source.batches(source.columns):
         has_label = ~unlabeled_in(framed(table).get_column(target), model.unlabeled_value)
-        labeled = np.flatnonzero(has_label)
-        found.append(table.take(labeled))
-        numbers.append(labeled + first)
-        first += table.num_rows
-    return _for_classifier(pa.concat_tables(found), model), np.concatenate(numbers)
+        found.append(table.take(np.flatnonzero(has_label)))
+    return _for_classifier(pa.concat_tables(found), model)
 
 
 def _kinds(labeled: Features, names: ColumnNames, group: str | None) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Classifiers trained on labelled rows, and what they say of rows: raw scores."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, Self
@@ -18,7 +19,7 @@ from sklearn.utils.validation import has_fit_parameter
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._regions.partitions import Partition
 from groupshift._rows.encoder import FeatureEncoder
-from groupshift._rows.frames import Features, concat_rows, take_rows
+from groupshift._rows.frames import Features, concat_rows, take_rows, with_some_value
 from groupshift._rows.progress import counted
 from groupshift._rows.rows import Rows
 from groupshift._rows.workers import at_once
@@ -83,15 +84,32 @@ def fit_classifier(estimator: Classifier, features: Features, y: IntArray, weigh
         trained_elsewhere: Classifier = estimator
         return trained_elsewhere
     model: Classifier = clone(estimator)
+    features = with_some_value(features)
     if np.all(weight == weight[0]):
-        return model.fit(features, y)
+        with _explained(model, features):
+            return model.fit(features, y)
     argument = weight_argument(model)
     if argument is None:
         raise ValueError(
             f"{type(model).__name__} takes no sample_weight, but rows have different weights. "
             "Use a classifier that takes weights, or leave the weights out."
         )
-    return model.fit(features, y, **{argument: weight})
+    with _explained(model, features):
+        return model.fit(features, y, **{argument: weight})
+
+
+@contextmanager
+def _explained(model: Classifier, features: Features) -> Iterator[None]:
+    """What a classifier says of a frame that it cannot take, with what to do."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if isinstance(features, np.ndarray):
+            raise
+        raise type(error)(
+            f"{type(model).__name__} cannot take these columns ({error}). Make numbers of them, put a transformer before the "
+            "classifier, or use estimator=None, which takes text, dates and missing values."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -155,6 +173,11 @@ def raw_score(model: Classifier, features: Features, edge: float | None) -> Floa
     """
     if isinstance(model, PerClusterClassifier):
         return model.scores(features, model.cluster(features), edge)
+    with _explained(model, features):
+        return _raw_score(model, features, edge)
+
+
+def _raw_score(model: Classifier, features: Features, edge: float | None) -> FloatArray:
     if edge is not None and isinstance(model, IN_LOG_ODDS):
         log_odds: FloatArray = model.decision_function(features)
         return hold(log_odds, edge)

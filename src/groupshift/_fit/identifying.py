@@ -20,11 +20,13 @@ from groupshift._rows.keys import uniform_keys
 IDENTIFIES = 0.5
 # Features that say this much each may identify the group together, as a longitude and a latitude do.
 HINTS = 0.1
-# Rows are alike where they lie in one bin: equal values, and neighbours until there are so many. Members of a household, who
+# Rows are alike where they lie in one bin: equal values, and neighbours within so many rows. Members of a household, who
 # share many values, are fewer.
 BIN_ROWS = 5
 # Kappas of so many rows are known to a hundredth; of fewer where features are many, to save time.
 MAX_ROWS, MIN_ROWS, MAX_VALUES = 10_000, 2_000, 5_000_000
+# A table of so many counts is made faster than its entries are sorted.
+MOST_COUNTED = 100_000
 # Features that are looked at together: the distance of more is no distance.
 MOST_TOGETHER = 4
 
@@ -106,25 +108,23 @@ def _kappa(agreement: FloatArray, chance: float) -> tuple[float, float]:
 
 
 def _bins(column: FloatArray, is_category: bool) -> IntArray:
-    """The bin of each row: whole blocks of equal values, joined with the next until there are `BIN_ROWS`."""
+    """The bin of each row: whole blocks of equal values, small ones joined with those beside them."""
     # Missing values are a value: they sort last and are all alike.
     value, block, count = np.unique(column, return_inverse=True, return_counts=True)
     if is_category:
         # Neighbours in code have nothing in common: rare categories are one.
         return np.where(count[block] >= BIN_ROWS, block, len(value))
-    bin_of_block, rows, current = np.zeros(len(value), np.int64), 0, 0
-    for i, n in enumerate(count.tolist()):
-        bin_of_block[i] = current
-        rows += n
-        if rows >= BIN_ROWS:
-            rows, current = 0, current + 1
-    return bin_of_block[block]
+    # By where a block begins: small ones fall into one bin, and one of many rows has its own, but for a few neighbours.
+    first = np.cumsum(count) - count
+    return (first // BIN_ROWS)[block]
 
 
 def _agreement(part: IntArray, group: IntArray) -> FloatArray:
     """For each row, the part of the other rows of its bin that are of its group; 0 where it is alone."""
     n_groups = int(group.max()) + 1
-    pair = np.unique(part * n_groups + group, return_inverse=True)[1]
+    pair = part * n_groups + group
+    if pair.max() > MOST_COUNTED:
+        pair = np.unique(pair, return_inverse=True)[1]
     one = np.ones(len(part))
     same, all_rows = (sum_by(p, one, int(p.max()) + 1)[p] - 1 for p in (pair, part))
     agreement: FloatArray = np.where(all_rows > 0, same / np.maximum(all_rows, 1), 0.0)

@@ -12,6 +12,7 @@ from groupshift._fit.pooled import Pooled, pool_rows
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.refine import Fitted, refine
 from groupshift._fit.trained import Trained, choose_estimator, train
+from groupshift._rows.frames import some
 from groupshift._rows.progress import begin
 
 
@@ -64,12 +65,14 @@ def run(problem: Problem) -> Finished:
 
 def data_notes(problem: Problem) -> Notes:
     """What is missing from the data, in sentences."""
+    notes = []
     if problem.population is None:
-        return (Note("No unlabelled rows: no shares to learn, so this is a calibrated classifier.", True),)
-    if not problem.has_groups:
-        return (
-            Note(
-                "No groups: all unlabelled rows are one group, and its shares are learned as a whole.", True
-            ),
-        )
-    return ()
+        sentence = "No unlabelled rows: no shares to learn, so this is a calibrated classifier."
+        notes.append(Note(sentence, True))
+    elif not problem.has_groups:
+        sentence = "No groups: all unlabelled rows are one group, and its shares are learned as a whole."
+        notes.append(Note(sentence, True))
+    if left_out := [problem.encoder.names_[j] for j in problem.encoder.left_out_]:
+        sentence = f"Left out: {some(left_out)}, for which fewer than two labelled rows have a value."
+        notes.append(Note(sentence, True))
+    return tuple(notes)

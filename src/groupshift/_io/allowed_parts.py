@@ -1,7 +1,7 @@
 """What a saved model may consist of, checked on the description of its parts before any of them is made.
 
-skops checks types too. This check is ours, is stricter (no methods, no operators, no functions but one), and
-looks into decision trees, whose node numbers scikit-learn follows without looking.
+skops checks types too. This check is ours and is stricter: no methods, no operators, no functions but one, and of
+scikit-learn only the estimators of `allowed_estimators`. What the parts hold is for `sound_models` and `sound_trees`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
+from groupshift._io.allowed_estimators import SKLEARN_PARTS, is_allowed_estimator
 
 # Our types in model files, where each class is today. A file calls them "groupshift/PlattScaling", so that a class can
 # move: its line here changes, and files stay as they are. A new type that fitted models hold gets a line.
@@ -76,20 +74,16 @@ Described = dict[str, object]
 Place = tuple[str, str]
 # Histogram gradient boosting with categories checks its input through a partial of this function.
 CHECK_ARRAY = "sklearn.utils.validation.check_array"
-TREES = frozenset(
-    {"sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"}
-)
 # Boosted trees carry their loss, which holds nothing. skops trusts it by the name that the installed scikit-learn
 # gives it; files of later versions have this one.
 LOSSES = {"sklearn._loss._loss.CyHalfBinomialLoss", "sklearn._loss._loss.CyHalfMultinomialLoss"}
-ALLOWED_TYPES = (
-    {place.replace(":", ".") for place in OWN_TYPES} | TREES | {"functools.partial", CHECK_ARRAY} | LOSSES
-)
+OWN_NAMES = frozenset(place.replace(":", ".") for place in OWN_TYPES)
+ALLOWED_TYPES = OWN_NAMES | SKLEARN_PARTS | {"functools.partial", CHECK_ARRAY} | LOSSES
 
 # Kinds of parts that only hold values. Methods, operators and arbitrary functions are not among them.
 # fmt: off
 LOADERS = frozenset((
-    "BytesNode", "CachedNode", "DefaultDictNode", "DictNode", "FunctionNode", "JsonNode", "ListNode", "LossNode",
+    "BytesNode", "CachedNode", "DTypeNode", "DefaultDictNode", "DictNode", "FunctionNode", "JsonNode", "ListNode", "LossNode",
     "MaskedArrayNode", "NdArrayNode", "ObjectNode", "PartialNode", "RandomGeneratorNode", "RandomStateNode", "SetNode",
     "SliceNode", "SparseMatrixNode", "TreeNode", "TupleNode", "TypeNode",
 ))
@@ -103,7 +97,9 @@ def with_stable_names(parts: bytes) -> bytes:
 
 def with_present_names(parts: bytes) -> bytes:
     """A skops dump that names our types by where they are today; one that names a module of ours itself is refused."""
-    for part in _described(_schema(parts)):
+    described = list(_described(_schema(parts)))
+    _check_made(described)
+    for part in described:
         if _place(part)[0].partition(".")[0] == "groupshift":
             raise ValueError(f"{_name(part)} is named by its place")
     return _renamed(parts, {(OURS, place[1]): place for place in _places(OWN_TYPES)})
@@ -117,57 +113,22 @@ def foreign_parts(parts: bytes) -> set[str]:
     return strange | (set(get_untrusted_types(data=parts)) - ALLOWED_TYPES)
 
 
-def check_trees(model: object) -> str | None:
-    """What is wrong with the decision trees in a model; None if every path through them ends.
+def _check_made(described: Sequence[Described]) -> None:
+    """Trees have one output: scikit-learn reads as many numbers of classes as a tree says it has outputs.
 
-    scikit-learn follows the numbers in a tree's nodes without checking them: one that points outside reads
-    foreign memory, one that points back never ends.
+    skops makes the first of the parts that have one number and takes it for the others, whatever these say.
     """
-    for tree, n_features in _trees(model, 0, set()):
-        nodes = tree.nodes if hasattr(tree, "nodes") else tree.__getstate__()["nodes"]
-        boosted = "is_leaf" in nodes.dtype.names
-        left, right, feature = (
-            ("left", "right", "feature_idx") if boosted else ("left_child", "right_child", "feature")
-        )
-        own = np.flatnonzero(nodes["is_leaf"] == 0 if boosted else nodes[left] != -1)
-        for side in (left, right):
-            child = nodes[side][own].astype(np.int64)
-            if not np.all((child > own) & (child < len(nodes))):
-                return "a decision tree in it has nodes that lead nowhere"
-        asked = nodes[feature][own].astype(np.int64)
-        if not np.all((asked >= 0) & (asked < n_features)):
-            return "a decision tree in it asks for features that do not exist"
-        if boosted and not _has_bitsets(tree, nodes[own]):
-            return "a decision tree in it asks for categories that do not exist"
-    return None
+    outputs = [_arguments(part)[2] for part in described if part["__loader__"] == "TreeNode"]
+    numbers = {one.get("__id__") for one in outputs} - {None}
+    for one in (*outputs, *(part for part in described if part.get("__id__") in numbers)):
+        if one.get("__loader__") != "JsonNode" or one.get("content") != "1":
+            raise ValueError("a decision tree has several outputs")
 
 
-def _has_bitsets(tree: Any, nodes: NDArray[np.void]) -> bool:
-    asked = nodes["bitset_idx"][nodes["is_categorical"] != 0].astype(np.int64)
-    return bool(np.all(asked < min(len(tree.raw_left_cat_bitsets), len(tree.binned_left_cat_bitsets))))
-
-
-# Trees are scikit-learn's, which has no types.
-def _trees(part: object, n_features: int, seen: set[int]) -> Iterator[tuple[Any, int]]:
-    """Decision trees anywhere in a model, each with the number of features of its estimator."""
-    if id(part) in seen or isinstance(part, (str, bytes, int, float, np.generic, type(None))):
-        return
-    seen.add(id(part))
-    if f"{type(part).__module__}.{type(part).__name__}" in TREES:
-        yield part, n_features
-        return
-    inner: Iterable[object]
-    if isinstance(part, np.ndarray):
-        inner = part.ravel().tolist() if part.dtype == object else ()
-    elif isinstance(part, (list, tuple)):
-        inner = part
-    elif isinstance(part, dict):
-        inner = part.values()
-    else:
-        inner = getattr(part, "__dict__", {}).values()
-        n_features = getattr(part, "n_features_in_", n_features)
-    for value in inner:
-        yield from _trees(value, n_features, seen)
+def _arguments(tree: Described) -> list[Described]:
+    """What a tree is made with: numbers of features, classes and outputs."""
+    arguments: list[Described] = tree["__reduce__"]["args"]["content"]  # type: ignore[index]  # else it is refused
+    return arguments
 
 
 def _schema(parts: bytes) -> object:
@@ -199,14 +160,24 @@ def _places(types: Iterable[str]) -> Iterator[Place]:
 
 
 def _described(node: object) -> Iterator[Described]:
-    """Every described part in a schema, from the outside in."""
-    if isinstance(node, dict):
-        if "__loader__" in node:
-            yield node
-        node = list(node.values())
-    if isinstance(node, list):
-        for value in node:
-            yield from _described(value)
+    """Every described part in a schema."""
+    # A list of what is still to be looked at, since generators inside each other are slow where parts lie deep.
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if "__loader__" in node:
+                yield node
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+
+
+def _is_known(module: str, name: str) -> bool:
+    """Whether a class is ours, an estimator that a model may hold, or a type of plain values."""
+    if module.partition(".")[0] in ("numpy", "builtins"):
+        return True
+    return f"{module}.{name}" in ALLOWED_TYPES or is_allowed_estimator(module, name)
 
 
 def _place(part: Described) -> Place:
@@ -221,6 +192,8 @@ def _only_holds_values(part: Described) -> bool:
     loader = part["__loader__"]
     if loader == "FunctionNode":
         return _name(part) == CHECK_ARRAY
+    if loader in ("ObjectNode", "TypeNode"):
+        return _is_known(*_place(part))
     if loader == "PartialNode":
         content = part["content"]
         function = content.get("func") if isinstance(content, dict) else None

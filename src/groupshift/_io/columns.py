@@ -32,6 +32,9 @@ DATE_FORMATS = (
     "%d/%m/%Y %H:%M",
     "%d/%m/%Y %H:%M:%S",
 )
+# The years 1 to 9999, in seconds since 1970.
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
+LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         matrix = self.encoder_.transform(X)
         # Files of models from before there was a choice do not have it.
         if not getattr(self, "one_hot", False):
-            return matrix
+            # Forests hold numbers in single precision, and refuse larger ones: the largest will do, as only order counts.
+            return np.clip(matrix, -LARGEST, LARGEST)
         scaled = np.nan_to_num((matrix - self.center_) / self.scale_)
         is_category = self.encoder_.is_category
         columns = [scaled[:, ~is_category]]
@@ -149,6 +153,13 @@ def group_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.replace_substring_regex(as_text(column, missing=MISSING_GROUP), r"^(-?\d+)\.0+$", r"\1")
 
 
+def is_plain(kind: pa.DataType) -> bool:
+    """Whether a type holds numbers, text, dates or truth values, also as a dictionary; no lists, records or raw bytes."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return not (pa.types.is_nested(kind) or "binary" in str(kind))
+
+
 def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
@@ -191,7 +202,11 @@ def _as_seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         column = pc.cast(column, pa.timestamp(column.type.unit, tz="UTC"))
         column = pc.cast(column, pa.timestamp(column.type.unit))
-    return pc.cast(column, pa.timestamp("s"), safe=False)
+    seconds = pc.cast(column, pa.timestamp("s"), safe=False)
+    number = pc.cast(seconds, pa.int64())
+    # No calendar has the others; neither has Python.
+    is_day = pc.and_(pc.greater_equal(number, FIRST_SECOND), pc.less_equal(number, LAST_SECOND))
+    return pc.if_else(is_day, seconds, None)
 
 
 def dates_in(text: pa.ChunkedArray, form: str) -> pa.ChunkedArray:

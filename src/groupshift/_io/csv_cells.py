@@ -7,8 +7,11 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO
+
+import numpy as np
 
 from groupshift._io.arrow import pa
 from groupshift._io.packed import DAMAGED, unpacked
@@ -25,7 +28,7 @@ MISSING_GROUP = ("",)
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 # Bytes that Windows' encoding does not define.
 NOT_CP1252 = b"\x81\x8d\x8f\x90\x9d"
-HEAD_BYTES = 1 << 18
+HEAD_BYTES, MAX_HEADER_BYTES = 1 << 18, 1 << 26
 CHUNK_BYTES = 1 << 22
 # A block must hold a row, and rows of ten thousand columns are long. What is asked of a column of a block takes as long
 # for one row as for a thousand: a block has about two thousand rows, or more.
@@ -65,7 +68,10 @@ class Dialect:
             reader = pa.csv.open_csv(
                 stream,
                 read_options=pa.csv.ReadOptions(block_size=block_bytes, encoding=self.encoding),
-                parse_options=pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
+                # An empty line of a single column is a row whose cell is empty.
+                parse_options=pa.csv.ParseOptions(
+                    delimiter=self.separator, newlines_in_values=True, ignore_empty_lines=len(self.header) > 1
+                ),
                 convert_options=pa.csv.ConvertOptions(
                     column_types=dict.fromkeys(wanted, pa.string()),
                     include_columns=wanted,
@@ -82,9 +88,9 @@ def dialect_of(path: Path, packing: str | None = None) -> Dialect:
     """Look at a text file: how it is written, and which columns it has."""
     try:
         with unpacked(path, packing) as file:
-            encoding = _encoding(file)
+            encoding = _encoding(file, path)
         with unpacked(path, packing) as file:
-            head = file.read(HEAD_BYTES)
+            head = _head_lines(file)
     except (*DAMAGED, OSError) as error:
         if packing is None:
             raise
@@ -95,42 +101,78 @@ def dialect_of(path: Path, packing: str | None = None) -> Dialect:
     if any(ord(character) < 32 and character not in "\t\r\n" for character in text[:1000]):
         raise SourceError(f"{path} is no text and no known table format. Pass CSV, TSV, Parquet or Arrow.")
     separator = _separator(text)
-    header = next(csv.reader(io.StringIO(text), delimiter=separator), [])
-    if not header:
+    header = _rows(text, separator, 1)
+    if not header or not header[0]:
         raise SourceError(f"{path} has no header. The first line must name the columns.")
     # pyarrow takes a header without the end of its line for no header.
-    has_rows = "\n" in text or "\r" in text or len(head) == HEAD_BYTES
-    return Dialect(tuple(header), separator, encoding, packing, has_rows)
+    has_rows = "\n" in text or "\r" in text
+    return Dialect(tuple(header[0]), separator, encoding, packing, has_rows)
 
 
-def _encoding(file: IO[bytes]) -> str:
-    """The encoding of a text: by its mark, else UTF-8 if all of it is, else that of old programs."""
+def _head_lines(file: IO[bytes]) -> bytes:
+    """The first bytes of a text, with its first line whole: a header of many columns is long."""
+    head = file.read(HEAD_BYTES)
+    while len(head) < MAX_HEADER_BYTES and not any(end in head[:-2] for end in (b"\n", b"\r")):
+        more = file.read(HEAD_BYTES)
+        head += more
+        if not more:
+            break
+    return head
+
+
+def _rows(text: str, separator: str, most: int) -> list[list[str]]:
+    """The first rows of a text, cut by the separator; none where it is not the one that cuts them."""
+    # Line ends of all systems, as they are.
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    try:
+        return list(islice(reader, most))
+    except csv.Error:
+        return []
+
+
+def _encoding(file: IO[bytes], path: Path) -> str:
+    """The encoding of a text: by its mark, else UTF-8 if all of it is, else that of old programs.
+
+    A text that is UTF-8 but for some bytes is refused: read as another encoding, every name in it would be another one.
+    """
     chunk = file.read(CHUNK_BYTES)
     if chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     for name, bytes_of_zero in (("utf-16-le", chunk[1:200:2]), ("utf-16-be", chunk[0:200:2])):
         if bytes_of_zero.count(0) > 0.4 * len(bytes_of_zero):
             return name
-    decoder, is_utf8, is_cp1252 = codecs.getincrementaldecoder("utf-8")(), True, True
-    while chunk and (is_utf8 or is_cp1252):
+    # What is no UTF-8 comes out as a character that no text has: U+DC00 and the byte.
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    n_good = n_bad = n_lines = first_line = 0
+    is_cp1252 = True
+    while chunk:
         following = file.read(CHUNK_BYTES)
-        if is_utf8:
-            try:
-                decoder.decode(chunk, final=not following)
-            except UnicodeDecodeError:
-                is_utf8 = False
+        text = decoder.decode(chunk, final=not following)
+        if not text.isascii():
+            codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+            bad = np.flatnonzero((codes >= 0xDC80) & (codes <= 0xDCFF))
+            n_good += int((codes > 0x7F).sum()) - len(bad)
+            if len(bad) and not n_bad:
+                first_line = n_lines + text.count("\n", 0, int(bad[0])) + 1
+            n_bad += len(bad)
+        n_lines += text.count("\n")
         is_cp1252 = is_cp1252 and not any(byte in chunk for byte in NOT_CP1252)
         chunk = following
-    return "utf-8" if is_utf8 else "cp1252" if is_cp1252 else "latin-1"
+    if n_good > n_bad > 0:
+        raise SourceError(
+            f"{path} is UTF-8 but for {n_bad:,} bytes, the first of them in line {first_line:,}. Mend these cells, or write "
+            "the whole file in one encoding, such as UTF-8."
+        )
+    return "utf-8" if not n_bad else "cp1252" if is_cp1252 else "latin-1"
 
 
 def _separator(text: str) -> str:
     """The separator that cuts the first lines into most columns, evenly."""
-    lines = text.splitlines(keepends=True)[:50]
-    lines = lines[:-1] if len(lines) > 1 and not lines[-1].endswith(("\n", "\r")) else lines
+    whole = max(text.rfind("\n"), text.rfind("\r")) + 1
+    lines = text[:whole] if whole and len(text) >= HEAD_BYTES // 4 else text
 
     def score(separator: str) -> tuple[float, int]:
-        widths = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
+        widths = [len(row) for row in _rows(lines, separator, 50) if row]
         if not widths or widths[0] < 2:
             return (0.0, 0)
         return (sum(width == widths[0] for width in widths) / len(widths), widths[0])

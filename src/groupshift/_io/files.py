@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import errno
+import glob
+import io
 import os
+import re
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING, Protocol, cast
 
 from groupshift._io.arrow import pa
 from groupshift._io.extras import check_extra
+from groupshift._io.formulas import without_formulas
 from groupshift._io.json_lines import JsonLinesWriter
 from groupshift._io.packed import packed, split_name
 from groupshift._io.statistics_files import StatisticsWriter
 from groupshift._io.workbooks import SheetWriter
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 STANDARD_OUTPUT = "-"
+STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 SEPARATORS = {"csv": ",", "tsv": "\t"}
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 FORMATS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow") | dict.fromkeys(
@@ -38,8 +46,8 @@ class OutputError(OSError):
     """An output that cannot be written; the message says why and what to do."""
 
 
-def check_output(path: AnyPath, *, force: bool = False) -> None:
-    """Refuse an output that could not be written, before any work is done for it.
+def check_output(path: AnyPath, *, force: bool = False, inputs: Sequence[AnyPath] = ()) -> None:
+    """Refuse an output that could not be written, or would replace what it is made of, before any work is done for it.
 
     >>> check_output("-")
     >>> try:
@@ -53,6 +61,13 @@ def check_output(path: AnyPath, *, force: bool = False) -> None:
         return
     target = Path(path)
     folder = target.parent
+    for read in map(Path, inputs):
+        if target.exists() and read.exists() and target.samefile(read):
+            raise OutputError(f"{target} is read to make the output, and would be lost. Name another file.")
+        if read.is_dir() and read.resolve() in target.resolve().parents:
+            raise OutputError(
+                f"{target} would lie among the files of {read} that are read. Name another place."
+            )
     if target.is_dir():
         raise OutputError(f"Cannot write {target}: it is a folder. Name a file in it.")
     if target.exists() and not force:
@@ -81,7 +96,7 @@ def whole_file(path: AnyPath, *, force: bool = False) -> Iterator[IO[bytes]]:
     check_output(path, force=force)
     try:
         if str(path) == STANDARD_OUTPUT:
-            yield sys.stdout.buffer
+            yield cast(IO[bytes], Spelt(sys.stdout.buffer)) if sys.stdout.isatty() else sys.stdout.buffer
             sys.stdout.buffer.flush()
         elif _is_device(path):
             with open(path, "wb") as file:
@@ -92,6 +107,33 @@ def whole_file(path: AnyPath, *, force: bool = False) -> Iterator[IO[bytes]]:
                 yield file
     except OSError as error:
         raise _explained(error, path) from error
+
+
+class Spelt(io.RawIOBase):
+    """Text for a terminal: what would steer it is spelt out."""
+
+    def __init__(self, file: IO[bytes]):
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Buffer) -> int:
+        text = bytes(data).decode(errors="replace")
+        self._file.write(spelt(text, keep="\n\r\t").encode())
+        return len(bytes(data))
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def spelt(text: str, keep: str = "\n") -> str:
+    r"""Text in which characters that steer a terminal, or turn the direction of reading, are written as their codes.
+
+    >>> spelt("\x1b[31mred")
+    '\\x1b[31mred'
+    """
+    return STEERING.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
 
 
 def write_whole(path: AnyPath, content: str | bytes, *, force: bool = False) -> None:
@@ -153,13 +195,16 @@ class Writer(Protocol):
 class TableWriter:
     """Writes tables of one schema below each other; used through `write_batches` and `write_table`."""
 
-    def __init__(self, file: IO[bytes], path: AnyPath, opened: ExitStack):
+    def __init__(self, file: IO[bytes], path: AnyPath, opened: ExitStack, escape_formulas: bool = False):
         self.n_rows = 0
+        self._escape_formulas = escape_formulas
         self._file, self._opened, self._path = file, opened, path
         self._format = table_format(path)
         self._writer: Writer | None = None
 
     def write(self, table: pa.Table) -> None:
+        if self._escape_formulas and self._format in SEPARATORS:
+            table = without_formulas(table)
         if self._writer is None:
             self._writer = self._open(table.schema)
         self._writer.write_table(table)
@@ -208,17 +253,33 @@ class TableWriter:
 
 
 @contextmanager
-def write_batches(path: AnyPath, *, force: bool = False) -> Iterator[TableWriter]:
+def write_batches(
+    path: AnyPath, *, force: bool = False, escape_formulas: bool = False
+) -> Iterator[TableWriter]:
     """A writer of tables to one file, which appears when the block ends well."""
     table_format(path)
     with whole_file(path, force=force) as file, ExitStack() as opened:
-        yield TableWriter(file, path, opened)
+        yield TableWriter(file, path, opened, escape_formulas)
 
 
-def write_table(table: pa.Table, path: AnyPath, *, force: bool = False) -> None:
+def write_table(
+    table: pa.Table, path: AnyPath, *, force: bool = False, escape_formulas: bool = False
+) -> None:
     """Write one Arrow table."""
-    with write_batches(path, force=force) as writer:
+    with write_batches(path, force=force, escape_formulas=escape_formulas) as writer:
         writer.write(table)
+
+
+def kind_of(path: AnyPath) -> str:
+    """What lies under a name, for a sentence about it."""
+    mode = os.stat(path).st_mode
+    kinds = {
+        stat.S_ISREG: "a file",
+        stat.S_ISDIR: "a folder",
+        stat.S_ISFIFO: "a pipe",
+        stat.S_ISSOCK: "a socket",
+    }
+    return next((kind for is_one, kind in kinds.items() if is_one(mode)), "a device")
 
 
 def _is_device(path: AnyPath) -> bool:
@@ -255,21 +316,51 @@ def _name(descriptor: int, target: Path, force: bool) -> None:
     """Give a complete file its name. A link never replaces a file, even one that came up meanwhile."""
     name = f".{target.name}.{os.getpid()}.new" if force else target.name
     folder = os.open(target.parent, os.O_DIRECTORY)
+    clean(target.parent, target.name)
     try:
         # Only with a folder's descriptor does Python make the system call that follows the link in /proc.
         os.link(
             f"/proc/self/fd/{descriptor}", name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=True
         )
         if force:
-            os.replace(name, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+            _replace(name, target.name, folder)
         os.fsync(folder)
     finally:
         os.close(folder)
 
 
+def _replace(name: str, target: str, folder: int) -> None:
+    try:
+        os.replace(name, target, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        os.unlink(name, dir_fd=folder)
+        raise
+
+
+def clean(folder: Path, name: str = "*") -> None:
+    """Remove what processes that are gone left of outputs: files called .NAME.PROCESS.new, and nothing else."""
+    for left in folder.glob(f".{glob.escape(name) if name != '*' else name}.*.new"):
+        found = re.fullmatch(r"\..*?\.(\d+)(\.\w+)?\.new", left.name, re.DOTALL)
+        if found and not _is_alive(int(found[1])):
+            left.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
 @contextmanager
 def _hidden_file(target: Path, force: bool) -> Iterator[IO[bytes]]:
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".new", dir=target.parent)
+    clean(target.parent, target.name)
+    descriptor, name = tempfile.mkstemp(
+        prefix=f".{target.name}.{os.getpid()}.", suffix=".new", dir=target.parent
+    )
     try:
         with os.fdopen(descriptor, "w+b") as file:
             yield file

@@ -11,9 +11,12 @@ import datetime
 import hashlib
 import io
 import json
+import os
 import platform
+import stat
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -24,12 +27,13 @@ from sklearn.base import BaseEstimator
 
 from groupshift._io.allowed_parts import (
     ALLOWED_TYPES,
-    check_trees,
     foreign_parts,
     with_present_names,
     with_stable_names,
 )
-from groupshift._io.files import AnyPath, write_whole
+from groupshift._io.files import AnyPath, kind_of, write_whole
+from groupshift._io.sound_models import check_sound
+from groupshift._io.sound_trees import UnsoundError
 from groupshift._rows.frames import some
 
 # What a file says about itself, as JSON has it.
@@ -38,8 +42,14 @@ FORMAT = "groupshift model"
 FORMAT_VERSION = 1
 PACKAGES = ("groupshift", "numpy", "scipy", "scikit-learn", "skops")
 DIGEST_LENGTH = 64
+# How a zip archive begins.
+MAGIC = b"PK\x03\x04"
 # The same bytes for the same content: a zip entry's time of writing says nothing that the manifest does not.
 EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+# What zipfile raises at archives that are none any more.
+DAMAGE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError, KeyError)
 
 
 class ModelFileError(ValueError):
@@ -124,7 +134,7 @@ def load(path: AnyPath, *, trusted: Iterable[str] = ()) -> BaseEstimator:
             "where the file comes from and trust these types, load it in Python with groupshift.load(path, "
             f"trusted={sorted(foreign)})."
         )
-    written_with = manifest.get("packages", {}).get("scikit-learn", "an unknown version")
+    written_with = _package(manifest, "scikit-learn")
     try:
         with warnings.catch_warnings():
             # Said once below, instead of once for every part.
@@ -136,10 +146,20 @@ def load(path: AnyPath, *, trusted: Iterable[str] = ()) -> BaseEstimator:
             f"scikit-learn {written_with}; this is {version('scikit-learn')}. Install that version, or fit "
             "the model again."
         ) from error
-    if problem := check_trees(model):
-        raise ModelFileError(f"{path} is refused: {problem}. Fit the model again.")
+    _check_sound(model, path)
     _compare_versions(path, written_with)
     return model
+
+
+def _check_sound(model: BaseEstimator, path: AnyPath) -> None:
+    """Refuse what no fit ends in. Parts that are no model of ours at all fail in ways that nobody can foresee."""
+    try:
+        check_sound(model)
+    except Exception as error:
+        found = error if isinstance(error, UnsoundError) else f"{type(error).__name__}: {error}"
+        raise ModelFileError(
+            f"{path} is refused: {found}. No fit ends in such a model: fit it again."
+        ) from error
 
 
 def read_manifest(path: AnyPath) -> Manifest:
@@ -161,7 +181,7 @@ def _sealed(manifest: Manifest, parts: bytes) -> bytes:
 
 def _opened(data: bytes, path: AnyPath) -> tuple[Manifest, bytes]:
     """Manifest and parts of a file that is a model, of a known version, complete and unaltered."""
-    if not data.startswith(b"PK\x03\x04"):
+    if not data.startswith(MAGIC):
         raise ModelFileError(
             f"{path} is no groupshift model. Pass a file that `groupshift fit` or groupshift.save wrote."
         )
@@ -173,26 +193,33 @@ def _opened(data: bytes, path: AnyPath) -> tuple[Manifest, bytes]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = set(archive.namelist())
             manifest = json.loads(archive.read("manifest.json")) if "manifest.json" in names else None
-    except (zipfile.BadZipFile, ValueError, OSError, EOFError, RuntimeError) as error:
+    except (*DAMAGE, ValueError) as error:
         raise damaged from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ModelFileError(
             f"{path} is a zip archive, but no groupshift model. Pass a file that `groupshift fit` wrote."
         )
     found = manifest.get("format_version")
-    if isinstance(found, int) and found > FORMAT_VERSION:
+    if type(found) is not int or found < 1:
+        raise ModelFileError(
+            f"{path} is refused: its format {found!r} is no number of one. Fit the model again."
+        )
+    if found > FORMAT_VERSION:
         raise ModelFileError(
             f"{path} was written by a newer groupshift "
-            f"({manifest.get('packages', {}).get('groupshift', 'unknown')}, format {found}); this is "
+            f"({_package(manifest, 'groupshift')}, format {found}); this is "
             f"{version('groupshift')}, which reads formats up to {FORMAT_VERSION}. Update with: pip install "
             "-U groupshift"
         )
     digest = hashlib.sha256(data[:-DIGEST_LENGTH]).hexdigest().encode()
     if digest != data[-DIGEST_LENGTH:] or names != {"manifest.json", "model.skops"}:
         raise damaged
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        parts = archive.read("model.skops")
-    if hashlib.sha256(parts).hexdigest() != manifest.get("checksums", {}).get("model.skops"):
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            parts = archive.read("model.skops")
+    except DAMAGE as error:
+        raise damaged from error
+    if hashlib.sha256(parts).hexdigest() != _entry(manifest, "checksums", "model.skops"):
         raise damaged
     return manifest, parts
 
@@ -215,6 +242,16 @@ def _manifest(model: BaseEstimator, table: Mapping[str, object] | None) -> Manif
         "notes": list(getattr(model, "notes_", [])),
         "table": table,
     }
+
+
+def _entry(manifest: Manifest, section: str, name: str) -> object:
+    found = manifest.get(section)
+    return found.get(name) if isinstance(found, dict) else None
+
+
+def _package(manifest: Manifest, name: str) -> str:
+    """The version of a package that a file was written with."""
+    return str(_entry(manifest, "packages", name) or "an unknown version")
 
 
 def _versions() -> Iterator[tuple[str, str]]:
@@ -242,9 +279,15 @@ def _compare_versions(path: AnyPath, written_with: str) -> None:
 
 
 def _read(path: AnyPath) -> bytes:
+    """The bytes of a model file; of another file no more than the first ones are read."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ModelFileError(
+                f"{path} is no file but {kind_of(path)}. Pass a model that `groupshift fit` wrote."
+            )
         with open(path, "rb") as file:
-            return file.read()
+            head = file.read(len(MAGIC))
+            return head + file.read() if head == MAGIC else head
     except FileNotFoundError as error:
         raise ModelFileError(
             f"There is no file {path}. Pass a model that `groupshift fit` or groupshift.save wrote."

@@ -5,13 +5,14 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, cast
 
 MARKS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
 ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}
-DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError)
+DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 
 def packing_of(head: bytes) -> str | None:

@@ -39,7 +39,7 @@ class Streamed:
         parts = list(
             map_chunks(lambda part: picked(self.reader, *part, fraction, random_state), self._batches())
         )
-        return concatenated([part for part in parts if part is not None])
+        return concatenated([part for part in parts if part is not None]).ordered()[0]
 
     def sum(self, function: Callable[[Rows], Sum]) -> Sum:
         def of_batch(part: tuple[Features, int]) -> Sum | None:

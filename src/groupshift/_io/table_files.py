@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +13,7 @@ from typing import Protocol
 from groupshift._io.arrow import pa
 from groupshift._io.csv_cells import Dialect, SourceError, dialect_of
 from groupshift._io.databases import database_of, file_tables
+from groupshift._io.files import kind_of
 from groupshift._io.json_lines import is_json, json_tables
 from groupshift._io.packed import DAMAGED, packing_of, unpacked
 from groupshift._io.parquet import FileTable, file_table
@@ -98,6 +101,8 @@ class Source:
             n_batches = getattr(reader, "num_record_batches", None)
             for batch in reader if n_batches is None else map(reader.get_batch, range(n_batches)):
                 table = pa.Table.from_batches([batch]).select(names)
+                # A file is trusted with its numbers only: an offset that points elsewhere would be followed.
+                table.validate(full=True)
                 for start in range(0, table.num_rows, BATCH_ROWS):
                     yield table.slice(start, BATCH_ROWS)
 
@@ -119,6 +124,10 @@ def is_parquet(path: Path) -> bool:
 
 def _head(path: Path) -> bytes:
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise SourceError(
+                f"{path} is no file but {kind_of(path)}. Write what it gives to a file, and pass that."
+            )
         with open(path, "rb") as file:
             head = file.read(HEAD_BYTES)
     except FileNotFoundError as error:

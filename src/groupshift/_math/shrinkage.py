@@ -23,6 +23,9 @@ from groupshift._math.sites import NODE_WEIGHTS, NODES, Sites
 # is none, and its moments are integrated instead.
 PARABOLIC = 16.0
 
+# Variances that a pass changes by less than this part of them have settled.
+SETTLED = 1e-6
+
 # Shares uniform between 0 and 1 have logits of variance 3.3. Variances between groups stay below thrice that.
 MAX_VARIANCE = 9.0
 # A weak prior on what labelled sample and population differ by: an odds ratio of 7 is one standard deviation away.
@@ -171,7 +174,10 @@ def _widened(sites: Sites, state: PooledShifts, centered: bool) -> PooledShifts:
 
 def _settle(sites: Sites, state: PooledShifts, centered: bool, n_iter: int) -> PooledShifts:
     for _ in range(n_iter):
-        state = _update(sites, state, centered)
+        before, state = state, _update(sites, state, centered)
+        moves = state.group_variance - before.group_variance, state.cell_variance - before.cell_variance
+        if max(abs(move) for move in moves) < SETTLED * (state.group_variance + state.cell_variance):
+            break
     return state
 
 

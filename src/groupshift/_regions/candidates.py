@@ -22,8 +22,6 @@ from groupshift._rows.workers import at_once
 
 KMEANS_CLUSTERS = (2, 3, 4, 6, 8)
 JOINED_CLUSTERS = (2, 3, 4, 5, 6, 8)
-# Rows of both samples that k-means sees: eight centres move little beyond.
-MAX_KMEANS_ROWS = 20_000
 # Gates have a few dozen numbers to learn: more rows than this sharpen them no further.
 MAX_GATE_ROWS = 20_000
 MAX_CELLS = 150
@@ -78,9 +76,8 @@ def fixed_partitions(
     """Candidates that no label had a part in: the whole space first, then `given` clusterers, then k-means, the finest last."""
     fixed: list[tuple[str, Partition]] = [("one cluster", WholeSpace())]
     fixed += [(f"given {i + 1}", GivenPartition(c).fit(pooled)) for i, c in enumerate(given)]
-    few = pooled.at_most(MAX_KMEANS_ROWS, seeds.named("k-means rows"))
     for k in KMEANS_CLUSTERS:
-        fixed.append((f"k-means {k}", _kmeans(space, few, k, seeds.named(f"k-means candidate {k}"))))
+        fixed.append((f"k-means {k}", _kmeans(space, pooled, k, seeds.named(f"k-means candidate {k}"))))
     found = [Candidate.fixed(name, partition, labeled) for name, partition in fixed]
     return [c for c in found if c.n_clusters > 1 or c.name == "one cluster"]
 

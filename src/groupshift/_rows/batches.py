@@ -24,12 +24,15 @@ class Reader:
     ----------
     groups : array
         Names of the groups, in the order of their numbers.
+    by_content : bool
+        Whether content decides which rows are drawn; see `draws_by_content`.
     """
 
     schema: Schema
     roles: Roles
     groups: ValueArray
     unlabeled_value: object = None
+    by_content: bool = True
 
     def __call__(self, batch: Features, first: int = 0) -> Rows:
         """Unlabelled rows of a batch; `first` is the number of its first row in the whole table."""
@@ -66,5 +69,5 @@ def picked(reader: Reader, batch: Features, first: int, fraction: float, random_
     rows = reader(batch, first) if len(batch) else None
     if rows is None or fraction >= 1:
         return rows if rows is not None and len(rows) else None
-    keep = np.flatnonzero(sampled(rows.key, fraction, random_state))
+    keep = np.flatnonzero(sampled(rows.drawing_key(reader.by_content), fraction, random_state))
     return rows.take(keep) if len(keep) else None

@@ -17,6 +17,8 @@ from groupshift._rows.frames import Features, as_column, as_frame, is_missing, s
 
 # More different numbers than this are no classes but a measurement.
 MOST_NUMBERS = 10
+# Weights beyond these overflow, or vanish, where their squares and products are summed.
+LIGHTEST, HEAVIEST = 1e-100, 1e100
 
 
 class DegradedWarning(UserWarning):
@@ -292,6 +294,11 @@ def check_weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
         raise ValueError(
             f"sample_weight is negative in {(weight < 0).sum()} rows. Weights say how many rows a row stands for: pass "
             "zero or more."
+        )
+    if (weight > HEAVIEST).any() or ((weight > 0) & (weight < LIGHTEST)).any():
+        raise ValueError(
+            f"sample_weight goes from {weight[weight > 0].min():.3g} to {weight.max():.3g}. Numbers outside {LIGHTEST:g} and "
+            f"{HEAVIEST:g} cannot be squared and summed: divide all weights by one number."
         )
     if not weight.any():
         raise ValueError(

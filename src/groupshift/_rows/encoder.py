@@ -1,7 +1,7 @@
 """Feature columns as one matrix of numbers (NumPy, narwhals)."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from datetime import date
 from decimal import Decimal
@@ -38,11 +38,14 @@ class FeatureEncoder(FittedPart):
         Column names; "x0", "x1", … for an array.
     kinds_ : list of {"number", "boolean", "category", "date"}
     categories_ : list of arrays of str, empty where the column is not a category
+    left_out_ : tuple of int
+        Columns that say nothing, because hardly any labelled row has a value there: all their values count as missing.
     """
 
     names_: list[str]
     kinds_: list[str]
     categories_: list[NDArray[np.object_]]
+    left_out_: tuple[int, ...] = ()
 
     def fit(self, X: Features) -> Self:
         frame = as_frame(X)
@@ -70,6 +73,12 @@ class FeatureEncoder(FittedPart):
         ]
         return merged
 
+    def without(self, columns: Sequence[int]) -> Self:
+        """An encoder that leaves these columns out."""
+        blind = copy(self)
+        blind.left_out_ = tuple(columns)
+        return blind
+
     @property
     def category_names(self) -> tuple[str, ...]:
         return tuple(n for n, kind in zip(self.names_, self.kinds_, strict=True) if kind == "category")
@@ -82,10 +91,14 @@ class FeatureEncoder(FittedPart):
         frame = as_frame(X)
         if frame is None:
             array: NDArray[np.floating] = X
+            if self.left_out_:
+                array = array.copy()
+                array[:, list(self.left_out_)] = np.nan
             return array
         matrix = np.empty((len(frame), len(self.names_)))
         for j, (name, kind) in enumerate(zip(frame.columns, self.kinds_, strict=True)):
             matrix[:, j] = _numbers(frame.get_column(name), kind, self.categories_[j])
+        matrix[:, list(self.left_out_)] = np.nan
         return matrix
 
 

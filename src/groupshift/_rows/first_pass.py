@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from groupshift._math.arrays import ValueArray
 from groupshift._rows.codes import Codes
@@ -105,13 +105,11 @@ def read_both(
     roles: Roles,
     target: str,
     first_pass: Callable[[FirstLook], FirstPass],
-    keys: NDArray[np.int64] | None = None,
     verbose: int = 0,
 ) -> tuple[Training, FirstPass]:
     """What `fit` reads before it learns: labelled rows, and what a first pass finds of the unlabelled ones.
 
-    The population itself is for the caller to add. `first_pass` runs a look over the unlabelled rows, wherever they
-    are; `keys` are of labelled rows that have no ids.
+    The population itself is for the caller to add. `first_pass` runs a look over the unlabelled rows, wherever they are.
     """
     begin("reading groups and categories", verbose)
     frame = framed(labeled)
@@ -119,7 +117,7 @@ def read_both(
     found = first_pass(FirstLook(roles, encoder.category_names, options.unlabeled_value))
     # Categories are ranked by their frequency among all rows, labelled or not.
     counts = {n: category_counts(frame.get_column(n)) + found.categories[n] for n in encoder.category_names}
-    training = _read_labeled(options, frame, roles, target, encoder.with_counts(counts), keys)
+    training = _read_labeled(options, frame, roles, target, encoder.with_counts(counts))
     groups = population_groups(found, roles, training.labeled_groups)
     return replace(training, groups=groups), found
 
@@ -130,7 +128,6 @@ def _read_labeled(
     roles: Roles,
     target: str,
     encoder: FeatureEncoder,
-    keys: NDArray[np.int64] | None,
 ) -> Training:
     """Labelled rows, read as `fit` reads them."""
 
@@ -140,9 +137,10 @@ def _read_labeled(
     own_group = [] if options.group is None else [options.group]
     X = frame.select([*roles.features, *own_group]).to_native()
     groups = None if own_group else column(roles.group)
-    ids = keys if roles.example_id is None else column(roles.example_id)
     labels = frame.get_column(target).to_native()
-    training = read_training(options, X, labels, groups, column(roles.weight), ids, encoder)
+    training = read_training(
+        options, X, labels, groups, column(roles.weight), column(roles.example_id), encoder
+    )
     if training.population is not None:
         n_missing = training.population.n_rows
         raise ValueError(

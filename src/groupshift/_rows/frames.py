@@ -113,6 +113,30 @@ def frame_beside(columns: Mapping[str, Any], X: Features) -> Features:
     return beside
 
 
+def with_some_value(X: Features) -> Features:
+    """Features of which no number is missing in every row: such a column holds zeros instead, and so says nothing.
+
+    Boosted trees of scikit-learn cannot be trained on a column without a value. The rows outside a fold may lack what all
+    rows together have.
+
+    >>> with_some_value(np.array([[1.0, np.nan], [2.0, np.nan]])).tolist()
+    [[1.0, 0.0], [2.0, 0.0]]
+    """
+    frame = as_frame(X)
+    if frame is not None:
+        numbers = (frame.get_column(name) for name in frame.columns if frame.schema[name].is_numeric())
+        empty = [column.name for column in numbers if is_missing(column.to_numpy()).all()]
+        return frame.with_columns(nw.lit(0.0).alias(name) for name in empty).to_native() if empty else X
+    # The first row tells at once that most columns have values.
+    candidates = np.flatnonzero(np.isnan(X[0]))
+    empty_columns = candidates[np.isnan(X[:, candidates]).all(0)]
+    if not len(empty_columns):
+        return X
+    filled = X.copy()
+    filled[:, empty_columns] = 0.0
+    return filled
+
+
 def in_library(X: Features, library: str) -> Features:
     """A frame as one of the named library."""
     frame = as_frame(X)

@@ -1,7 +1,8 @@
 """Keys of examples, and everything that is drawn from them: samples, folds, and how much copies repeat each other.
 
 A draw depends on the key and on the seed of a named stream alone. So it is the same in memory, in files and on a
-cluster, and copies of one example, which share a key, fall on one side of every split.
+cluster, and copies of one example, which share a key, fall on one side of every split. A row without an id has its key
+from its content, so that the order of a table says nothing; rows of equal content are told apart by counting them.
 """
 
 import numpy as np
@@ -32,6 +33,28 @@ def content_keys(matrix: NDArray[np.floating]) -> KeyArray:
         values = np.where(np.isnan(column), np.nan, column + 0.0).astype(np.float64, copy=False)
         content = hash_keys(content ^ values.view(np.uint64), 0)
     return content
+
+
+def told_apart(keys: KeyArray, *others: NDArray[np.generic]) -> KeyArray:
+    """Keys of which no two are equal: copies are counted, in the order of `others`; what is equal there too may change places.
+
+    >>> told_apart(np.array([7, 8, 7], np.uint64))[:2].tolist()
+    [7, 8]
+    """
+    order = np.lexsort((*others[::-1], keys))
+    places, ordered = np.arange(len(keys)), keys[order]
+    is_new = np.append(True, ordered[1:] != ordered[:-1])[: len(keys)]
+    number = places - np.maximum.accumulate(np.where(is_new, places, 0))
+    copies = np.flatnonzero(number)
+    apart = keys.copy()
+    apart[order[copies]] = hash_keys(ordered[copies] ^ hash_keys(number[copies], 0), 1)
+    return apart
+
+
+def copies_expected(keys: KeyArray, n_rows: int) -> float:
+    """How many rows among `n_rows` others are like a row of a sample, as pairs of equal keys in the sample tell."""
+    count = np.unique(keys, return_counts=True)[1].astype(float)
+    return float(n_rows * (count * (count - 1)).sum() / max(len(keys) * (len(keys) - 1), 1))
 
 
 def uniform_keys(keys: KeyArray, seed: int) -> FloatArray:

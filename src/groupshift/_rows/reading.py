@@ -1,10 +1,10 @@
 """What users pass, read: tables in memory become rows, and rows for training become labelled rows and a population."""
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
 from groupshift._math.arrays import IntArray, ValueArray
@@ -20,7 +20,7 @@ from groupshift._rows.checks import (
 from groupshift._rows.codes import Codes
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.frames import Features, library_of, take_rows
-from groupshift._rows.rows import InMemory, Population, Rows
+from groupshift._rows.rows import InMemory, Population, Rows, draws_by_content
 from groupshift._rows.schema import Schema
 
 # What scikit-learn keeps of the columns of X.
@@ -41,7 +41,8 @@ class ReadOptions:
 class Training:
     """What `fit` is given, read: labelled rows in memory, and the population wherever it is.
 
-    `labeled` and `population` are numbered by `labeled_groups` and `groups`. `head` is the first row of X as it came,
+    Labelled rows stand in the order of their keys, not in that of the table. `labeled` and `population` are numbered by
+    `labeled_groups` and `groups`. `head` is the first row of X as it came,
     for scikit-learn to take the names of features from.
     """
 
@@ -79,17 +80,28 @@ def read_training(
         group_name=options.group or column_name(groups),
     )
     rows = _rows(schema, features, sample_weight, example_ids, n_rows)
+    if empty := _hardly_any_value(rows.matrix[labels >= 0]):
+        schema = replace(schema, encoder=schema.encoder.without(empty))
+        rows = _rows(schema, features, sample_weight, example_ids, n_rows)
     check_weighed_classes(labels, classes, rows.weight)
     values = np.zeros(n_rows, int) if values is None else values
+    known = labels[labels >= 0]
     labeled, labeled_groups = _numbered(rows, values, np.flatnonzero(labels >= 0))
+    labeled, order = labeled.ordered(known)
     unlabeled = np.flatnonzero(labels < 0)
     population: Population | None = None
     population_groups = np.empty(0, labeled_groups.dtype)
     if len(unlabeled):
         population_rows, population_groups = _numbered(rows, values, unlabeled)
-        population = InMemory(population_rows)
+        population = InMemory(population_rows, draws_by_content(labeled, len(unlabeled)))
     head = take_rows(X, slice(0, 1))
-    return Training(schema, head, labeled, labels[labels >= 0], labeled_groups, population, population_groups)
+    return Training(schema, head, labeled, known[order], labeled_groups, population, population_groups)
+
+
+def _hardly_any_value(labeled: NDArray[np.floating]) -> list[int]:
+    """Columns in which fewer than two labelled rows have a value: nothing can be learned from them."""
+    empty: list[int] = np.flatnonzero((~np.isnan(labeled)).sum(0) < 2).tolist()
+    return empty
 
 
 def read_rows(

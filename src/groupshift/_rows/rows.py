@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, KeyArray
 from groupshift._rows.chunks import Sum, add_up, map_chunks
 from groupshift._rows.frames import Features, concat_rows, take_rows
-from groupshift._rows.keys import content_keys, sampled
+from groupshift._rows.keys import content_keys, copies_expected, sampled, told_apart
 from groupshift._rows.progress import counted
 
 # Large enough that the work per chunk dwarfs its overhead, small enough that intermediate arrays stay in tens of MB.
@@ -23,8 +24,8 @@ N_CHUNKS, FEWEST_CHUNK_ROWS = 8, 16_384
 class Rows:
     """Features as the classifier takes them, the same as a matrix of floats, and what belongs to each row.
 
-    `key` identifies the example that a row is a copy of, as a 64-bit number: the user's id (`has_ids`), or the row's
-    place in the table.
+    `key` identifies the example that a row is a copy of, as a 64-bit number: the user's id (`has_ids`), or one made of the
+    row's content (`ordered`). Rows of a population that were not drawn yet have their places in the table instead.
     """
 
     features: Features
@@ -41,6 +42,21 @@ class Rows:
     def lasting_key(self) -> KeyArray:
         """A key that the row has in every table it stands in: its id, or its content."""
         return self.key if self.has_ids else content_keys(self.matrix)
+
+    def drawing_key(self, by_content: bool) -> KeyArray:
+        """What decides whether a row is drawn: its id, its content, or its place in the table."""
+        return self.lasting_key if by_content else self.key
+
+    def ordered(self, *labels: IntArray) -> tuple[Self, IntArray]:
+        """Rows with keys of their own, in the order of these, and where they stood: any shuffled table gives the same.
+
+        `labels` tell rows of equal content apart that have different ones.
+        """
+        others = (self.group, *labels, self.weight)
+        content = told_apart(content_keys(self.matrix), *others)
+        key = self.key if self.has_ids else content
+        order = np.lexsort((content, key))
+        return replace(self, key=key).take(order), order
 
     def take(self, rows: IntArray | BoolArray | slice) -> Self:
         matrix = take_rows(self.matrix, rows)
@@ -74,6 +90,15 @@ class Rows:
             yield self.take(slice(start, start + size))
 
 
+def draws_by_content(labeled: Rows, n_rows: int) -> bool:
+    """Whether samples of a population of `n_rows` rows are drawn by content.
+
+    Copies are then drawn together, which is fine as long as a row has hardly any. Where rows repeat themselves, places in the
+    table decide: which copies are drawn makes no difference, and their number hardly any.
+    """
+    return labeled.has_ids or copies_expected(content_keys(labeled.matrix), n_rows) < 1
+
+
 def concatenated(parts: Sequence[Rows]) -> Rows:
     """Rows of several parts below each other; groups keep their numbers."""
     if len(parts) == 1:
@@ -102,7 +127,7 @@ class Population(Protocol):
         """The most rows that `sample` may be asked for: what memory holds."""
 
     def sample(self, n_rows: int, random_state: int) -> Rows:
-        """About `n_rows` rows, those whose key hashes low: the same rows however they are stored."""
+        """About `n_rows` rows, those whose key hashes low: the same rows, in the same order, however they are stored."""
 
     def sum(self, function: Callable[[Rows], Sum]) -> Sum:
         """The sum of `function` over chunks of rows."""
@@ -113,6 +138,7 @@ class InMemory:
     """A population held in memory."""
 
     rows: Rows
+    by_content: bool = True  # whether content decides which rows are drawn; see `draws_by_content`
 
     @property
     def n_rows(self) -> int:
@@ -123,9 +149,14 @@ class InMemory:
         return np.inf
 
     def sample(self, n_rows: int, random_state: int) -> Rows:
-        if n_rows >= len(self.rows):
-            return self.rows
-        return self.rows.take(sampled(self.rows.key, n_rows / len(self.rows), random_state))
+        rows = self.rows
+        if n_rows < len(rows):
+            rows = rows.take(sampled(self._key, n_rows / len(rows), random_state))
+        return rows.ordered()[0]
+
+    @cached_property
+    def _key(self) -> KeyArray:
+        return self.rows.drawing_key(self.by_content)
 
     def sum(self, function: Callable[[Rows], Sum]) -> Sum:
         # By the number of rows alone: sums are the same bits for any number of workers.

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-NEEDED = ("typer", "rich", "pyarrow", "skops")
+NEEDED = ("typer", "rich", "pyarrow", "skops", "jinja2")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

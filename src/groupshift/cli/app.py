@@ -1,6 +1,5 @@
 """The commands and their help. Each one parses and calls; the work is in the file of its name."""
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -9,9 +8,11 @@ import typer
 
 import groupshift
 from groupshift.cli.options import (
+    EXAMPLES,
     Anyway,
     Coverage,
     Data,
+    EscapeFormulas,
     ExampleId,
     Exclude,
     Features,
@@ -31,38 +32,10 @@ from groupshift.cli.options import (
     argument,
     out_file,
 )
+from groupshift.cli.typed_names import split_names as _split
+from groupshift.serve.start import serve
 
 Command = TypeVar("Command", bound=Callable[..., None])
-
-EXAMPLES = """
-[bold]From two files to a report[/]
-
-  groupshift check   labeled.csv unlabeled.parquet --target y --group state
-
-  groupshift fit     labeled.csv unlabeled.parquet --target y --group state --out model.gshift
-
-  groupshift predict model.gshift new.parquet --out predictions.csv --keep person_id
-
-  groupshift shares  model.gshift --out shares.csv
-
-  groupshift report  model.gshift --out report.html
-
-[bold]Files[/]  CSV, TSV (any separator and encoding), JSON lines, Parquet, Arrow, Excel (book.xlsx::SHEET), Stata, SPSS,
-SAS; text may be packed (.gz, .bz2, .xz). A folder, or a name with * in quotes, is all its files below each other. - is
-standard input. A query to a database is people.db::TABLE, 'people.db::select …' (SQLite, DuckDB), or
-'postgresql://…::select …' (any SQLAlchemy URL). Unlabelled rows are read in batches and may be larger than memory.
-One file with an empty target where the label is unknown works as well as two. Outputs go by the ending of their name
-(.csv, .parquet, .xlsx, .dta, .sav, .jsonl, .arrow); - is standard output. They are written whole or not at all, and
-never over an existing file without --force.
-
-[bold]Columns[/]  Every column but target, group, weight and id is a feature: numbers (also written as text),
-dates, categories, missing values as they are. Columns that look like ids are left out, with a note.
-
-[bold]Exit codes[/]  0 all went well · 2 wrong usage, bad input or an output that cannot be written · 1 a
-fault of ours (run again with --debug for a traceback) · 130 stopped with Ctrl-C.
-
-No files at hand? groupshift demo. Rather click than type? groupshift serve
-"""
 
 app = typer.Typer(
     name="groupshift",
@@ -74,16 +47,6 @@ app = typer.Typer(
     help="Probabilities for every group, from labels that are a biased sample and a population without.",
     epilog=EXAMPLES,
 )
-
-
-def _split(names: list[str] | None) -> tuple[str, ...]:
-    """Names from options given once with commas, or several times; one that holds a comma stands in double quotes.
-
-    >>> _split(["a, b", '"Age, in years"'])
-    ('a', 'b', 'Age, in years')
-    """
-    parts = (part for name in csv.reader(names or [], skipinitialspace=True) for part in name)
-    return tuple(part.strip() for part in parts if part.strip())
 
 
 def _command(example: str) -> Callable[[Command], Command]:
@@ -230,6 +193,7 @@ def predict(
     group: GroupHere = None,
     coverage: Coverage = 0.9,
     anyway: Anyway = False,
+    escape_formulas: EscapeFormulas = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -241,8 +205,18 @@ def predict(
     """
     from groupshift.cli.predict import predict as run
 
-    kept = list(_split(keep))
-    run(model, data, out, kept, group=group, coverage=coverage, anyway=anyway, force=force, as_json=json)
+    run(
+        model,
+        data,
+        out,
+        list(_split(keep)),
+        group=group,
+        coverage=coverage,
+        anyway=anyway,
+        force=force,
+        as_json=json,
+        escape_formulas=escape_formulas,
+    )
 
 
 @_command("shares model.gshift --out shares.csv")
@@ -257,13 +231,14 @@ def shares(
         ),
     ] = "group",
     coverage: Coverage = 0.9,
+    escape_formulas: EscapeFormulas = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Share of positives in the population of every group, with its interval: the small-area table."""
     from groupshift.cli.share_commands import shares as run
 
-    run(model, out, by=by, coverage=coverage, force=force, as_json=json)
+    run(model, out, by=by, coverage=coverage, force=force, as_json=json, escape_formulas=escape_formulas)
 
 
 @_command("update model.gshift june.parquet --out june.gshift")
@@ -343,24 +318,7 @@ def report(model: Model, out: Annotated[str, out_file("One HTML file.")], force:
     run(model, out, force=force)
 
 
-@_command("serve --folder jobs")
-def serve(
-    folder: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER",
-            show_default=False,
-            help="Where files and jobs are kept; by default a temporary folder, removed at the end.",
-        ),
-    ] = None,
-    port: Annotated[int, typer.Option(metavar="N", help="Port of this machine; 0 for a free one.")] = 0,
-    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
-    max_upload: Annotated[float, typer.Option(metavar="GB", help="Largest file that the page takes.")] = 4.0,
-) -> None:
-    """Open a page in the browser to drop files into: columns, fit, shares, updates. For this machine only."""
-    from groupshift.serve.start import serve as run
-
-    run(folder, port=port, browser=browser, max_upload=max_upload)
+_command("serve --folder jobs")(serve)
 
 
 @_command("demo --data flights --out flights")

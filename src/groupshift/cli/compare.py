@@ -42,11 +42,14 @@ def compare(before: str, after: str, out: str | None, *, coverage: float, force:
 def change_table(before: GroupShiftClassifier, after: GroupShiftClassifier, *, coverage: float) -> pa.Table:
     """Shares of two models and their changes, all rows together first; `beyond_noise` where an interval leaves out zero."""
     overall, groups = (share_changes(before, after, by=by, coverage=coverage) for by in ("overall", "group"))
-    names = [ALL, *map(str, groups["group"].tolist())]
-    numbers = {name: np.concatenate([overall[name], groups[name]]) for name in overall}
+    names = [ALL, *map(str, np.asarray(groups["group"]).tolist())]
+    columns = ("before", "after", "change", "low", "high")
+    numbers = {
+        name: np.concatenate([np.asarray(overall[name]), np.asarray(groups[name])]) for name in columns
+    }
     moved = (numbers["low"] > 0) | (numbers["high"] < 0)
-    columns = {name: pa.array(values, from_pandas=True) for name, values in numbers.items()}
-    return pa.table({"group": names, **columns, "beyond_noise": moved})
+    values = {name: pa.array(found, from_pandas=True) for name, found in numbers.items()}
+    return pa.table({"group": names, **values, "beyond_noise": moved})
 
 
 def show_changes(screen: Screen, table: pa.Table, coverage: float) -> None:

@@ -80,8 +80,8 @@ def _report(error: Exception) -> int:
     if hasattr(error, "format_message"):  # typer's, whichever click it is built on
         screen.error(f"{error.format_message()} {_help_hint(error)}")
         return BAD_INPUT
-    if is_users(error):
-        screen.error(str(error))
+    if (sentence := for_user(error)) is not None:
+        screen.error(sentence)
         return BAD_INPUT
     screen.error(
         f"This should not have happened: {type(error).__name__}: {error}. Run the command again with "
@@ -93,6 +93,23 @@ def _report(error: Exception) -> int:
 def _help_hint(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     return f"Try '{context.command_path if context else 'groupshift'} --help'."
+
+
+def for_user(error: Exception) -> str | None:
+    """What to say of an error that is no fault of ours; None where it is one."""
+    if isinstance(error, MemoryError):
+        return (
+            "There is not enough memory for this. Close other programs, leave columns out (--features, --exclude), or use a "
+            "larger machine. Nothing was written."
+        )
+    # pyarrow names the type, and mostly the column, that it cannot do with what was asked for.
+    if type(error).__module__.startswith("pyarrow") and type(error).__name__.startswith("Arrow"):
+        found = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        return (
+            f"A column is of a type that cannot be used here ({found}). Write it as numbers, text or dates, or leave it out with "
+            "--exclude."
+        )
+    return str(error) if is_users(error) else None
 
 
 def is_users(error: Exception) -> bool:

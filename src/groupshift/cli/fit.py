@@ -55,7 +55,7 @@ def fit(
 ) -> None:
     if out == STANDARD_OUTPUT:
         raise InputError("A model is no text: name a file for it, such as --out model.gshift.")
-    check_output(out, force=force)
+    check_output(out, force=force, inputs=[*files, *([known_shares] if known_shares else [])])
     model = make_model(method, seed, classifier).set_params(selection=_selection(labels_chosen), n_jobs=jobs)
     if trust != "learned":
         model.set_params(trust=_trust(trust))
@@ -101,7 +101,8 @@ def update(
     force: bool,
     as_json: bool,
 ) -> None:
-    check_output(out, force=force)
+    # A model may be replaced by its update; the data may not.
+    check_output(out, force=force, inputs=[data, *([known_shares] if known_shares else [])])
     screen = Screen(quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
     source = recipe.open(data)

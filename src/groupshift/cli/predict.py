@@ -107,9 +107,10 @@ def predict(
     anyway: bool = False,
     force: bool,
     as_json: bool,
+    escape_formulas: bool = False,
 ) -> None:
     check_answer(coverage, out, as_json)
-    check_output(out, force=force)
+    check_output(out, force=force, inputs=[model_path, data])
     table_format(out)
     screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
@@ -127,7 +128,7 @@ def predict(
     with (
         screen.working(f"Predicting {data}"),
         workers(model.n_jobs),
-        write_batches(out, force=force) as writer,
+        write_batches(out, force=force, escape_formulas=escape_formulas) as writer,
     ):
         answered = map_chunks(Scorer.of(model, recipe, keep, coverage), source.batches(columns))
         for found in counted(answered, source.n_rows, "rows", lambda found: found.table.num_rows):

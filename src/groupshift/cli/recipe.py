@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from groupshift import GroupShiftClassifier
-from groupshift._io.columns import ColumnPlan, convert, group_values
+from groupshift._io.columns import ColumnPlan, convert, group_values, is_plain
 from groupshift._io.file_readings import read_file
 from groupshift._io.model_files import Manifest, ModelFileError, load, read_manifest
 from groupshift._io.places import open_source
@@ -19,6 +21,7 @@ from groupshift._io.table_files import Source, no_column
 from groupshift.cli.classifiers_named import ALLOWED, trusted_types
 from groupshift.cli.errors import InputError
 from groupshift.cli.grouped import group_name, with_groups
+from groupshift.cli.screen import Screen
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,21 @@ class Recipe:
         return {**vars(self), "columns": [plan.to_json() for plan in self.columns]}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Recipe:
+    def from_json(cls, found: Mapping[str, Any], names: Sequence[str]) -> Recipe:
+        """The recipe that a file holds, for a model of these features; what a fit would not write raises."""
         columns = [ColumnPlan(**column) for column in found["columns"]]
-        return cls(**{**found, "columns": columns, "group_columns": tuple(found.get("group_columns", ()))})
+        recipe = cls(**{**found, "columns": columns, "group_columns": tuple(found.get("group_columns", ()))})
+        roles = (recipe.group, recipe.target)
+        texts = [recipe.positive, recipe.negative, recipe.missing_group, *recipe.group_columns]
+        texts += [text for text in roles if text is not None]
+        texts += [text for plan in recipe.columns for text in (plan.name, plan.kind, plan.decimal)]
+        sizes = [plan.typical for plan in recipe.columns if plan.typical is not None]
+        is_sound = all(isinstance(text, str) for text in texts) and all(
+            isinstance(size, float) for size in sizes
+        )
+        if recipe.names != list(names) or not is_sound:
+            raise ValueError("its columns are not those of the model")
+        return recipe
 
     def open(self, place: str) -> Source:
         """A file to read by this recipe; its groups may be of several columns.
@@ -103,26 +118,43 @@ class Recipe:
 def load_model(path: str, *, group: str | None = None) -> tuple[GroupShiftClassifier, Recipe, Manifest]:
     """A model, its recipe, and its manifest; `group` where its column has another name now."""
     manifest = read_manifest(path)
-    try:
-        model = load(path, trusted=trusted_types())
-    except ModelFileError as error:
-        if "lightgbm" not in str(error) or trusted_types():
-            raise
-        raise InputError(
-            f"{path} holds a classifier of LightGBM. If you know where the file comes from, set the environment variable "
-            f"{ALLOWED}=lightgbm and run this again."
-        ) from error
+    model = _loaded(path)
     if not isinstance(model, GroupShiftClassifier):
         raise InputError(
             f"{path} holds a {type(model).__name__}, which has no shares and intervals. Use it in Python."
         )
     table = manifest.get("table")
-    recipe = Recipe.from_json(table) if table else Recipe.of_model(model, group)
+    try:
+        recipe = Recipe.from_json(table, model.encoder_.names_) if table else Recipe.of_model(model, group)
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise ModelFileError(
+            f"{path} is refused: how its table is read is not described as `groupshift fit` does ({error}). Fit it again."
+        ) from error
     if group is not None:
         columns = tuple(part.strip() for part in group.split(","))
         columns = columns if len(columns) == max(len(recipe.group_columns), 1) else (group,)
         recipe = replace(recipe, group=group_name(columns), group_columns=columns)
     return model, recipe, manifest
+
+
+def _loaded(path: str) -> BaseEstimator:
+    """A model; what loading warns of is said."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            model = load(path, trusted=trusted_types())
+        except ModelFileError as error:
+            if "lightgbm" not in str(error) or trusted_types():
+                raise
+            raise InputError(
+                f"{path} holds a classifier of LightGBM. If you know where the file comes from, set the environment "
+                f"variable {ALLOWED}=lightgbm and run this again."
+            ) from error
+    for warning in caught:
+        Screen().note(str(warning.message))
+    return model
 
 
 def columns_to_read(recipe: Recipe, source: Source, others: Sequence[str] = ()) -> list[str]:
@@ -132,6 +164,12 @@ def columns_to_read(recipe: Recipe, source: Source, others: Sequence[str] = ()) 
         raise InputError(f"{no_column(missing, source)} The model was fitted with it.")
     if missing := [name for name in others if name not in source.columns]:
         raise InputError(f"{no_column(missing, source)} The command names it.")
+    for name in of_model:
+        if not is_plain(source.type_of(name)):
+            raise InputError(
+                f"{name!r} of {source.path} holds {source.type_of(name)}, which the model cannot use. Write it as text or "
+                "numbers."
+            )
     return list(dict.fromkeys([*of_model, *others]))
 
 

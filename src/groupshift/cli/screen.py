@@ -1,7 +1,6 @@
 """What people see: notes and progress on standard error, answers on standard output."""
 
 import json
-import re
 import shlex
 import shutil
 import sys
@@ -16,6 +15,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from groupshift._io.files import STEERING, spelt
 from groupshift._rows import progress
 
 _muted: ContextVar[bool] = ContextVar("groupshift_muted", default=False)
@@ -25,7 +25,6 @@ _heard_by: ContextVar[Listener | None] = ContextVar("groupshift_heard_by", defau
 
 # Text as it is, or text and its style.
 Part = str | tuple[str, str]
-CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
 def bold(text: object) -> tuple[str, str]:
@@ -39,9 +38,7 @@ def plain_text(*parts: Part) -> Text:
     'Saved [/b] :heart: \\x1b[31m'
     """
     pairs = ((part, "") if isinstance(part, str) else part for part in parts)
-    return Text.assemble(
-        *((CONTROL.sub(lambda found: repr(found[0])[1:-1], text), style) for text, style in pairs)
-    )
+    return Text.assemble(*((spelt(text), style) for text, style in pairs))
 
 
 class Screen:
@@ -106,8 +103,8 @@ class Screen:
             self.out.print(plain_text(text), soft_wrap=True)
 
     def table(self, columns: Mapping[str, JustifyMethod], rows: Iterable[Sequence[str]]) -> None:
-        """A plain table; `columns` maps headings to "left" or "right"."""
-        if self.quiet:
+        """A plain table; `columns` maps headings to "left" or "right". Who listens is told sentences, and no tables."""
+        if self.quiet or _heard_by.get() is not None:
             return
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for heading, justify in columns.items():
@@ -149,8 +146,11 @@ class Screen:
 
 def print_json(answer: object) -> None:
     """An answer for another program."""
-    json.dump(answer, sys.stdout, indent=2, ensure_ascii=False, default=_plain, allow_nan=False)
-    sys.stdout.write("\n")
+    text = json.dumps(answer, indent=2, ensure_ascii=False, default=_plain, allow_nan=False)
+    # JSON leaves some characters as they are that steer a terminal; it has its own way to spell them.
+    sys.stdout.write(
+        STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}" if found[0] != "\n" else "\n", text) + "\n"
+    )
 
 
 def _plain(value: object) -> object:

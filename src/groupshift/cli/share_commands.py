@@ -28,10 +28,19 @@ MOST_ROWS = 40
 ALL = "(all)"
 
 
-def shares(model_path: str, out: str | None, *, by: str, coverage: float, force: bool, as_json: bool) -> None:
+def shares(
+    model_path: str,
+    out: str | None,
+    *,
+    by: str,
+    coverage: float,
+    force: bool,
+    as_json: bool,
+    escape_formulas: bool = False,
+) -> None:
     check_answer(coverage, out, as_json)
     if out is not None:
-        check_output(out, force=force)
+        check_output(out, force=force, inputs=[model_path])
         table_format(out)
     model, _, manifest = load_model(model_path, group="group")
     columns = (manifest.get("table") or {}).get("group_columns", ())
@@ -47,7 +56,7 @@ def shares(model_path: str, out: str | None, *, by: str, coverage: float, force:
     if as_json:
         print_json(table.to_pylist())
     if out is not None:
-        write_table(table, out, force=force)
+        write_table(table, out, force=force, escape_formulas=escape_formulas)
         if out != STANDARD_OUTPUT and not as_json:
             whose = "the overall share" if by == "overall" else f"the shares of {len(model.groups_):,} groups"
             Screen().say(f"Wrote {whose} to ", bold(out), ".")
@@ -122,14 +131,21 @@ def _line(row: Mapping[str, float], names: Sequence[str]) -> list[str]:
 
 
 def report(model_path: str, out: str, *, force: bool) -> None:
-    check_output(out, force=force)
+    check_output(out, force=force, inputs=[model_path])
     check_page_name(out)
     model, _, manifest = load_model(model_path, group="group")
     # What the files called target, positive class and groups; a model made in Python has no such names.
     table = manifest.get("table")
     names = Names(table.get("target"), table.get("positive"), table.get("group")) if table else None
     screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT)
-    with screen.working("Writing the report"):
-        write_report(model, out, names=names, force=force)
+    try:
+        with screen.working("Writing the report"):
+            write_report(model, out, names=names, force=force)
+    except (KeyError, IndexError, AttributeError, ArithmeticError) as error:
+        # What evidence a file holds cannot be checked part by part: each sentence asks for its own.
+        raise InputError(
+            f"{model_path} holds evidence that cannot be told ({type(error).__name__}: {error}). Fit the model again; if that "
+            "does not help, run this with --debug and report what it shows."
+        ) from error
     if out != STANDARD_OUTPUT:
         screen.say("Wrote ", bold(out), ". Open it in a browser; it needs no network.")

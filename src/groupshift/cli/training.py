@@ -18,7 +18,7 @@ from sklearn.base import clone
 from groupshift import GroupShiftClassifier, streaming
 from groupshift._explain.wording import percent
 from groupshift._io.column_facts import ColumnSurvey, Nearly, plan_of
-from groupshift._io.columns import ColumnPlan
+from groupshift._io.columns import ColumnPlan, is_plain
 from groupshift._io.file_readings import read_file, surveys_in_file, with_typical
 from groupshift._io.places import open_source
 from groupshift._io.table_files import Source, no_column
@@ -132,7 +132,7 @@ class Training:
         # Files after the first one have no labels to leave out.
         target = TARGET if self.first == 0 else None
         roles = ColumnRoles(tuple(self.recipe.names), group, weight, example_id, target)
-        return streaming.Training(self.labeled, population, roles, TARGET, self.numbers, self.first)
+        return streaming.Training(self.labeled, population, roles, TARGET, self.first)
 
     def _fit_labeled(
         self, model: GroupShiftClassifier, table: pa.Table, known: KnownRates
@@ -278,6 +278,13 @@ def _check_roles(sources: list[Source], roles: Roles) -> None:
     first, *others = sources
     needed = [(first, roles.special), (first, [*roles.features, *roles.exclude])]
     needed += [(source, [roles.group]) for source in others if roles.group is not None]
+    for source in sources:
+        for name in roles.special:
+            if name in source.columns and not is_plain(source.type_of(name)):
+                raise InputError(
+                    f"{name!r} of {source.path} holds {source.type_of(name)}, which can be no target, group, weight or id. "
+                    "Write it as text or numbers."
+                )
     for source, names in needed:
         if unknown := [name for name in names if name not in source.columns]:
             raise InputError(no_column(unknown, source))

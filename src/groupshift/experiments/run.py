@@ -10,8 +10,10 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from itertools import groupby
 from pathlib import Path
+from threading import Thread
 
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
@@ -122,7 +124,8 @@ def _run_all(
     # Of one repetition the largest draws come first, so that none of them is waited for at the end: real
     # tables, then synthetic ones by their dimension.
     draws.sort(key=lambda tasks: (tasks[0].draw.repetition, -(tasks[0].draw.d or math.inf)))
-    jobs = (delayed(run_draw)(experiment, tasks, str(store.folder), deadline) for tasks in draws)
+    parent = os.getpid() if backend == "loky" else None
+    jobs = (delayed(run_draw)(experiment, tasks, str(store.folder), deadline, parent) for tasks in draws)
     done, failed, start = 0, 0, time.perf_counter()
     # Workers of loky read it before any code of ours runs there; others are told in `run_draw`.
     threads = 1 if backend == "loky" else None
@@ -137,9 +140,18 @@ def _run_all(
 
 
 def run_draw(
-    experiment: Experiment, tasks: list[Task], folder: str, deadline: float | None = None
+    experiment: Experiment,
+    tasks: list[Task],
+    folder: str,
+    deadline: float | None = None,
+    parent: int | None = None,
 ) -> list[tuple[str, str]]:
-    """Make a draw, run methods on it, store each as soon as it is finished; (key, status) of each."""
+    """Make a draw, run methods on it, store each as soon as it is finished; (key, status) of each.
+
+    `parent` is the process that holds the folder's lock: a worker of another process ends when that one does.
+    """
+    if parent is not None and parent != os.getpid():
+        _end_with(parent)
     store, work, finished = Store(folder), SharedWork(), []
     if deadline is not None and time.time() >= deadline:
         return []
@@ -156,6 +168,19 @@ def run_draw(
             store.write(task, lines)
             finished.append((task.key, str(lines[0]["status"])))
     return finished
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """End this process as soon as its parent is gone; asked once for each worker."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        # At once: what is written after the parent has ended is written without its lock.
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def _run_task(

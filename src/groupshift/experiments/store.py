@@ -56,7 +56,7 @@ class Store:
                     f"Another run is writing to {self.folder}. Wait for it, end it, or pass another --out."
                 ) from None
             # What a killed run was writing never became a part.
-            for left in self.folder.glob("parts/*/.*"):
+            for left in (*self.folder.glob("parts/*/.*"), *self.folder.glob(".*.new")):
                 left.unlink(missing_ok=True)
             yield
 

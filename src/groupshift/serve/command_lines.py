@@ -15,14 +15,16 @@ from groupshift.serve.jobs_folder import BEFORE, KNOWN, MODEL, REPORT
 
 # Columns of a file as a look at it found them: the role that each has if nobody says otherwise.
 UsualRoles = Mapping[str, str]
-ENDINGS = (".csv", ".xlsx")
+# What is taken away is opened in a spreadsheet, where a group called "=…" would be a formula.
+FOR_SPREADSHEETS = {".csv": ["--escape-formulas"], ".xlsx": []}
+ENDINGS = tuple(FOR_SPREADSHEETS)
 
 
 def writes(ending: str) -> bool:
     """Whether tables can be written to files of this ending."""
     try:
         return bool(table_format(f"table{ending}"))
-    except OutputError:
+    except (OutputError, ImportError):
         return False
 
 
@@ -84,13 +86,18 @@ def main_arguments(job: Job, usual: UsualRoles) -> list[str]:
 
 def answer_arguments() -> list[list[str]]:
     """The commands that follow it: shares as tables, and the report."""
-    tables = [["shares", MODEL, "--out", f"shares{ending}"] for ending in ENDINGS if writes(ending)]
+    tables = [
+        ["shares", MODEL, *FOR_SPREADSHEETS[ending], "--out", f"shares{ending}"]
+        for ending in ENDINGS
+        if writes(ending)
+    ]
     return [*tables, ["report", MODEL, "--out", REPORT]]
 
 
 def predict_arguments(job: Job, ending: str) -> list[str]:
     """Predictions of the rows that the shares are of, beside all columns of their file."""
-    return ["predict", MODEL, job.paths[-1], "--keep", "all", "--out", f"predictions{ending}"]
+    options = ["--keep", "all", *FOR_SPREADSHEETS[ending]]
+    return ["predict", MODEL, job.paths[-1], *options, "--out", f"predictions{ending}"]
 
 
 def shown(commands: Sequence[Sequence[str]]) -> str:

@@ -14,6 +14,7 @@ SLOTS = ("labeled", "population")
 MOST_COLUMNS = 20_000
 MOST_KNOWN = 20_000
 LONGEST = 10_000
+UNREADABLE = "The page sent something that cannot be read. Load it again."
 
 
 class Refused(Exception):
@@ -53,6 +54,13 @@ class Settings:
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Settings:
         """Settings as a browser sends them; what makes no sense is refused with a sentence."""
+        try:
+            return cls._checked(found)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise Refused(400, UNREADABLE) from error
+
+    @classmethod
+    def _checked(cls, found: Mapping[str, Any]) -> Settings:
         roles = {_text(column): _text(role) for column, role in dict(found.get("roles") or {}).items()}
         if unknown := set(roles.values()) - set(ROLES):
             raise Refused(400, f"{sorted(unknown)[0]!r} is no role. Choose one of {', '.join(ROLES)}.")
@@ -107,6 +115,11 @@ class Job:
     @property
     def is_done(self) -> bool:
         return self.tasks.get(self.main_task, TaskState("none")).status == "done"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether files and settings stay as they are: the model is made of them, or being made."""
+        return self.is_done or self.tasks.get(self.main_task, TaskState("none")).is_open
 
     @property
     def paths(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from groupshift._io.columns import ColumnPlan, as_text
 from groupshift._io.places import open_source
 from groupshift._io.table_files import Source
 from groupshift.cli.column_notes import ColumnFacts, look
-from groupshift.cli.errors import InputError, is_users
+from groupshift.cli.errors import InputError, for_user
 from groupshift.cli.groups import likely_group, twice_spelled
 from groupshift.cli.screen import Screen
 from groupshift.cli.target import means_no_label
@@ -24,7 +25,8 @@ from groupshift.serve.jobs import Job, Settings
 FIRST_VALUES, SHORT = 4, 30
 # Values of the target, and groups, that are offered to choose from.
 MOST_OFFERED = 500
-WRITTEN = {",": "decimal comma"}
+# How dates are written, in letters that people know.
+LETTERS = {"%d": "DD", "%m": "MM", "%Y": "YYYY", "%H": "hh", "%M": "mm", "%S": "ss"}
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,9 @@ def look_at(job: Job) -> dict[str, object]:
             training = _read(screen, job, settings, usual)
             columns, groups = _look(screen, training)
         except Exception as error:
-            if not is_users(error):
+            if (sentence := for_user(error)) is None:
                 raise
-            found["alarms"] = [str(error)]
+            found["alarms"] = [sentence]
         else:
             facts = {fact.name: fact for fact in columns}
             usual |= _left_out(training, settings)
@@ -99,7 +101,7 @@ def _read(screen: Screen, job: Job, settings: Settings, usual: Mapping[str, str]
     features, excluded = feature_lists(settings, usual)
     roles = Roles(
         target=settings.one("target") or "",
-        groups=tuple(filter(None, [settings.one("group")])),
+        groups=tuple(settings.named("group")),
         weight=settings.one("weight"),
         example_id=settings.one("example_id"),
         features=tuple(features),
@@ -182,7 +184,7 @@ def _column(
     found: dict[str, object] = {
         "name": name,
         "kind": plan.kind if plan.used else "text",
-        "written": WRITTEN.get(plan.decimal, "") if plan.kind == "number" else plan.format or "",
+        "written": _written(plan),
         "first": values,
         "missing": [],
         "described": "",
@@ -195,6 +197,17 @@ def _column(
         found["missing"] = [fact.missing_labeled, fact.missing_unlabeled]
         found["kind"] = found["kind"] if fact.kind == "left out" else fact.kind
     return found
+
+
+def _written(plan: ColumnPlan) -> str:
+    """What is special about how a column is written.
+
+    >>> _written(ColumnPlan("born", "date", format="%d.%m.%Y")), _written(ColumnPlan("km", "number", decimal=","))
+    ('DD.MM.YYYY', 'decimal comma')
+    """
+    if plan.kind == "number" and plan.decimal == ",":
+        return "decimal comma"
+    return re.sub("%[dmYHMS]", lambda found: LETTERS[found[0]], plan.format or "")
 
 
 def _short(text: str) -> str:

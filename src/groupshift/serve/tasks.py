@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from groupshift import GroupShiftClassifier
 from groupshift._explain.report import answer
@@ -14,10 +15,11 @@ from groupshift._explain.report.facts import Facts, Names
 from groupshift._explain.report.formats import rounded, texts
 from groupshift._explain.report.page import policy
 from groupshift._explain.sensitivity import shares_if_selected
-from groupshift._explain.share_moves import Moved, ShareState
-from groupshift._explain.share_tables import labeled_sample
+from groupshift._explain.share_errors import overall_share
+from groupshift._explain.share_tables import group_level_shares, labeled_sample, overall_shares
 from groupshift._explain.summary import Summary
 from groupshift._io.files import write_whole
+from groupshift.cli.compare import change_table, show_changes
 from groupshift.cli.errors import OK, run
 from groupshift.cli.recipe import load_model
 from groupshift.cli.screen import Screen
@@ -34,6 +36,7 @@ from groupshift.serve.looking import look_at
 
 # How much likelier positives are to be labelled, in what the page draws beside the shares.
 LIKELIER = 2.0
+COVERAGE = 0.9
 
 
 def look(job: Job, home: Path) -> int:
@@ -52,15 +55,14 @@ def learn(job: Job, home: Path) -> int:
             # A model without unlabelled rows knows no shares.
             if len(model.groups_) or arguments[0] != "shares":
                 run(arguments)
-        before = ShareState.of(load_model(BEFORE)[0]) if job.kind == "update" else None
-        moved = None if before is None else Moved.between(before, ShareState.of(model))
+        moved = _changes(model) if job.kind == "update" else None
         _write(home / "shares.json", share_columns(model, moved))
         title = Names(recipe.target, recipe.positive, recipe.group).title() or "Share of positives"
         _write(home / "answer.json", {**answers(model, moved), "title": title, "report_policy": policy()})
     return OK
 
 
-def answers(model: GroupShiftClassifier, moved: Moved | None) -> dict[str, object]:
+def answers(model: GroupShiftClassifier, moved: pa.Table | None) -> dict[str, object]:
     """The first screen of an answer: numbers, sentences, and what moved since the model before."""
     summary = Summary.of(model)
     return {
@@ -70,24 +72,46 @@ def answers(model: GroupShiftClassifier, moved: Moved | None) -> dict[str, objec
         "gain": summary.diagnosis.gain[:1],
         "cautions": summary.cautions,
         "n_groups": len(model.groups_),
-        "moved": [] if moved is None else moved.sentences,
+        "moved": [] if moved is None else _said(lambda: show_changes(Screen(), moved, COVERAGE)),
     }
 
 
-def share_columns(model: GroupShiftClassifier, moved: Moved | None) -> dict[str, object]:
+def share_columns(model: GroupShiftClassifier, moved: pa.Table | None) -> dict[str, object]:
     """Shares of the groups as columns, beside what they were before an update and what selection would make of them."""
-    now = ShareState.of(model)
+    if not len(model.groups_):
+        return {"group": []}
     overall_if, share_if = shares_if_selected(model, LIKELIER)
-    columns = {name: now.groups[name] for name in ("rows", "share", "low", "high")}
+    table = group_level_shares(model, COVERAGE)
+    columns = {name: table[name] for name in ("rows", "share", "low", "high")}
     columns |= {"labeled": labeled_sample(model)[0], "if_likelier": share_if}
-    overall: dict[str, float] = {"share": now.overall, "if_likelier": overall_if}
+    overall = {**overall_share(model, COVERAGE)._asdict(), "if_likelier": overall_if}
+    overall |= {"rows": float(model.rows_.sum()), "labeled": overall_shares(model)[0]}
     if moved is not None:
-        columns |= {"before": moved.before, "change": moved.after - moved.before}
+        whole, *groups = moved.select(["group", "before", "change"]).to_pylist()
+        by_name = {row["group"]: row for row in groups}
+        own = [by_name[name] for name in texts(table["group"])]
+        for name in ("before", "change"):
+            columns[name] = np.array([row[name] for row in own], float)
+            overall[name] = whole[name]
     return {
-        "group": texts(now.groups["group"]),
+        "group": texts(table["group"]),
         **{name: rounded(np.asarray(values, float)) for name, values in columns.items()},
-        "overall": {name: rounded(np.array([value]))[0] for name, value in overall.items()},
+        "overall": {name: rounded(np.array([value], float))[0] for name, value in overall.items()},
     }
+
+
+def _changes(model: GroupShiftClassifier) -> pa.Table | None:
+    """What an update moved; None where there were no shares before it."""
+    before = load_model(BEFORE)[0]
+    return change_table(before, model, coverage=COVERAGE) if len(before.groups_) else None
+
+
+def _said(command: Callable[[], None]) -> list[str]:
+    """What a command says on a screen, as sentences."""
+    heard: list[str] = []
+    with Screen.heard_by(lambda kind, text: heard.append(text)):
+        command()
+    return heard
 
 
 def _predict(ending: str) -> Callable[[Job, Path], int]:

@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from groupshift._io.files import write_whole
 from groupshift.serve.command_lines import fit_arguments, known_shares_file, usual_roles
 from groupshift.serve.guard import Guard
-from groupshift.serve.jobs import SLOTS, Job, Refused, Settings
+from groupshift.serve.jobs import SLOTS, UNREADABLE, Job, Refused, Settings
 from groupshift.serve.jobs_folder import KNOWN, REPORT, JobsFolder, safe_name
 from groupshift.serve.pages import DOWNLOADS, JobView, templates
 from groupshift.serve.uploads import keep_upload
@@ -30,6 +30,7 @@ STATIC = Path(__file__).parent / "static"
 REPORT_STYLE = Path(__file__).parents[1] / "_explain" / "report" / "report.css"
 # Settings of ten thousand columns fit.
 MOST_SETTINGS = 4 * 1024**2
+SETTLED = "This job is under way or done, and stays as it is. Stop it first, or begin another one."
 FAULT = (
     "This should not have happened, and the page goes on. Load it again; what `groupshift serve` wrote in its terminal "
     "says more."
@@ -69,8 +70,8 @@ class Page:
     async def put_file(self, request: Request) -> Response:
         """A dropped file: its body as it is, its name only looked at."""
         job, slot = self._job(request), request.path_params["slot"]
-        if slot not in SLOTS or job.is_done:
-            raise Refused(409, "This job takes no more files. Begin a new one.")
+        if slot not in SLOTS or job.is_settled:
+            raise Refused(409, SETTLED)
         others = tuple(name for other, name in job.files.items() if other != slot)
         name = safe_name(request.query_params.get("name", "file"), others)
         await keep_upload(
@@ -81,6 +82,8 @@ class Page:
         )
         # Read again: other requests were answered meanwhile.
         job = self._job(request)
+        if job.is_settled:
+            raise Refused(409, SETTLED)
         if (old := job.files.get(slot)) not in (None, name):
             (self.folder.files(job.id) / str(old)).unlink(missing_ok=True)
         (self.folder.home(job.id) / "look.json").unlink(missing_ok=True)
@@ -91,6 +94,8 @@ class Page:
         """What was clicked or typed; other roles mean another look."""
         settings = Settings.from_json(await _json(request))
         job = self._job(request)
+        if job.is_settled:
+            raise Refused(409, SETTLED)
         is_new_look = (settings.roles, settings.positive) != (job.settings.roles, job.settings.positive)
         job = self.folder.keep(replace(job, settings=settings))
         if is_new_look:
@@ -104,13 +109,13 @@ class Page:
             raise Refused(409, "There is no file yet. Drop one, or choose it.")
         if task == "look":
             self.queue.renew(job, task)
-        elif task == job.main_task and not job.is_done:
+        elif task == job.main_task and not job.is_settled:
             self._prepare(job)
             self.queue.put(self.queue.stop(job), task)
         elif task.startswith("predict") and job.is_done:
             self.queue.put(job, task)
         else:
-            raise Refused(409, "This job cannot do that now. Load the page again.")
+            raise Refused(409, SETTLED)
         return JSONResponse({"task": task}, 202)
 
     async def stop(self, request: Request) -> Response:
@@ -126,6 +131,9 @@ class Page:
     async def remove(self, request: Request) -> Response:
         job = self._job(request)
         self.queue.stop(job)
+        # A process that is being ended may still write.
+        while self.queue.works_on(job.id):
+            await asyncio.sleep(0.02)
         self.folder.remove(job.id)
         return JSONResponse({})
 
@@ -234,7 +242,7 @@ async def _json(request: Request) -> dict[str, Any]:
     try:
         found = json.loads(body)
     except ValueError as error:
-        raise Refused(400, "The page sent something that cannot be read. Load it again.") from error
+        raise Refused(400, UNREADABLE) from error
     if not isinstance(found, dict):
-        raise Refused(400, "The page sent something that cannot be read. Load it again.")
+        raise Refused(400, UNREADABLE)
     return found

@@ -22,6 +22,7 @@ NAMED = "|".join(CLICKED)
 # What the command line asks to type for a column that the sentence names, and what the page asks to click for it.
 ASKED = (
     (re.compile(r"leave it out with --exclude"), "click “leave out”"),
+    (re.compile(r"\(--exclude [^)]*\)"), "(click “leave out”)"),
     (re.compile(r"Name it in --features"), "Click “feature” in its line"),
 )
 # "add --group state" names the column that the sentence is about already.

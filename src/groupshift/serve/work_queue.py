@@ -64,10 +64,13 @@ class WorkQueue:
     def stop(self, job: Job) -> Job:
         """End what a job has waiting or running; outputs are whole or not there."""
         self._waiting = deque(ticket for ticket in self._waiting if ticket.job != job.id)
-        if self._running is not None and self._running.job == job.id:
+        if self.works_on(job.id):
             self._end_running()
         waiting = {task: STOPPED for task, state in job.tasks.items() if state.status == "waiting"}
         return self.folder.keep(replace(job, tasks={**job.tasks, **waiting}))
+
+    def works_on(self, job_id: str) -> bool:
+        return self._running is not None and self._running.job == job_id
 
     async def run(self) -> None:
         """Work off the queue until cancelled; then what runs is ended too."""

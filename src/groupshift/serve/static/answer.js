@@ -14,13 +14,18 @@ let order = [];
 let sorted = { by: "share", up: false };
 let first = 0;
 
-function text(name, i) {
-  if (name === "group") return shares.group[i];
-  if (name === "rows") return shares.rows[i].toLocaleString("en");
-  if (name === "low") return `${percent(shares.low[i])} to ${percent(shares.high[i])}`;
-  if (name === "change") return points(shares.change[i]);
-  if (name === "labeled") return shares.labeled[i] === null ? "none" : percent(shares.labeled[i]);
-  return percent(shares[name][i]);
+/** A cell of the line of a group, or of all together. */
+function text(name, line) {
+  if (name === "rows") return line.rows.toLocaleString("en");
+  if (name === "low") return `${percent(line.low)} to ${percent(line.high)}`;
+  if (name === "change") return points(line.change);
+  if (name === "labeled") return line.labeled === null ? "none" : percent(line.labeled);
+  return percent(line[name]);
+}
+
+function row(name, line, names, whole) {
+  return el("tr", { class: whole ? "marked" : null }, el("th", { scope: "row" }, el("bdi", {}, name)),
+    ...names.map((column) => el("td", {}, text(column, line))));
 }
 
 function arrange() {
@@ -51,8 +56,11 @@ function draw() {
     return el("th", { scope: "col", "data-name": name, "aria-sort": own ? (sorted.up ? "ascending" : "descending") : null }, button);
   }));
   const shown = order.slice(first, first + PAGE);
-  document.querySelector("#shares tbody").replaceChildren(...shown.map((i) =>
-    el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, text("group", i))), ...names.slice(1).map((name) => el("td", {}, text(name, i))))));
+  const numbers = names.slice(1);
+  const line = (i) => Object.fromEntries([...numbers, "high"].map((name) => [name, shares[name][i]]));
+  // All groups together stand first, however the others are sorted.
+  document.querySelector("#shares tbody").replaceChildren(row("All groups together", shares.overall, numbers, true),
+    ...shown.map((i) => row(shares.group[i], line(i), numbers, false)));
   const pages = order.length > PAGE;
   document.querySelector(".pager").hidden = !pages;
   document.getElementById("where").textContent = `${first + 1}–${first + shown.length} of ${order.length.toLocaleString("en")}`;

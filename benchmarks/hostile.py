@@ -1,0 +1,236 @@
+"""Ten thousand hostile inputs: tables, files and model files, each made from its number, and how each of them ended.
+
+Every attempt should end in an answer, an answer with a note, or one clear sentence. Attempts run in child processes, so
+that one that brings its process down is counted too. The counts are kept in results/hostile.json.
+"""
+
+import argparse
+import contextlib
+import copy
+import io
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.hostile_files import hostile_file
+from benchmarks.hostile_models import hostile_model
+from benchmarks.hostile_tables import fit_hostile_table
+
+KEPT = Path(__file__).parent.parent / "results" / "hostile.json"
+COMMAND = "python -m benchmarks hostile"
+# Of ten attempts, so many are of each kind.
+KINDS = ("model file", "file", "table", "file", "file", "file", "model file", "file", "file", "file")
+GOOD = ("answer", "answer with a note", "one sentence")
+SECONDS_EACH, MEMORY_EACH = 60, 6 << 30
+ATTEMPTS_A_PROCESS = 2_500
+
+
+def make_world(folder: Path) -> None:
+    """Sound files and models that attempts begin with: small, so that ten thousand of them take minutes."""
+    import pyarrow as pa
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+
+    from groupshift import GroupShiftClassifier, save
+    from groupshift._io.columns import TableClassifier
+    from groupshift._io.files import write_table
+
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 240)
+    table = pa.table(
+        {
+            "age": truth + rng.normal(size=240).round(3),
+            "town": np.array(["Zürich", "Łódź", "Bern", "Köln"])[rng.integers(0, 4, 240)],
+            "seen": np.datetime64("2024-01-01") + rng.integers(0, 300, 240),
+            "g": np.array(list("abcdef"))[np.arange(240) % 6],
+            "w": rng.integers(1, 4, 240).astype(float),
+            "y": np.where(np.arange(240) // 6 % 2, truth.astype(str), ""),
+        }
+    )
+    for ending in ("csv", "tsv", "parquet", "arrow", "csv.gz"):
+        write_table(table, folder / f"t.{ending}")
+    X, y = table.select(["age", "town"]).to_pandas(), np.where(table["y"].to_numpy() == "", -1, truth)
+    trees = {
+        "boosted": HistGradientBoostingClassifier(max_iter=3, max_depth=2, early_stopping=False),
+        "forest": RandomForestClassifier(3, max_depth=2, random_state=0),
+    }
+    for name, tree in trees.items():
+        model = GroupShiftClassifier(TableClassifier(tree), 1, refine=0, random_state=0)
+        save(model.fit(X, y, groups=table["g"].to_numpy()), folder / f"{name}.gshift")
+    plain = GroupShiftClassifier(trees["boosted"], 2, refine=0, random_state=0)
+    save(plain.fit(X[["age"]].to_numpy(), y, groups=table["g"].to_numpy()), folder / "array.gshift")
+    write_table(table.append_column("x0", table["age"]), folder / "new.csv")
+
+
+def attempt(number: int, world: Path, folder: Path) -> tuple[str, str]:
+    """How the attempt with this number ended, and what was said."""
+    rng = np.random.default_rng(number)
+    kind = KINDS[number % len(KINDS)]
+    if kind == "table":
+        return _ended(lambda: fit_hostile_table(rng))
+    out = folder / "out.csv"
+    out.unlink(missing_ok=True)
+    if kind == "file":
+        path, command = hostile_file(rng, world, folder)
+    else:
+        path, command = hostile_model(rng, world, folder)
+    outcome, said = _commanded([*command, "--force"] if "--out" in command else command)
+    path.unlink(missing_ok=True)
+    if outcome in GOOD[:2] and "predict" in command and not _is_sound(out):
+        return "wrong answer", said
+    return outcome, said
+
+
+def _commanded(command: list[str]) -> tuple[str, str]:
+    from groupshift.cli.errors import run
+
+    said, shown = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(shown):
+        code = run(command)
+    text = said.getvalue()
+    if code == 0:
+        return ("answer with a note" if "Note:" in text or "first:" in text else "answer"), text
+    is_sentence = (
+        code == 2 and text.startswith("Error: ") and "Traceback" not in text and text.count("\n") == 1
+    )
+    return "one sentence" if is_sentence else "should not have happened", text
+
+
+def _ended(fit: Callable[[], np.ndarray]) -> tuple[str, str]:
+    """How a fit in Python ended: an error counts as a sentence if our code wrote it."""
+    import traceback
+
+    import groupshift
+
+    ours = Path(groupshift.__file__).parent
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            probability = fit()
+        except (ValueError, TypeError) as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            text = f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno})"
+            written = Path(frame.filename).is_relative_to(ours) or "sklearn/utils" in frame.filename
+            return "one sentence" if written and str(error) else "should not have happened", text
+        except Exception as error:
+            return "should not have happened", "".join(traceback.format_exception(error)[-3:])
+    if not np.isfinite(probability).all() or (probability < 0).any() or (probability > 1).any():
+        return "wrong answer", "probabilities that are none"
+    ours_said = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    return "answer with a note" if ours_said else "answer", " ".join(ours_said)
+
+
+def _is_sound(out: Path) -> bool:
+    import pyarrow.csv
+
+    table = pyarrow.csv.read_csv(out)
+    numbers = np.column_stack([table[name].to_numpy() for name in ("low", "probability", "high")])
+    return bool(np.isfinite(numbers).all() and (np.diff(numbers) >= 0).all() and (numbers <= 1).all())
+
+
+def _remembering(load: Callable[..., tuple]) -> Callable[..., tuple]:
+    kept: dict[tuple, tuple] = {}
+
+    def remembered(path: str, **options: object) -> tuple:
+        if "hostile.gshift" in path:
+            return load(path, **options)
+        key = (path, *options.items())
+        if key not in kept:
+            kept[key] = load(path, **options)
+        return copy.deepcopy(kept[key])
+
+    return remembered
+
+
+def make_commands_quick() -> None:
+    """Commands fit a few trees, and load a sound model once: what goes in is tried here, not what is learned."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    from groupshift import GroupShiftClassifier
+    from groupshift._io.columns import TableClassifier
+    from groupshift.cli import fit, predict
+
+    trees = TableClassifier(HistGradientBoostingClassifier(max_iter=2, max_depth=2, early_stopping=False))
+    # Sound models are loaded once. An update changes its model: each attempt has a copy.
+    for command in (fit, predict):
+        command.load_model = _remembering(command.load_model)
+    fit.make_model = lambda method, seed: GroupShiftClassifier(trees, 1, refine=0, random_state=seed)
+
+
+def run_some(first: int, last: int, world: Path) -> None:
+    """Attempts in this process; a line for each on standard output."""
+    make_commands_quick()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_EACH, MEMORY_EACH))
+    lines = os.fdopen(os.dup(1), "w")
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(first, last):
+            signal.alarm(SECONDS_EACH)
+            outcome, said = attempt(number, world, Path(folder))
+            signal.alarm(0)
+            lines.write(json.dumps([number, outcome, " ".join(said.split())[:300]]) + "\n")
+            lines.flush()
+
+
+def run_all(n_attempts: int) -> dict[str, object]:
+    """All attempts, by child processes; what brings one down is counted, and the next one goes on behind it."""
+    outcomes: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+    faults: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        make_world(Path(folder))
+        number = 0
+        while number < n_attempts:
+            last = min(number + ATTEMPTS_A_PROCESS, n_attempts)
+            command = [sys.executable, "-m", "benchmarks.hostile", "--from", str(number), "--to", str(last)]
+            done = subprocess.run([*command, "--world", folder], capture_output=True, text=True, check=False)
+            found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+            if len(found) < last - number:
+                ended = "hang" if done.returncode == -signal.SIGALRM else "crash"
+                found.append([number + len(found), ended, done.stderr[-300:]])
+            for at, outcome, said in found:
+                outcomes[KINDS[at % len(KINDS)]][outcome] += 1
+                if outcome not in GOOD:
+                    faults.append({"number": at, "outcome": outcome, "said": said})
+            number += len(found)
+            print(f"{number:,} of {n_attempts:,}, {len(faults)} faults", flush=True)
+    total: Counter[str] = sum(outcomes.values(), Counter())
+    return {
+        "command": COMMAND,
+        "attempts": n_attempts,
+        "outcomes": {name: total[name] for name in (*GOOD, *sorted(set(total) - set(GOOD)))},
+        "by_kind": {kind: dict(sorted(counts.items())) for kind, counts in outcomes.items()},
+        "faults": faults,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--attempts", type=int, default=10_000)
+    parser.add_argument("--quick", action="store_true", help="200 attempts, nothing kept")
+    parser.add_argument("--repeats", type=int, help="not used: an attempt is made from its number")
+    parser.add_argument("--from", type=int, dest="first")
+    parser.add_argument("--to", type=int, dest="last")
+    parser.add_argument("--world", type=Path)
+    options = parser.parse_args()
+    if options.world is not None:
+        run_some(options.first, options.last, options.world)
+        return 0
+    start = time.perf_counter()
+    counts = run_all(200 if options.quick else options.attempts)
+    print(f"{counts['outcomes']} in {time.perf_counter() - start:.0f} s")
+    if not options.quick:
+        KEPT.write_text(json.dumps(counts, indent=1, ensure_ascii=False) + "\n")
+    return int(bool(counts["faults"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,292 @@
+"""A model file that somebody wrote by hand and sealed: what no fit ends in is refused before a row is read."""
+
+import os
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.cluster import KMeans
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    VotingClassifier,
+)
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+pytest.importorskip("skops", reason="saving models needs the extra save")
+
+from groupshift import METHODS, GroupShiftClassifier, load, save
+from groupshift._io.model_files import ModelFileError
+from model_files import parts_of, seal, with_schema
+
+FOREST = RandomForestClassifier(3, max_depth=3)
+BOOSTED = HistGradientBoostingClassifier(max_iter=3, categorical_features=[2])
+
+
+@pytest.fixture(scope="module")
+def table(rows):
+    X, y, groups = rows
+    return np.c_[X, np.arange(len(y)) % 3], y, groups
+
+
+def fitted_with(estimator, table):
+    X, y, groups = table
+    return GroupShiftClassifier(estimator, 1, refine=0, random_state=0).fit(X, y, groups=groups)
+
+
+def refused(model, tmp_path, match):
+    save(model, tmp_path / "m.gshift")
+    with pytest.raises(ModelFileError, match=match):
+        load(tmp_path / "m.gshift")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        FOREST,
+        BOOSTED,
+        AdaBoostClassifier(n_estimators=2),
+        BaggingClassifier(n_estimators=2, max_features=0.7),
+        CalibratedClassifierCV(GaussianNB(), cv=2),
+        DecisionTreeClassifier(max_depth=2),
+        ExtraTreesClassifier(2, max_depth=2),
+        GradientBoostingClassifier(n_estimators=2),
+        MLPClassifier((3,), max_iter=3),
+        SGDClassifier(loss="log_loss"),
+        VotingClassifier([("a", GaussianNB()), ("b", LogisticRegression())], voting="soft"),
+        make_pipeline(SimpleImputer(), StandardScaler(), PCA(2), LogisticRegression()),
+        make_pipeline(
+            make_column_transformer((OneHotEncoder(), [2]), remainder="passthrough"),
+            RandomForestClassifier(2, max_depth=2),
+        ),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_models_of_estimators_that_are_allowed_load_and_predict_the_same(table, tmp_path, estimator):
+    model = fitted_with(estimator, table)
+    save(model, tmp_path / "m.gshift")
+    X, _, groups = table
+    np.testing.assert_array_equal(
+        load(tmp_path / "m.gshift").predict_proba(X, groups), model.predict_proba(X, groups)
+    )
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "true_clustering"])
+def test_models_of_all_methods_load(rows, tmp_path, method):
+    X, y, groups = rows
+    model = METHODS[method](FOREST, random_state=0).fit(X, y, groups=groups)
+    save(model, tmp_path / "m.gshift")
+    load(tmp_path / "m.gshift")
+
+
+def test_an_estimator_that_follows_numbers_of_a_file_is_refused(table, tmp_path):
+    model = fitted_with(SVC(), table)
+    with pytest.raises(ValueError, match="SVC"):
+        save(model, tmp_path / "m.gshift")
+
+
+def trees_of(model):
+    classifier = model.posterior_.classifier
+    if isinstance(classifier, HistGradientBoostingClassifier):
+        return classifier, classifier._predictors[0][0]
+    return classifier.estimators_[0], classifier.estimators_[0].tree_
+
+
+@pytest.mark.parametrize("estimator", [FOREST, BOOSTED], ids=["forest", "boosted"])
+def test_a_width_that_the_table_does_not_have_is_refused(table, tmp_path, estimator):
+    model = fitted_with(estimator, table)
+    trees_of(model)[0].n_features_in_ = 2**40
+    refused(model, tmp_path, "takes 1099511627776 columns, and is given 3")
+
+
+def test_a_tree_that_is_reached_twice_is_checked_for_both_widths(table, tmp_path):
+    model = fitted_with(FOREST, table)
+    owner, tree = trees_of(model)
+    narrow = DecisionTreeClassifier(max_depth=1).fit(np.zeros((2, 1)), [0, 1])
+    narrow.tree_ = tree
+    # It is seen first in an estimator for which it is sound.
+    model.posterior_.classifier.estimators_ = [owner, narrow]
+    refused(model, tmp_path, "takes 1 columns, and is given 3")
+
+
+@pytest.mark.parametrize("estimator", [FOREST, BOOSTED], ids=["forest", "boosted"])
+def test_a_tree_without_nodes_is_refused(table, tmp_path, estimator):
+    model = fitted_with(estimator, table)
+    _, tree = trees_of(model)
+    if estimator is FOREST:
+        state = tree.__getstate__()
+        tree.__setstate__(
+            {**state, "nodes": state["nodes"][:0], "values": state["values"][:0], "node_count": 0}
+        )
+    else:
+        tree.nodes = tree.nodes[:0]
+    refused(model, tmp_path, "has no nodes")
+
+
+def in_trees(node):
+    """Descriptions of trees anywhere in a schema."""
+    if isinstance(node, dict):
+        if node.get("__loader__") == "TreeNode":
+            yield node
+        node = list(node.values())
+    if isinstance(node, list):
+        for value in node:
+            yield from in_trees(value)
+
+
+@pytest.mark.parametrize("damage", ["more outputs", "another part's number"])
+def test_a_tree_that_counts_more_than_it_has_is_refused(table, tmp_path, damage):
+    save(fitted_with(FOREST, table), tmp_path / "m.gshift")
+    manifest, parts = parts_of(tmp_path / "m.gshift")
+    many = {"__class__": "str", "__module__": "builtins", "__loader__": "JsonNode", "content": "9999999"}
+    many["is_json"] = True
+
+    def forge(schema):
+        for tree in in_trees(schema):
+            arguments, state = tree["__reduce__"]["args"]["content"], tree["content"]["content"]
+            if damage == "more outputs":
+                arguments[2] = many
+            else:
+                # skops makes this number first, and takes it for the other.
+                state["max_depth"], arguments[2] = {**many, "__id__": 7}, {**arguments[2], "__id__": 7}
+
+    with pytest.raises(ModelFileError, match="refused"):
+        load(seal(tmp_path / "m.gshift", manifest, with_schema(parts, forge)))
+
+
+@pytest.mark.parametrize("damage", ["width", "number", "known", "not a category", "mapper"])
+def test_sets_of_categories_that_are_not_there_are_refused(table, tmp_path, damage):
+    model = fitted_with(BOOSTED, table)
+    classifier, tree = trees_of(model)
+    mapper = classifier._bin_mapper
+    if damage == "width":
+        tree.raw_left_cat_bitsets = np.zeros((len(tree.nodes), 0), np.uint32)
+    elif damage == "number":
+        tree.nodes["is_categorical"][:] = 1
+        tree.nodes["bitset_idx"][:] = 10**6
+    elif damage == "known":
+        mapper.bin_thresholds_[np.argmax(mapper.is_categorical_)] = np.array([0.0, 1e9])
+    elif damage == "not a category":
+        tree.raw_left_cat_bitsets = tree.binned_left_cat_bitsets = np.zeros((len(tree.nodes), 8), np.uint32)
+        tree.nodes["is_categorical"][:] = 1
+        tree.nodes["bitset_idx"][:] = 0
+        tree.nodes["feature_idx"][:] = np.argmin(mapper.is_categorical_)
+    else:
+        mapper.is_categorical_ = np.zeros(1, np.uint8)
+    refused(model, tmp_path, "categories that do not exist|another number of columns")
+
+
+def test_centres_of_another_width_are_refused(table, tmp_path):
+    X, y, groups = table
+    clusters = KMeans(2, n_init=1, random_state=0).fit(X)
+    model = GroupShiftClassifier(LogisticRegression(), clusters, refine=0, random_state=0)
+    model.fit(X, y, groups=groups)
+    clusters.cluster_centers_ = clusters.cluster_centers_[:, :1]
+    refused(model, tmp_path, "centres of another width")
+
+
+@pytest.mark.parametrize("setting", [{"input": "filename"}, {"memory": "/tmp"}], ids=["input", "memory"])
+def test_settings_that_reach_files_are_refused(table, tmp_path, setting):
+    """A vectoriser of file names reads them when it predicts."""
+    model = fitted_with(LogisticRegression(), table)
+    planted = CountVectorizer(**setting) if "input" in setting else make_pipeline(PCA(1), **setting)
+    model.posterior_.classifier.planted = planted
+    refused(model, tmp_path, "reaches files of this machine")
+
+
+def test_settings_that_no_estimator_takes_are_refused(table, tmp_path):
+    model = fitted_with(LogisticRegression(), table)
+    model.posterior_.classifier.C = "much"
+    refused(model, tmp_path, "does not take")
+
+
+NONSENSE = {
+    "NaN shifts": lambda m: m.estimate_.shift.fill(np.nan),
+    "infinite shares": lambda m: m.estimate_.share.fill(np.inf),
+    "shares of 7": lambda m: m.estimate_.share.fill(7.0),
+    "negative variances": lambda m: m.estimate_.variance.fill(-1.0),
+    "text for numbers": lambda m: m.estimate_.__dict__.update(shift="none"),
+    "texts in an array": lambda m: m.estimate_.__dict__.update(shift=m.estimate_.shift.astype(str)),
+    "other shapes": lambda m: m.estimate_.__dict__.update(shift=m.estimate_.shift[:2]),
+    "a list for a value": lambda m: m.__dict__.update(estimate_=[1, 2]),
+    "no learned part": lambda m: m.__dict__.pop("learned_"),
+    "another partition": lambda m: m.learned_.posterior.__dict__.update(partition="none"),
+    "no columns": lambda m: m.schema_.encoder.__dict__.update(names_=[], kinds_=[], categories_=[]),
+    "unknown kinds": lambda m: m.schema_.encoder.__dict__.update(kinds_=["thing"] * 3),
+    "one class": lambda m: m.schema_.__dict__.update(classes=np.array([0])),
+    "a trust of text": lambda m: m.learned_.__dict__.update(trust="much"),
+    "slopes that are none": lambda m: m.learned_.posterior.calibration.slope_.fill(np.nan),
+}
+
+
+@pytest.mark.parametrize("case", NONSENSE)
+def test_sealed_nonsense_is_refused(table, tmp_path, case):
+    model = fitted_with(LogisticRegression(), table)
+    save(model, tmp_path / "sound.gshift")
+    manifest = parts_of(tmp_path / "sound.gshift")[0]
+    NONSENSE[case](model)
+    import skops.io
+
+    from groupshift._io.allowed_parts import with_stable_names
+
+    path = seal(tmp_path / "m.gshift", manifest, with_stable_names(skops.io.dumps(model)))
+    with pytest.raises(ModelFileError, match="refused"):
+        load(path)
+
+
+@pytest.mark.parametrize("version", ["99", 99.0, True, None, 0, -1, [1]])
+def test_a_format_that_is_no_number_is_refused(saved, tmp_path, version):
+    manifest, parts = parts_of(saved)
+    manifest["format_version"] = version
+    with pytest.raises(ModelFileError, match=r"format|newer"):
+        load(seal(tmp_path / "m.gshift", manifest, parts))
+
+
+def test_an_estimator_beyond_the_list_is_refused_by_its_name(saved, tmp_path):
+    manifest, parts = parts_of(saved)
+
+    def plant(schema):
+        empty = {"__class__": "dict", "__module__": "builtins", "__loader__": "DictNode", "content": {}}
+        empty["key_types"] = {
+            "__class__": "list",
+            "__module__": "builtins",
+            "__loader__": "ListNode",
+            "content": [],
+        }
+        place = {
+            "__class__": "KNeighborsClassifier",
+            "__module__": "sklearn.neighbors._classification",
+        }
+        schema["content"]["content"]["n_jobs"] = {**place, "__loader__": "ObjectNode", "content": empty}
+
+    with pytest.raises(ModelFileError, match="KNeighborsClassifier"):
+        load(seal(tmp_path / "m.gshift", manifest, with_schema(parts, plant)))
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "m.gshift")
+    with pytest.raises(ModelFileError, match="a pipe"):
+        load(tmp_path / "m.gshift")
+
+
+def test_of_a_file_that_is_no_model_only_the_first_bytes_are_read(tmp_path):
+    path = tmp_path / "m.gshift"
+    with open(path, "wb") as file:
+        file.truncate(3 * 2**30)
+    with pytest.raises(ModelFileError, match="no groupshift model"):
+        load(path)
