@@ -9,6 +9,7 @@ from benchmarks.harness import RESULTS, summarize
 
 NAMES = (
     "class_shares",
+    "many_classes",
     "many_small_groups",
     "group_cost",
     "fit_cost",

@@ -48,7 +48,6 @@ def one_paragraph(text):
         (["predict", "A", "A", "-o", "p.csv", "--coverage", "90"], "no probability"),
         (["demo", "--data", "mars"], "Choose survey or flights"),
         (["check", "A", "--target", "age", "--group", "state"], "'age' looks like a number"),
-        (["check", "A", "--target", "work", "--group", "state"], "say with --positive VALUE which"),
     ],
 )
 def test_bad_input_is_one_paragraph_and_exit_code_2(files, tmp_path, monkeypatch, capsys, command, said):

@@ -97,6 +97,7 @@ LAYERS = [
     "_regions",
     "_fit",
     "_audit",
+    "_multi",
     "_explain displays",
     "classifier baselines streaming distributed datasets",
     "experiments",
