@@ -1,12 +1,11 @@
-"""Fills the two blocks of README.md that show results: the table against the paper, and the transcript.
+"""Fills the table against the paper in docs/explanation/results.md.
 
     python docs/make_results_table.py [results/beyond]
 
-The table comes from results.csv and experiment.json in a folder that `groupshift reproduce` wrote, the transcript
-from docs/transcript.md. Nothing but what stands between the comments changes.
+It comes from results.csv and experiment.json in a folder that `groupshift reproduce` wrote. Nothing but what stands
+between the comments changes.
 """
 
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,11 +17,8 @@ from groupshift.experiments.results import Mean, Results, load_results
 from groupshift.experiments.table_text import place_title, share, signed
 
 ROOT = Path(__file__).resolve().parent.parent
-README = ROOT / "README.md"
+TARGET = ROOT / "docs" / "explanation" / "results.md"
 FOLDER = ROOT / "results" / "beyond"
-TRANSCRIPT = ROOT / "docs" / "transcript.md"
-# Commands of the transcript that the README shows; all of them are too many for a first look.
-SHOWN = ("$ groupshift demo", "$ groupshift fit", "$ groupshift predict", "$ head -4 predictions")
 ABSENT = (
     "The experiments behind this table have not been run yet: `groupshift reproduce beyond --scale results`."
 )
@@ -32,12 +28,13 @@ Title = tuple[str, str]
 
 
 def main(folder: str | None = None) -> None:
-    README.write_text(current(README.read_text(), Path(folder) if folder else FOLDER))
+    text = TARGET.read_text(encoding="utf-8")
+    TARGET.write_text(current(text, Path(folder) if folder else FOLDER), encoding="utf-8")
 
 
 def current(text: str, folder: Path = FOLDER) -> str:
-    """The README with its blocks as the files have them now."""
-    return filled(filled(text, "results", block(folder)), "transcript", transcript(TRANSCRIPT.read_text()))
+    """The page with its table as the files have it now."""
+    return filled(text, "results", block(folder))
 
 
 def filled(text: str, name: str, content: str) -> str:
@@ -52,15 +49,8 @@ def filled(text: str, name: str, content: str) -> str:
     return f"{before}{begin}\n{content}\n{end}{after}"
 
 
-def transcript(text: str) -> str:
-    """The commands that a newcomer needs, with their output, as one block."""
-    found = re.findall(r"```console\n(.*?)\n```", text, flags=re.DOTALL)
-    shown = [part for part in found if part.startswith(SHOWN)]
-    return "```console\n" + "\n\n".join(shown) + "\n```"
-
-
 def block(folder: Path) -> str:
-    """What the README says about a folder of results."""
+    """What the page says about a folder of results."""
     if not (folder / "results.csv").is_file():
         return ABSENT
     # The tables as they stand: to make them anew would meddle with a running experiment.
@@ -72,7 +62,7 @@ def block(folder: Path) -> str:
             _source(results, folder),
             markdown(*short_table(values, titles)),
             "<details><summary>Every method, and log loss</summary>",
-            markdown(*full_table(results, values, titles)),
+            markdown(*full_table(results, values, titles), words=2),
             "</details>",
             "<details><summary>What differs from the paper's experiments</summary>",
             "\n".join(f"- {sentence}" for sentence in against_paper(results)),
@@ -156,7 +146,7 @@ def _source(results: Results, folder: Path) -> str:
     experiment = results.experiment
     return (
         f"Made by `groupshift reproduce {experiment.name} --scale {experiment.scale}`, kept in "
-        f"[`{where}/results.csv`]({where}/results.csv), and put here by `python docs/make_results_table.py`.\n"
+        f"`{where}/results.csv`, and put here by `python docs/make_results_table.py`.\n"
         "Means over draws on held-out rows of the population; ± is half of a 95 % interval of the paired difference.\n"
         f"{experiment.about}{_unfinished(results)}\n"
         "Published numbers come from larger and partly other data: compare differences, not levels."
@@ -170,15 +160,14 @@ def _unfinished(results: Results) -> str:
     return "" if there >= planned else f" {there:,} of {planned:,} planned runs are in the file."
 
 
-def markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown, numbers to the right.
+def markdown(header: Sequence[str], body: Sequence[Sequence[str]], *, words: int = 1) -> str:
+    """A table in Markdown, its first columns words to the left, the others numbers to the right.
 
     >>> print(markdown(["a", "b"], [["x", "1"]]))
     | a | b |
     |---|--:|
     | x | 1 |
     """
-    words = 2 if "Method" in header else 1
     rule = "|" + "---|" * words + "--:|" * (len(header) - words)
     return "\n".join([_line(header), rule, *map(_line, body)])
 

@@ -1,5 +1,6 @@
 """The pages at the root keep their word: code runs, links lead somewhere, numbers are those of the files."""
 
+import csv
 import importlib.util
 import json
 import re
@@ -46,6 +47,10 @@ def script(name):
     return module
 
 
+def numbers(text):
+    return [float(found) for found in re.findall(r"\d+\.?\d*", text)]
+
+
 def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
     pytest.importorskip("pandas")
     pytest.importorskip("skops")
@@ -53,7 +58,11 @@ def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
     (code,) = blocks(read("README.md"), "python")
     names = {}
     exec(compile(code, "README.md", "exec"), names)
-    assert "hidden in turn" in capsys.readouterr().out
+    printed, shown = capsys.readouterr().out, blocks(read("README.md"), "text")[0]
+    assert "hidden in turn" in printed
+    # Words to the letter, but for where lines break; numbers may differ a little between machines.
+    assert re.sub(r"[\d.\s]+", " ", printed).strip() == re.sub(r"[\d.\s]+", " ", shown).strip()
+    assert numbers(printed) == pytest.approx(numbers(shown), rel=0.1, abs=0.05)
     assert names["people"]["in_favour"].between(0, 1).all()
     assert len(names["shares"]) == 20
     assert [path.name for path in tmp_path.iterdir()] == ["railway.gshift"]
@@ -92,10 +101,41 @@ def test_the_readme_names_two_commands():
     assert re.findall(r"^make (\w+)", read("README.md"), flags=re.MULTILINE) == ["demo", "test"]
 
 
-def test_numbers_in_the_readme_are_those_of_the_files():
-    # Run `python docs/make_results_table.py` after new results or a new transcript.
-    text = read("README.md")
+def test_the_table_against_the_paper_is_that_of_the_files():
+    # Run `python docs/make_results_table.py` after new results.
+    text = read("docs/explanation/results.md")
     assert script("make_results_table").current(text) == text
+
+
+def test_rows_in_the_readme_and_on_the_page_of_results_are_those_of_the_files():
+    # Run `python docs/make_results_rows.py` after new results or a new transcript.
+    rows = script("make_results_rows")
+    text, page = read("README.md"), read("docs/explanation/results.md")
+    assert rows.readme(text) == text
+    assert rows.results_page(page) == page
+
+
+def test_rows_are_made_of_a_summary(tmp_path):
+    rows = script("make_results_rows")
+    assert rows.rows(tmp_path) == rows.everything(tmp_path) == rows.ABSENT
+    measures = ("auc", "auc_within", "log_loss")
+    gains = {f"{name}_gain{end}": 0.02 for name in measures for end in ("", "_error")}
+    plain = dict.fromkeys((*measures, "calibration_error", "share_error", "worst_auc_gain"), 0.8) | gains
+    lines = [
+        {"kind": kind, "table": table, "method": method, "draws": 9, "coverage": "nan", **plain}
+        for kind, table in rows.SHOWN
+        for method in rows.METHODS
+    ]
+    lines[2]["coverage"] = 0.91
+    verdicts = [{"claim": "c", "where": "w", "value": 0.1, "holds": holds} for holds in (True, False)]
+    for name, content in (("summary", lines), ("verdicts", verdicts)):
+        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, content[0])
+            writer.writeheader()
+            writer.writerows(content)
+    expected = "| random | weak pupils by country | 9 | .800 | .800 | .800 | +.0200 ± .0200 | .800 | .800 | 91 % |"
+    assert expected in rows.rows(tmp_path)
+    assert "| c | w | 0.1 | **no** |" in rows.everything(tmp_path)
 
 
 def test_a_table_is_made_of_tidy_rows(tmp_path):
