@@ -20,9 +20,7 @@ from groupshift.experiments.table_text import share, signed
 README = ROOT / "README.md"
 FOLDER = ROOT / "results" / "natural_groups"
 TRANSCRIPT = ROOT / "docs" / "transcript.md"
-ABSENT = (
-    "The experiment has not been run yet: `python -m benchmarks.natural_groups` (results/natural_groups.toml)."
-)
+ABSENT = "The experiment has not been run yet: `python -m benchmarks.natural_groups` (results/natural_groups.toml)."
 # Of each way to choose labels one row, one where there is nothing to gain, and one where it loses.
 SHOWN = (
     ("random", "pupils"),
@@ -104,8 +102,7 @@ def everything(folder: Path) -> str:
     header += ["90 % intervals hold"]
     body = list(_lines(read(folder / "summary.csv")))
     claims = [
-        [line["claim"], line["where"], line["value"], holds(line)]
-        for line in read(folder / "verdicts.csv")
+        [line["claim"], line["where"], line["value"], holds(line)] for line in read(folder / "verdicts.csv")
     ]
     return "\n\n".join(
         [

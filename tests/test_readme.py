@@ -133,7 +133,9 @@ def test_rows_are_made_of_a_summary(tmp_path):
             writer = csv.DictWriter(file, content[0])
             writer.writeheader()
             writer.writerows(content)
-    expected = "| random | weak pupils by country | 9 | .800 | .800 | .800 | +.0200 ± .0200 | .800 | .800 | 91 % |"
+    expected = (
+        "| random | weak pupils by country | 9 | .800 | .800 | .800 | +.0200 ± .0200 | .800 | .800 | 91 % |"
+    )
     assert expected in rows.rows(tmp_path)
     assert "| c | w | 0.1 | **no** |" in rows.everything(tmp_path)
 

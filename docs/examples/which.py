@@ -1,0 +1,120 @@
+"""One survey through eight methods, with labels of volunteers and with labels drawn at random."""
+
+# --- data
+import numpy as np
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
+
+from groupshift import METHODS, GroupShiftClassifier
+from groupshift.datasets import make_survey
+from groupshift.theory import collect_points, mlls, shift_posterior
+
+survey = make_survey(
+    n_groups=20, labeled_per_group=80, unlabeled_per_group=300, backend="pandas", random_state=0
+)
+X, groups, truth = survey.X, np.asarray(survey.groups), np.asarray(survey.truth)
+names, group = np.unique(groups, return_inverse=True)
+volunteers = np.asarray(survey.y) >= 0
+numbers = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
+trees = make_pipeline(
+    make_column_transformer((numbers, make_column_selector(dtype_exclude="number")), remainder="passthrough"),
+    HistGradientBoostingClassifier(max_iter=50, max_leaf_nodes=8, random_state=0),
+)
+
+
+# --- plain
+def plain(known):
+    """Log-odds of all rows; those of labelled rows by models that did not see them."""
+    p = trees.fit(X[known], truth[known]).predict_proba(X)[:, 1]
+    p[known] = cross_val_predict(trees, X[known], truth[known], method="predict_proba")[:, 1]
+    return np.log(p / (1 - p))
+
+
+# --- mixed
+def random_intercept(known):
+    """A mixed model: one number for each group, drawn towards zero."""
+    one_hot = OneHotEncoder(sparse_output=False).fit(group[:, None])
+    columns = np.column_stack([plain(known), one_hot.transform(group[:, None])])
+    model = LogisticRegression(C=1.0, max_iter=1000)  # the penalty is a normal prior of the numbers
+    return model.fit(columns[known], truth[known]).predict_proba(columns)[:, 1]
+
+
+# --- reweighting
+def reweighted(known):
+    """Labelled rows weighted as if they were the population, by their features and their group."""
+    rows = X.assign(group=group)
+    chance = cross_val_predict(trees, rows, known, method="predict_proba")[:, 1]
+    weight = (1 - chance) / chance
+    step = trees.steps[-1][0]
+    trees.fit(X[known], truth[known], **{f"{step}__sample_weight": weight[known]})
+    return trees.predict_proba(X)[:, 1]
+
+
+# --- quantification
+def label_shift(known):
+    """The share of each group by maximum likelihood, and its posterior moved to that share."""
+    score, prior = plain(known), truth[known].mean()
+    points = collect_points(score[~known], group[~known], n_cells=len(names))
+    share = mlls(points, labeled_prior=prior).share
+    return shift_posterior(1 / (1 + np.exp(-score)), source_prior=prior, target_prior=share[group])
+
+
+# --- multicalibration
+def calibrated_by_group(known):
+    """Each group calibrated on its own labels: multicalibration for one family of groups."""
+    score, p = plain(known)[:, None], np.empty(len(truth))
+    for g in range(len(names)):
+        own = group == g
+        p[own] = (
+            LogisticRegression().fit(score[own & known], truth[own & known]).predict_proba(score[own])[:, 1]
+        )
+    return p
+
+
+# --- adaptation
+def coral(known):
+    """Labelled features moved to the means and covariances of each group."""
+    model = METHODS["coral"](random_state=0).fit(X, np.where(known, truth, -1), groups=groups)
+    return model.predict_proba(X, groups=groups)[:, 1]
+
+
+# --- ours
+def groupshift(known, selection="unknown"):
+    model = GroupShiftClassifier(selection=selection, random_state=0)
+    model.fit(X, np.where(known, truth, -1), groups=groups)
+    return model.predict_proba(X, groups=groups)[:, 1]
+
+
+# --- compare
+ROUTES = {
+    "plain classifier": lambda known: 1 / (1 + np.exp(-plain(known))),
+    "random intercept": random_intercept,
+    "reweighting": reweighted,
+    "label shift by group": label_shift,
+    "calibrated by group": calibrated_by_group,
+    "CORAL": coral,
+    "groupshift": groupshift,
+    "groupshift, told how": lambda known: groupshift(known, "random" if known is at_random else "by_label"),
+}
+at_random = np.random.default_rng(0).permutation(volunteers)
+for title, known in {"volunteers": volunteers, "random sample": at_random}.items():
+    print(f"{title:22} log loss  error of group shares")
+    for name, route in ROUTES.items():
+        p = np.clip(route(known), 1e-6, 1 - 1e-6)
+        off = [abs((p - truth)[~known & (group == g)].mean()) for g in range(len(names))]
+        print(f"  {name:20} {log_loss(truth[~known], p[~known]):8.3f}  {np.mean(off):8.3f}")
+
+# --- inference
+# Prediction-powered inference: 200 labels drawn at random from the population check the overall share.
+p = ROUTES["plain classifier"](volunteers)
+population = np.flatnonzero(~volunteers)
+asked = np.random.default_rng(1).choice(population, 200, replace=False)
+correction = truth[asked] - p[asked]
+share, error = p[population].mean() + correction.mean(), correction.std() / np.sqrt(len(asked))
+print(f"overall share {share:.3f} ± {1.645 * error:.3f}; truth {truth[population].mean():.3f}")
+# --- end
