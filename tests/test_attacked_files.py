@@ -15,7 +15,7 @@ import pyarrow as pa
 from cli_files import ROLES, small, survey_tables
 from groupshift._io.csv_cells import SourceError
 from groupshift._io.files import Spelt, clean, write_table
-from groupshift._io.table_files import open_source
+from groupshift._io.places import open_source
 from groupshift.cli.errors import run
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
