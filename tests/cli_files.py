@@ -65,7 +65,9 @@ def make_fits_quick(monkeypatch):
 
     trees = TableClassifier(HistGradientBoostingClassifier(max_iter=5, early_stopping=False))
     monkeypatch.setattr(
-        fit, "make_model", lambda method, seed: GroupShiftClassifier(trees, 1, random_state=seed)
+        fit,
+        "make_model",
+        lambda method, seed, classifier=None: GroupShiftClassifier(trees, 1, random_state=seed),
     )
 
 

@@ -107,6 +107,18 @@ def client():
         yield client
 
 
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, driven by playwright."""
+    from browsers import ARGUMENTS, CHROMIUM
+
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright for Python drives the browser")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
 # Warnings are errors here; the housekeeping of a cluster (sockets closed late, ports taken) is not ours.
 CLUSTER_MARKS = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

@@ -12,10 +12,12 @@ SECTIONS = [
     "answer",
     "shares",
     "shifts",
+    "drivers",
     "clusters",
     "hidden",
     "assumption",
     "candidates",
+    "words",
     "data",
     "versions",
 ]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from groupshift._explain import verdict
+from groupshift._explain import assumption_words
 from groupshift._explain.assumption import (
     Strata,
     comparable,
@@ -39,7 +39,7 @@ def test_effects_are_large_where_classes_differ_by_group_and_the_sentences_say_s
 def judged(model, effect, error):
     """Word and sentence for an effect of the group on the score, known up to a standard error."""
     numbers = {"score_effect": effect, "score_effect_error": error}
-    word, sentences = verdict.assumption_holds(model, numbers, model.diagnose().tables())
+    word, sentences = assumption_words.assumption_holds(model, numbers, model.diagnose().tables())
     return word, sentences[0]
 
 
@@ -78,6 +78,9 @@ def test_a_population_unlike_the_labelled_rows_is_seen_by_the_mixture_fit():
     assert unlike.holds == "no"
     assert unlike.overview["mixture_gap"] > 3 * unlike.overview["mixture_gap_by_chance"]
     assert "mixture does not fit" in set(unlike.cautions["kind"])
+    # One word is given, and no sentence says the opposite; the one that decides it comes first, on every screen.
+    assert unlike.assumption[0].startswith("The assumption does not hold in the population")
+    assert not any(sentence.startswith("The assumption holds") for sentence in unlike.assumption)
 
 
 def test_effects_are_unbiased_and_p_values_uniform_without_any_effect():

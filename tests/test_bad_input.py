@@ -328,7 +328,7 @@ def test_hard_input_is_survived_in_doubt(case):
 
 @pytest.mark.parametrize(
     ("model", "n"),
-    [(GroupShiftClassifier(random_state=0), 50_000), (logistic(trust=1.0), 5_000)],
+    [(GroupShiftClassifier(random_state=0), 12_000), (logistic(trust=1.0), 5_000)],
     ids=["the judge finds nothing to shift", "two clusters"],
 )
 def test_thousands_of_groups_of_one_row_are_survived(model, n):

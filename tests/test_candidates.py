@@ -10,10 +10,11 @@ from groupshift._regions import candidates
 from groupshift._regions.candidates import (
     _found_again,
     _renumber,
+    fixed_partitions,
     gated_partitions,
     group_folds,
     joined_partitions,
-    propose_partitions,
+    learned_partitions,
 )
 from groupshift._regions.gaussian_cells import gaussian_cells
 from groupshift._regions.space import Space
@@ -154,7 +155,7 @@ def test_few_groups_are_enough_to_propose(n_groups):
     X = rng.normal(size=(900, 3))
     group = np.arange(900) % n_groups
     y = (rng.random(900) < 0.5).astype(int)
-    found = propose_partitions(rows_of(X, group), y, rows_of(X), space_of(X), seeds=Seeds(0))
+    found = proposed(X, group, y)
     assert found[0].name == "one cluster"
     assert all(len(c.cluster) == 900 and c.cluster.max() < c.n_clusters for c in found)
 
@@ -162,7 +163,8 @@ def test_few_groups_are_enough_to_propose(n_groups):
 def proposed(X, group, y, weight=None):
     rows = rows_of(X, group, weight)
     space = Space().fit(X, rows.weight, np.zeros(X.shape[1], bool))
-    return propose_partitions(rows, y, rows, space, seeds=Seeds(0))
+    fixed = fixed_partitions(rows, rows, space, seeds=Seeds(0))
+    return fixed + learned_partitions(rows, y, rows, space, seeds=Seeds(0))
 
 
 def test_gates_are_not_proposed_where_their_sample_misses_all_groups_of_the_other_folds(monkeypatch):
@@ -234,7 +236,7 @@ def test_candidates_come_in_order_and_a_clusterer_that_finds_one_cluster_is_none
     X = rng.normal(size=(100, 2))
     rows = rows_of(X, np.arange(100) % 5)
     given = [Side(0.0), Side(9.0)]
-    found = propose_partitions(rows, rng.integers(0, 2, 100), rows, space_of(X), given=given, seeds=Seeds(0))
+    found = fixed_partitions(rows, rows, space_of(X), given=given, seeds=Seeds(0))
     names = ["one cluster", "given 1", *(f"k-means {k}" for k in (2, 3, 4, 6, 8))]
     assert [c.name for c in found] == names
     np.testing.assert_array_equal(found[1].cluster, X[:, 0] > 0)

@@ -1,5 +1,7 @@
 """Where not to trust it: groups are flagged for a reason, in words that anybody can read, and no others are."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -55,7 +57,7 @@ def test_labelled_groups_without_unlabelled_rows_are_flagged(shifted):
 
 def test_a_shift_beyond_what_was_checked_is_not_laid_to_missing_labels():
     table = {"kind": ["shift outside the labelled range"], "group": ["Oslo"], "cluster": [-1], "rows": [90]}
-    (sentence,) = caution_sentences({name: np.array(v) for name, v in table.items()}, 100, 1)
+    ((_, sentence),) = caution_sentences({name: np.array(v) for name, v in table.items()}, 100, 1)
     assert "larger shift than any that hidden labels could check" in sentence
     assert "labelled group" not in sentence
 
@@ -87,7 +89,7 @@ def test_known_shares_are_said_to_settle_the_common_shift_of_their_groups(shifte
 @pytest.mark.parametrize(("n_clusters", "named"), [(1, "(Oslo,"), (3, "(Oslo in cluster 0,")])
 def test_a_cell_is_named_by_its_cluster_too_where_there_are_several(n_clusters, named):
     table = {"kind": ["few rows in cell"], "group": ["Oslo"], "cluster": [0], "rows": [12]}
-    (sentence,) = caution_sentences({name: np.array(v) for name, v in table.items()}, 100, n_clusters)
+    ((_, sentence),) = caution_sentences({name: np.array(v) for name, v in table.items()}, 100, n_clusters)
     assert named in sentence
 
 
@@ -106,3 +108,23 @@ def test_a_cluster_that_shows_next_to_nothing_of_one_class_is_flagged():
     assert any(
         "fewer than 20 labelled rows of one class" in sentence for sentence in model.diagnose().caution
     )
+
+
+def test_cautions_come_by_what_they_may_cost_and_a_screen_says_how_many_more(shifted):
+    from groupshift._explain.caution import COST, KINDS, by_cost
+    from groupshift._explain.summary import MAX_CAUTIONS, Summary
+
+    assert COST.keys() == KINDS.keys()
+    kinds = ["share at the edge", "few rows in cell", "classes look alike"]
+    table = {"kind": kinds, "group": ["a", "b", None], "cluster": [0, 0, 1], "rows": [60, 30, 20]}
+    said = by_cost(caution_sentences({name: np.array(v, object) for name, v in table.items()}, 100, 2))
+    # Classes that look alike in a fifth of the rows cost more than an edge in most of them.
+    assert [("look" in s or "tell" in s, "below 2 %" in s) for s in said] == [
+        (True, False),
+        (False, False),
+        (False, True),
+    ]
+    summary = Summary.of(shifted[1])
+    many = replace(summary, diagnosis=replace(summary.diagnosis, caution=tuple(map(str, range(9)))))
+    more = len(summary.diagnosis.assumption) - 1 + 9 - MAX_CAUTIONS
+    assert f"And {more} findings more" in many.paragraphs("On")[-1]

@@ -70,6 +70,24 @@ def test_details_agree_with_the_prediction_and_the_shares(rows, fitted):
     np.testing.assert_array_equal(fitted.predict(X, groups), (details["probability"] > 0.5).astype(int))
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_details_of_a_frame_are_a_frame_whose_rows_stand_beside_it(rows, quick, library):
+    native = pytest.importorskip(library)
+    X, y, groups = rows
+    columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+    frame = native.table(columns) if library == "pyarrow" else native.DataFrame(columns)
+    if library == "pandas":
+        frame.index = frame.index + 1000
+    model = quick().fit(frame, y, groups=groups)
+    details = model.predict_details(frame, groups)
+    assert type(details) is type(frame)
+    np.testing.assert_array_equal(
+        np.asarray(details["probability"]), model.predict_proba(frame, groups)[:, 1]
+    )
+    if library == "pandas":
+        assert details.index.equals(frame.index)
+
+
 def test_shares_by_cell_and_by_group_fit_together(fitted):
     cells, groups = fitted.group_shares(), fitted.group_shares(by="group")
     assert list(cells) == ["group", "cluster", "rows", "share", "low", "high"]

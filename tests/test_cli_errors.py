@@ -31,7 +31,6 @@ def one_paragraph(text):
     [
         (["fitt"], "Did you mean 'fit'"),
         (["fit"], "Missing"),
-        (["fit", "A", "B", "C", *ROLES, "-o", "m.gshift"], "one or two files"),
         (["fit", "none.csv", *ROLES, "-o", "m.gshift"], "There is no file none.csv"),
         (["fit", "A", *ROLES, "--group", "stat", "-o", "m.gshift"], "Did you mean 'state'"),
         (["fit", "A", *ROLES, "--exclude", "ages", "-o", "m.gshift"], "Did you mean 'age'"),
@@ -45,7 +44,7 @@ def one_paragraph(text):
         ),
         (["predict", "A", "A", "-o", "p.csv"], "no groupshift model"),
         (["predict", "none.gshift", "A", "-o", "p.csv"], "There is no file"),
-        (["predict", "A", "A", "-o", "p.xlsx"], "End its name in"),
+        (["predict", "A", "A", "-o", "p.docx"], "End its name in"),
         (["predict", "A", "A", "-o", "p.csv", "--coverage", "90"], "no probability"),
         (["shares", "A", "--by", "town"], "Choose group or cell"),
         (["demo", "--data", "mars"], "Choose survey or flights"),

@@ -14,7 +14,7 @@ import pyarrow as pa
 from cli_files import ROLES, column, small, survey_tables
 from groupshift import load
 from groupshift._io.files import write_table
-from groupshift._io.table_files import open_source
+from groupshift._io.places import open_source
 from groupshift.cli.errors import run
 
 pytestmark = pytest.mark.usefixtures("quick_fits")

@@ -17,7 +17,7 @@ from groupshift import GroupShiftClassifier, load, save
 from groupshift._explain.summary import Summary
 from groupshift._io.files import write_table
 from groupshift._io.model_files import read_manifest
-from groupshift._io.table_files import open_source
+from groupshift._io.places import open_source
 from groupshift.cli.errors import run
 
 
@@ -215,10 +215,11 @@ def test_known_shares_move_their_groups(world, tmp_path, quick_fits):
 
 @pytest.mark.parametrize("method", ["published", "label-shift", "cluster_global", "global"])
 def test_methods_by_name_save_and_predict(world, tmp_path, monkeypatch, method):
-    from groupshift.cli import fit as command
+    from groupshift.cli import classifiers_named
 
-    forest = command.forest
-    monkeypatch.setattr(command, "forest", lambda: forest(5))
+    forest = classifiers_named.classifier_named("forest")
+    forest.set_params(estimator__n_estimators=5)
+    monkeypatch.setitem(classifiers_named.CLASSIFIERS, "forest", lambda: forest)
     files = [f"{world}/labeled.csv", f"{world}/unlabeled.parquet"]
     assert run(["fit", *files, *ROLES, "--method", method, "-o", f"{tmp_path}/m.gshift"]) == 0
     assert run(["predict", f"{tmp_path}/m.gshift", f"{world}/new.csv", "-o", f"{tmp_path}/p.csv"]) == 0

@@ -133,14 +133,16 @@ def test_without_shifts_fit_tells_the_share_of_labelled_rows_and_of_the_populati
     quick = command.make_model("groupshift", 0)
     plain = GroupShiftClassifier(quick.estimator, 1, trust=0, random_state=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(command, "make_model", lambda method, seed: plain)
+        patch.setattr(command, "make_model", lambda method, seed, classifier=None: plain)
         assert run(["fit", "labeled.csv", "unlabeled.csv", *ROLES, "-o", "m.gshift"]) == 0
         (line,) = (s for s in capsys.readouterr().out.splitlines() if s.startswith("Share of positives"))
         answers = survey_tables()[0]["in_favour"].to_pylist()
         share = 100 * np.mean([answer == "yes" for answer in answers])
         assert line.startswith(f"Share of positives: {share:.1f} % among labelled rows, ")
         population = np.average(plain.group_prior_, weights=plain.row_weight_)
-        assert line.endswith(f"{100 * population:.1f} % in the population, as estimated.")
+        low, high = (100 * end for end in plain.overall_share()[1:])
+        told = f"as estimated (90 % interval {low:.1f} % to {high:.1f} %)."
+        assert line.endswith(f"{100 * population:.1f} % in the population, {told}")
         assert run(["fit", "labeled.csv", *ROLES, "-o", "n.gshift"]) == 0
         assert f"Share of positives: {share:.1f} % among labelled rows.\n" in capsys.readouterr().out
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from cli_files import ROLES, run_cli
 from groupshift._io.files import write_table
-from groupshift._io.table_files import open_source
+from groupshift._io.places import open_source
 from groupshift.cli.errors import run
 
 pytestmark = pytest.mark.usefixtures("quick_fits")

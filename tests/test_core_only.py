@@ -99,7 +99,7 @@ LAYERS = [
     "_explain displays",
     "classifier baselines streaming distributed datasets",
     "experiments",
-    "cli",
+    "cli serve",
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer.split()}
 
@@ -150,8 +150,10 @@ def test_the_mathematics_is_numpy_and_scipy_only(path):
     assert packages(list(ast.walk(ast.parse(path.read_text())))) <= {"numpy", "scipy", "groupshift"}
 
 
-# The command line is an extra itself: nothing else imports it.
-LIBRARY = [path for path in sorted(SOURCE.rglob("*.py")) if path.relative_to(SOURCE).parts[0] != "cli"]
+# The command line and its page are extras themselves: nothing else imports them.
+LIBRARY = [
+    path for path in sorted(SOURCE.rglob("*.py")) if path.relative_to(SOURCE).parts[0] not in ("cli", "serve")
+]
 
 
 @pytest.mark.parametrize("path", LIBRARY, ids=lambda p: str(p.relative_to(SOURCE)))

@@ -145,17 +145,21 @@ def test_packed_points_are_the_points_in_about_half_the_bytes(weighted):
     points = collect_points(
         rng.normal(0, 2, n), rng.integers(0, n_cells, n), n_cells=n_cells, weight=weight, bin_width=BIN_WIDTH
     )
-    tally = Tally(points, np.zeros((50, 2)))
+    others = collect_points(
+        rng.normal(0, 2, n), rng.integers(0, n_cells, n), n_cells=n_cells, bin_width=BIN_WIDTH
+    )
+    tally = Tally(points, others, np.zeros((50, 2)))
     packed = pickle.dumps(Packed(tally))
     back = pickle.loads(packed).value
     for name in ("cell", "score", "weight", "rows", "weight_sum", "weight_square_sum"):
         assert getattr(back.points, name).tolist() == getattr(points, name).tolist()
+        assert getattr(back.predicted, name).tolist() == getattr(others, name).tolist()
     assert len(packed) < 0.55 * len(pickle.dumps(tally))
 
 
 def test_what_travels_does_not_grow_with_cells_that_have_no_rows():
     few = [collect_points([0.5], [0], n_cells=n, bin_width=BIN_WIDTH) for n in (10, 1_000_000)]
-    small, large = (len(pickle.dumps(Packed(Tally(points, np.zeros((1, 0)))))) for points in few)
+    small, large = (len(pickle.dumps(Packed(Tally(points, None, np.zeros((1, 0)))))) for points in few)
     assert large < small + 16
 
 

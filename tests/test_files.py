@@ -18,7 +18,7 @@ from groupshift._io.column_facts import plan_column  # noqa: E402
 from groupshift._io.columns import ColumnPlan, as_text, convert, group_values  # noqa: E402
 from groupshift._io.csv_cells import SourceError  # noqa: E402
 from groupshift._io.files import OutputError, check_output, table_format, whole_file, write_table  # noqa: E402
-from groupshift._io.table_files import open_source  # noqa: E402
+from groupshift._io.places import open_source  # noqa: E402
 
 TABLE = {"name": ["Zoë", "Ödön", "naïve; café"], "x": ["1", "2", "3"]}
 
@@ -297,4 +297,4 @@ def test_places_that_cannot_be_written_are_refused_before_the_work(tmp_path):
 
 def test_a_name_without_a_known_ending_is_refused():
     with pytest.raises(OutputError, match=r"End its name in \.csv"):
-        table_format("predictions.xlsx")
+        table_format("predictions.docx")

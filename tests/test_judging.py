@@ -13,6 +13,7 @@ from groupshift._fit import judge, refine, stages
 from groupshift._fit.learned import Learned
 from groupshift._fit.trials import LabeledRows, choose, gain, noise_margin, try_partition, without_shift
 from groupshift._math.context import Context
+from groupshift._math.dispersion import dispersion
 from groupshift._math.odds import log_loss_rows
 
 
@@ -157,6 +158,43 @@ def test_a_look_at_one_fold_saves_the_others(monkeypatch, rows):
     monkeypatch.setattr(refine, "promises", lambda *_: False)
     fitted_stages(monkeypatch, rows, refine="auto", partition=1)
     assert trained in ([[0]], [])
+
+
+@pytest.mark.parametrize("limit", [10, 10**6])
+def test_unlabelled_rows_are_learned_from_only_where_labelled_ones_are_few(monkeypatch, rows, limit):
+    monkeypatch.setattr(refine, "MAX_LABELED_ROWS", limit)
+    model, problem, _ = fitted_stages(monkeypatch, rows, refine="auto")
+    assert any("learning from unlabelled rows" in note for note in model.notes_) == (len(problem.y) <= limit)
+
+
+def test_partitions_are_learned_from_labels_only_where_these_differ_by_group(monkeypatch, sample):
+    asked, learn = [], judge.learned_partitions
+    monkeypatch.setattr(judge, "learned_partitions", lambda *a, **k: asked.append(1) or learn(*a, **k))
+    X, y, groups, _ = sample.training()
+    fitted_stages(monkeypatch, (X, y, groups), partition="validated", refine=0)
+    assert len(asked) == 1
+    # Groups dealt out at random are alike.
+    alike = np.random.default_rng(0).permutation(groups)
+    fitted_stages(monkeypatch, (X, y, alike), partition="validated", refine=0)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("rows_per_cell", [2, 30])
+def test_labels_that_differ_by_chance_alone_have_a_dispersion_of_mean_zero_and_variance_one(rows_per_cell):
+    rng = np.random.default_rng(0)
+    n_cells = 400
+    cell = np.repeat(np.arange(n_cells), rows_per_cell)
+    log_odds, weight = rng.normal(size=len(cell)), rng.uniform(0.5, 2, len(cell))
+    found = [
+        dispersion(log_odds, (rng.random(len(cell)) < expit(log_odds)).astype(int), weight, cell, n_cells)
+        for _ in range(200)
+    ]
+    # 200 draws know a mean to 0.07 and a standard deviation to 0.05.
+    assert abs(np.mean(found)) < 0.25
+    assert 0.85 < np.std(found) < 1.15
+    shifted = log_odds + rng.normal(0, 1, n_cells)[cell]
+    y = (rng.random(len(cell)) < expit(shifted)).astype(int)
+    assert dispersion(log_odds, y, weight, cell, n_cells) > 2
 
 
 def test_classifiers_for_clusters_are_dropped_whole_where_labels_do_not_confirm_them(monkeypatch, sample):

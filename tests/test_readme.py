@@ -1,7 +1,9 @@
 """The pages at the root keep their word: code runs, links lead somewhere, numbers are those of the files."""
 
 import importlib.util
+import json
 import re
+import sys
 import tomllib
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -35,7 +37,12 @@ def local_targets(text):
 def script(name):
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    # As where it is run: scripts find each other in their folder.
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(ROOT / "docs"))
     return module
 
 
@@ -167,3 +174,28 @@ def test_architecture_names_every_module():
     named = set(re.findall(r"`([a-z_]+/?)`", read("ARCHITECTURE.md")))
     assert (modules | folders) <= named
     assert not {name for name in named if name.endswith("/")} - folders
+
+
+def test_numbers_of_the_performance_page_are_those_of_the_file():
+    # Run `python docs/make_performance_page.py` after new measurements.
+    text = read("docs/explanation/performance.md")
+    assert script("make_performance_page").current(text) == text
+
+
+def test_a_table_of_growth_shows_every_size_and_leaves_out_what_is_too_short(tmp_path):
+    seconds = [{"training": 0.5, "predicting": 0.01}, {"training": 1.0, "predicting": 0.02}]
+    growth = {"rows": {"sizes": [1000, 2000], "seconds": seconds, "exponents": {"training": 1.0}}}
+    report = {
+        "usual": {"rows": 1000},
+        "clock": "processor time",
+        "machine": "M",
+        "command": "c",
+        "growth": growth,
+    }
+    path = tmp_path / "growth.json"
+    path.write_text(json.dumps(report))
+    found = script("make_performance_page").block(path)
+    assert "| rows | 1,000 | 2,000 | exponent |" in found
+    assert "| training | 0.50 | 1.00 | 1.00 |" in found
+    assert "| predicting | 0.01 | 0.02 |  |" in found
+    assert "have not been made yet" in script("make_performance_page").block(tmp_path / "absent.json")

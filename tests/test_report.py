@@ -11,9 +11,9 @@ from sklearn.exceptions import NotFittedError
 
 from groupshift import GroupShiftClassifier
 from groupshift._explain.report import render_report, write_report
-from groupshift._explain.report.answer import beware, learned, worth
+from groupshift._explain.report.answer import believe, beware, learned, worth
 from groupshift._explain.report.facts import Facts
-from groupshift._explain.report.formats import percent, percent_range
+from groupshift._explain.report.formats import percent, percent_range, tidy
 from report_pages import SECTIONS, Page
 
 
@@ -23,15 +23,43 @@ def page(fitted):
 
 
 def test_sections_come_in_reading_order(page):
-    assert [a["id"] for tag, a in page.tags if tag == "section"] == SECTIONS
-    assert [a["href"] for tag, a in page.tags if tag == "a" and "class" not in a] == [
-        f"#{s}" for s in SECTIONS
-    ]
+    # Nothing was weighed where the number of clusters was given: there is no section about it.
+    shown = [name for name in SECTIONS if name != "candidates"]
+    assert [a["id"] for tag, a in page.tags if tag == "section"] == shown
+    assert [a["href"] for tag, a in page.tags if tag == "a" and "class" not in a] == [f"#{s}" for s in shown]
+
+
+def test_the_first_sentences_are_the_share_and_whether_to_believe_it(fitted, page):
+    overall = fitted.overall_share()
+    answer = page.text[page.text.index("The answer") :]
+    sentence = believe(Facts.of(fitted, fitted.diagnose())).sentence
+    share = percent(overall.share)
+    first, belief, gained = (
+        answer.index(" ".join(tidy(text).split())) for text in (share, sentence, "log loss")
+    )
+    assert first < belief < gained
+    assert " ".join(percent_range(overall.low, overall.high).split()) in answer[:belief]
+    assert "if twice as often" in answer[belief:gained]
+
+
+@pytest.mark.parametrize(
+    ("holds", "worth", "said"),
+    [("no", "yes", "Check the shares"), ("yes", "harmful", "Do not believe"), ("roughly", "yes", "with care"),
+     ("unknown", "unknown", "could not be tested"), ("yes", "yes", "can be believed")],
+)  # fmt: skip
+def test_belief_follows_the_worst_finding(fitted, holds, worth, said):
+    assert said in believe(Facts.of(fitted, replace(fitted.diagnose(), holds=holds, worth=worth))).sentence
+
+
+def test_words_of_the_field_are_explained(page):
+    words = page.text[page.text.index("Words on this page") :]
+    for word in ("Cell", "Judge", "Theorem 1", "Log loss", "AUC", "Log-odds", "Hidden labels", "Mixture"):
+        assert word in words
 
 
 def test_the_answer_comes_first_and_is_the_diagnosis(fitted, page):
     from groupshift._explain.diagnostics import diagnose
-    from groupshift._explain.report.formats import tidy
+    from groupshift._explain.wording import tidy
 
     found = diagnose(fitted)
     answer = page.text[: page.text.index("Shares of the groups")]
@@ -111,7 +139,9 @@ def test_numbers_on_the_map_can_be_read(page, scheme, ground):
 
 def test_share_table_holds_the_numbers_of_group_shares(fitted, page):
     shares = fitted.group_shares(by="group", coverage=0.9)
-    lines = page.table("Population", "Labelled sample")["body"]
+    first, *lines = page.table("Population", "Labelled sample")["body"]
+    overall = fitted.overall_share(coverage=0.9)
+    assert first[:3] == ["All", percent(overall.share), percent_range(overall.low, overall.high)]
     assert [line[0] for line in lines] == shares["group"].tolist()
     assert [line[1] for line in lines] == [percent(v) for v in shares["share"]]
     assert [line[2] for line in lines] == [
@@ -121,7 +151,7 @@ def test_share_table_holds_the_numbers_of_group_shares(fitted, page):
 
 def test_labelled_sample_stands_beside_the_population(rows, page):
     _, y, groups = rows
-    line = page.table("Population", "Labelled sample")["body"][0]
+    line = page.table("Population", "Labelled sample")["body"][1]
     own = y[(groups == line[0]) & (y >= 0)]
     assert line[4:] == [percent(own.mean()), str(len(own))]
 

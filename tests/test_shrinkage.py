@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from groupshift._math import shrinkage
 from groupshift._math.cell_likelihood import CellLikelihood
-from groupshift._math.known_shares import MAX_SHIFT, KnownShares, by_prior, condition_group
+from groupshift._math.known_shares import MAX_SHIFT
 from groupshift._math.label_shift import mlls
 from groupshift._math.points import collect_points
 from groupshift._math.shrinkage import pool_shifts
@@ -186,74 +186,10 @@ def test_scores_of_certainty_give_finite_shifts():
     assert np.isfinite(found.variance).all()
 
 
-def known_share(share, error, *, n_clusters=2, group=0):
-    weight = np.full((1, n_clusters), 1 / n_clusters)
-    return KnownShares(np.array([group]), np.array([share]), np.array([error]), weight)
-
-
-def group_share(found, group):
-    return expit(logit(PRIOR) + found.shift[group]).mean()
-
-
 @pytest.fixture(scope="module")
 def twenty_groups():
     rng = np.random.default_rng(11)
     return draw_cells(model_shifts(rng, 20, 2, 0.5, 0.3), 40, rng)
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_an_exactly_known_share_is_met(twenty_groups, share):
-    found = pool(twenty_groups, 20, known=known_share(share, 0.0))
-    # "Exactly" is a standard error of a millionth.
-    assert group_share(found, 0) == pytest.approx(share, abs=1e-6)
-
-
-def test_a_known_share_of_large_error_changes_nothing(twenty_groups):
-    plain = pool(twenty_groups, 20)
-    found = pool(twenty_groups, 20, known=known_share(0.95, 50.0))
-    # The group itself has a thousandth of variance more, by which rates may move groups that are pooled completely.
-    np.testing.assert_allclose(found.shift[1:], plain.shift[1:], atol=1e-6)
-    np.testing.assert_allclose(found.variance[1:], plain.variance[1:], rtol=1e-6)
-    np.testing.assert_allclose(found.shift[0], plain.shift[0], atol=1e-3)
-    np.testing.assert_allclose(found.variance[0], plain.variance[0], atol=1e-3)
-
-
-def test_a_known_share_counts_the_less_the_larger_its_error(twenty_groups):
-    shares = [
-        group_share(pool(twenty_groups, 20, known=known_share(0.95, e)), 0)
-        for e in (0.0, 0.02, 0.1, 0.5, 5.0)
-    ]
-    assert (np.diff(shares) < 1e-6).all()
-    assert shares[0] - shares[-1] > 0.1
-
-
-def test_a_known_share_narrows_its_group():
-    rng = np.random.default_rng(12)
-    points = draw_cells(model_shifts(rng, 20, 1, 0.5, 0.0), 15, rng)
-    plain = pool(points, 20)
-    found = pool(points, 20, known=known_share(0.5, 0.01, n_clusters=1))
-    assert found.variance[0, 0] < 0.5 * plain.variance[0, 0]
-
-
-def test_known_shares_of_many_groups_move_the_common_shift_towards_them():
-    # Scores that say next to nothing: what the known groups have in common is the best guess for the others.
-    rng = np.random.default_rng(13)
-    points = draw_cells(np.zeros((20, 1)), 10, rng, distance=0.3)
-    known = KnownShares(np.arange(10), np.full(10, 0.8), np.full(10, 0.01), np.ones((10, 1)))
-    plain, found = pool(points, 20), pool(points, 20, known=known)
-    assert found.cluster_shift[0] > plain.cluster_shift[0] + 0.3
-    assert (found.shift[10:] > plain.shift[10:]).all()
-
-
-def test_conditioning_solves_the_linear_gaussian_case_exactly():
-    # At 1/2 the share has slope 1/4 and no curvature: for a step of 1e-4 the posterior is the textbook one to 1e-8.
-    prior_variance, error = 0.04, 0.05
-    shift, covariance = condition_group(
-        np.zeros(1), np.array([[prior_variance]]), 0.5001, error, np.ones(1), by_prior(np.zeros(1))
-    )
-    gain = prior_variance / 4 / (prior_variance / 16 + error**2)
-    assert shift[0] == pytest.approx(gain * 1e-4, rel=1e-7)
-    assert covariance[0, 0] == pytest.approx(prior_variance * (1 - gain / 4), rel=1e-7)
 
 
 def test_trust_scales_shifts_and_their_spread(twenty_groups):

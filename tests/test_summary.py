@@ -1,5 +1,6 @@
 """A fitted model as text for a screen and as HTML for a notebook."""
 
+import re
 from html import escape
 from html.parser import HTMLParser
 
@@ -12,6 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from groupshift import DegradedWarning, GroupShiftClassifier
 from groupshift._explain.cluster_profile import cluster_profiles, describe_clusters
 from groupshift._explain.summary import WIDTH, Summary
+from groupshift._explain.wording import percent
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift.datasets import make_grouped_mixture
 
@@ -92,12 +94,18 @@ def test_summary_names_the_groups_of_lowest_and_highest_share(model):
 
 def test_one_overall_share_is_told_everywhere(model, tmp_path):
     line = next(line for line in model.summary().split("\n") if line.strip().startswith("all"))
-    after, before = (f"{share} %" for share in line.replace("%", "").split()[1:3])
+    after, low, high, before = (
+        f"{share} %" for share in line.replace("%", "").replace(" to ", " ").split()[1:5]
+    )
+    found = model.overall_share()
+    assert [after, low, high] == [percent(value) for value in found]
     caution = " ".join(model.diagnose().caution)
-    assert f"overall share from {before} (labelled sample) to {after} (population)" in caution
+    interval = f"90 % interval {low} to {high}"
+    assert f"overall share from {before} (labelled sample) to {after} (population, {interval})" in caution
     model.report(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text().replace("\u202f", " ")
-    assert f"In the population {after} are positive, against {before} of the labelled sample" in page
+    said = page[page.index("In the population") :]
+    assert [f"{share} %" for share in re.findall(r"[\d.]+", said)[:4]] == [after, low, high, before]
 
 
 def test_numbers_keep_their_unit_on_their_line(model):

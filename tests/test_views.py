@@ -1,15 +1,26 @@
 """Three views of one shift: the algebra against brute force, and what is believed in worlds whose truth is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
-from groupshift._math import views as v
 from groupshift._math.points import collect_points
 from groupshift._math.sites import cell_sites
-from groupshift._math.views import LABELS, OWN_SCORES, SCORES, Views, label_sites, learn_views
+from groupshift._math.view_worlds import (
+    LABELS,
+    MISSING,
+    OWN_SCORES,
+    SCORES,
+    Views,
+    World,
+    likelihood_gradient,
+    log_likelihood,
+)
+from groupshift._math.views import Draws, _predict, label_sites, learn_views
 
 
 @pytest.mark.parametrize(("is_selected", "is_remainder"), [(False, False), (True, False), (True, True)])
@@ -19,25 +30,27 @@ def test_predictions_and_likelihood_are_those_of_the_whole_covariance(n_clusters
     shape = (4, n_clusters, 3)
     precision = rng.uniform(0.5, 5, shape) * (rng.random(shape) < 0.8)
     views = Views(rng.normal(size=shape), precision, rng.uniform(0, 0.5, 4))
-    world = v._World(is_selected, is_remainder, n_clusters)
+    world = World(is_selected, is_remainder, n_clusters)
     x = np.append(rng.normal(-1, 0.5, world.n_parameters - 2), [0.1, 0.3])[None]
     levels = [*world.effects(x, views.remainder)]
-    found = v._predict(v.Draws(world, x, np.ones(1)), views, False)
-    likelihood = v._solve(world, x, views).log_likelihood[0]
+    found = _predict(Draws(world, x, np.ones(1)), views, False)
+    likelihood = log_likelihood(world, x, views)[0]
     for g in range(4):
-        noise = np.where(precision[g] > 0, 1 / np.maximum(precision[g], 1e-8), v.MISSING)
-        total = np.kron(np.ones((n_clusters, n_clusters)), levels[0].views[0, g]) + np.diag(noise.ravel())
+        # One entry of a level stands for all groups where these do not differ.
+        h = g if is_remainder else 0
+        noise = np.where(precision[g] > 0, 1 / np.maximum(precision[g], 1e-8), MISSING)
+        total = np.kron(np.ones((n_clusters, n_clusters)), levels[0].views[0, h]) + np.diag(noise.ravel())
         if n_clusters > 1:
-            total += np.kron(np.eye(n_clusters), levels[1].views[0, g])
+            total += np.kron(np.eye(n_clusters), levels[1].views[0, h])
         o = (views.response[g] - np.where(precision[g] > 0, [0, 0, 1], 0) * x[0, -1]).ravel()
         expected = -(np.linalg.slogdet(total)[1] + o @ np.linalg.solve(total, o)) / 2
         assert likelihood[g] == pytest.approx(expected, abs=1e-5)
         for k in range(n_clusters):
-            target = np.tile(levels[0].target[0, g], n_clusters)
-            variance = levels[0].variance[0, g]
+            target = np.tile(levels[0].target[0, h], n_clusters)
+            variance = levels[0].variance[0, h]
             if n_clusters > 1:
-                target[3 * k : 3 * k + 3] += levels[1].target[0, g]
-                variance = variance + levels[1].variance[0, g]
+                target[3 * k : 3 * k + 3] += levels[1].target[0, h]
+                variance = variance + levels[1].variance[0, h]
             weight = np.linalg.solve(total, target)
             # A missing view has a variance of 1e8 instead of infinity.
             assert found.shift[g, k] == pytest.approx(weight @ o, abs=1e-5)
@@ -233,3 +246,31 @@ def test_own_scores_alone_predict_labelled_shifts():
     views, _ = world(natural=0.5, misfit=0.05)
     found = learn_views(views).predict(views.only(OWN_SCORES), of_labeled=True)
     assert np.corrcoef(found.shift[:, 0], views.response[:, 0, LABELS])[0, 1] > 0.8
+
+
+@pytest.mark.parametrize(("is_selected", "is_remainder"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize("n_clusters", [1, 3])
+def test_the_gradient_is_that_of_the_likelihood_and_the_prior(n_clusters, is_selected, is_remainder):
+    rng = np.random.default_rng(1)
+    shape = (4, n_clusters, 3)
+    precision = rng.uniform(0.5, 5, shape) * (rng.random(shape) < 0.8)
+    views = Views(rng.normal(size=shape), precision, rng.uniform(0, 0.5, 4))
+    world = World(is_selected, is_remainder, n_clusters)
+    x = np.append(rng.normal(-1, 0.5, world.n_parameters - 2), [0.1, 0.3])
+    value, gradient = likelihood_gradient(world, x, views)
+    around = x + 1e-5 * np.concatenate([np.eye(len(x)), -np.eye(len(x))])
+
+    def slope(values):
+        return (values[: len(x)] - values[len(x) :]) / 2e-5
+
+    likelihood = log_likelihood(world, around, views).sum(1)
+    assert value == pytest.approx(log_likelihood(world, x[None], views).sum())
+    # Differences of sums in which a missing view stands for 1e8 keep six digits.
+    np.testing.assert_allclose(gradient, slope(likelihood), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(world.prior_gradient(x), slope(world.prior(around)), rtol=1e-6, atol=1e-8)
+
+
+def test_worlds_that_cannot_be_told_apart_are_weighed_once():
+    views, _ = world()
+    assert len(learn_views(views).draws) == 2
+    assert len(learn_views(replace(views, remainder=np.full(60, 0.1))).draws) == 3

@@ -44,8 +44,8 @@ print("\n".join(model.notes_))
 
 # --- predict
 unknown = variants["harmful"].isna()
-details = pd.DataFrame(model.predict_details(features[unknown]))
-answer = pd.concat([features[unknown].reset_index(drop=True), details], axis=1)
+details = model.predict_details(features[unknown])
+answer = pd.concat([features[unknown], details], axis=1)
 print(
     answer[["gene", "in_domain", "probability", "low", "high", "pooled"]]
     .head(5)

@@ -21,6 +21,7 @@ __all__ = [
     "load",
     "read_manifest",
     "save",
+    "share_changes",
 ]
 
 # Loaded on first use, so that importing groupshift stays cheap.
@@ -34,6 +35,7 @@ _LAZY = {
     "load": "groupshift._io.model_files",
     "read_manifest": "groupshift._io.model_files",
     "save": "groupshift._io.model_files",
+    "share_changes": "groupshift._explain.share_errors",
 }
 
 

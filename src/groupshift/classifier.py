@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from groupshift._explain.evidence import Observed, record_evidence
 from groupshift._explain.explained import Explained
 from groupshift._fit.classifiers import Classifier
-from groupshift._fit.estimate import check_known, estimate
-from groupshift._fit.problem import KnownRates, Problem, Settings, sentences
-from groupshift._fit.scorer import Details, Scored, Scorer, concatenated_details
+from groupshift._fit.estimate import estimate
+from groupshift._fit.problem import Known, KnownRates, KnownShare, Problem, Settings, sentences
+from groupshift._fit.scorer import Scored, Scorer, concatenated_details
 from groupshift._fit.stages import run
 from groupshift._math.arrays import FloatArray, ValueArray
 from groupshift._math.odds import in_doubt
@@ -32,7 +32,7 @@ from groupshift._rows.checks import (
 )
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.codes import Codes
-from groupshift._rows.frames import Features, take_rows
+from groupshift._rows.frames import Features, frame_beside, take_rows
 from groupshift._rows.progress import begin, steps
 from groupshift._rows.reading import (
     COLUMN_ATTRIBUTES,
@@ -100,8 +100,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         of a classifier has one thread, and the answer does not depend on how many there are.
     random_state : as in scikit-learn
     verbose : int
-        1 says on standard error which step is under way, what is done of it and how long the rest will take; at most a line a
-        second. 2 says it after each fit and chunk.
+        1 says on standard error which step is under way and how long the rest will take, 2 after each fit and chunk.
 
     Attributes
     ----------
@@ -203,6 +202,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         example_ids: ArrayLike | None = None,
         known_shares: KnownRates | None = None,
+        known_overall: KnownShare | None = None,
     ) -> Self:
         """Learn from labelled and unlabelled rows together.
 
@@ -216,13 +216,17 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         sample_weight : array-like, optional
             Row weights, honoured in every step.
         example_ids : array-like, optional
-            Equal for rows that are copies of one example (or members of one household); they stay on one side of every split.
+            Equal for copies of one example (or members of one household), which stay on one side of every split.
         known_shares : mapping of group to share or (share, standard error), optional
-            Rates of positives known from elsewhere.
+            Rates of positives of some groups' unlabelled rows, known from elsewhere. They move the other groups too, through what
+            all groups have in common.
+        known_overall : share or (share, standard error), optional
+            Rate of positives of all unlabelled rows together, by weight: it settles what no unlabelled row can tell, a shift
+            of all groups alike. Without a standard error, the predictions of these rows average to it.
         """
         check_settings(self)
         training = read_training(self._read_options(), X, y, groups, sample_weight, example_ids)
-        return self._learn(training, known_shares)
+        return self._learn(training, known_shares, known_overall)
 
     def update(
         self,
@@ -232,10 +236,12 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         example_ids: ArrayLike | None = None,
         known_shares: KnownRates | None = None,
+        known_overall: KnownShare | None = None,
     ) -> Self:
         """Estimate the shares again from new unlabelled rows, everything else kept: the monthly refresh.
 
-        Groups without rows here count as unseen afterwards. With the rows (and example ids) of `fit` it changes nothing.
+        Groups without rows here count as unseen afterwards. With the rows (and example ids) of `fit` it changes nothing. Known
+        rates are those of the new rows.
         """
         check_is_fitted(self)
         rows, values = self._read_rows(X, groups, sample_weight, example_ids)
@@ -246,7 +252,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
             )
         codes = Codes().fit(np.zeros(len(rows), int) if values is None else values)
         numbers = np.zeros(len(rows), np.int64) if values is None else codes.transform(values)
-        return self._update(InMemory(rows.numbered(numbers)), codes.values_, known_shares)
+        return self._update(InMemory(rows.numbered(numbers)), codes.values_, known_shares, known_overall)
 
     def predict_proba(self, X: Features, groups: ArrayLike | None = None) -> FloatArray:
         """Probabilities of the two classes for rows of the given groups; they depend on the row and its group alone."""
@@ -262,16 +268,14 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         likelier: ValueArray = self.classes_[positive.astype(int)]
         return likelier
 
-    def predict_details(
-        self, X: Features, groups: ArrayLike | None = None, *, coverage: float = 0.9
-    ) -> Details:
-        """Dict of arrays: probability of the positive class with its interval (low, high), cluster, pooled.
+    def predict_details(self, X: Features, groups: ArrayLike | None = None, *, coverage: float = 0.9) -> Any:
+        """Probability of the positive class with its interval (low, high), cluster, pooled: a frame like X, or a dict of arrays.
 
         The interval reflects what is not known about the shift of the row's cell. A row leans on pooling (`pooled`) where its
         group has no unlabelled rows, or its cell so few that most of its shift is borrowed from others.
         """
         parts = self._predicted(X, groups, lambda scorer, scored: scorer.details(scored, coverage))
-        return concatenated_details(parts)
+        return frame_beside(concatenated_details(parts), X)
 
     def score(
         self,
@@ -315,7 +319,12 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         validate_data(self, X, skip_check_array=True, reset=False)
         return X
 
-    def _learn(self, training: Training, known_shares: KnownRates | None = None) -> Self:
+    def _learn(
+        self,
+        training: Training,
+        known_shares: KnownRates | None = None,
+        known_overall: KnownShare | None = None,
+    ) -> Self:
         """Everything after reading: also the way in for populations in files and on clusters."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         settings = Settings(**{name: getattr(self, name) for name in Settings.__dataclass_fields__})
@@ -329,7 +338,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
             encoder=training.schema.encoder,
             settings=settings,
             seeds=Seeds(seed),
-            known_shares=check_known(known_shares, training.groups),
+            known=Known.of(known_shares, known_overall, training.groups),
         )
         with workers(self.n_jobs), steps():
             finished = run(problem)
@@ -352,11 +361,16 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         return self
 
     def _update(
-        self, population: Population, groups: ValueArray, known_shares: KnownRates | None = None
+        self,
+        population: Population,
+        groups: ValueArray,
+        known_shares: KnownRates | None = None,
+        known_overall: KnownShare | None = None,
     ) -> Self:
+        known = Known.of(known_shares, known_overall, groups)
         with workers(self.n_jobs), steps():
             begin("estimating shares", self.verbose)
-            self.estimate_ = estimate(self.learned_, population, groups, known_shares)
+            self.estimate_ = estimate(self.learned_, population, groups, known)
         return self
 
     def _scorer(self) -> Scorer:

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift._fit.packing import Packed
-from groupshift._fit.problem import KnownRates
+from groupshift._fit.problem import KnownRates, KnownShare
 from groupshift._fit.scorer import DETAIL_TYPES
 from groupshift._rows.batches import Reader, picked
 from groupshift._rows.checks import check_settings
@@ -82,6 +82,7 @@ def fit(
     example_id: str | None = None,
     features: Sequence[str] | None = None,
     known_shares: KnownRates | None = None,
+    known_overall: KnownShare | None = None,
 ) -> GroupShiftClassifier:
     """Fit a `GroupShiftClassifier` to labelled rows in memory and unlabelled rows in a Dask DataFrame.
 
@@ -99,6 +100,7 @@ def fit(
         Columns with the label, the group, the row weight, and the id that copies of one example share.
     features : sequence of str, optional
         Default: all columns of the labelled rows that have no other role.
+    known_shares, known_overall : as ``model.fit`` takes them
     """
     check_settings(model)
     _check_dask(unlabeled)
@@ -111,7 +113,7 @@ def fit(
     by_content = draws_by_content(training.labeled, found.n_rows)
     reader = Reader(training.schema, roles, training.groups, model.unlabeled_value, by_content)
     population = Distributed(unlabeled, reader, found.n_rows, _offsets(found, len(training.labeled)))
-    return model._learn(replace(training, population=population), known_shares)
+    return model._learn(replace(training, population=population), known_shares, known_overall)
 
 
 def update(
@@ -122,6 +124,7 @@ def update(
     weight: str | None = None,
     example_id: str | None = None,
     known_shares: KnownRates | None = None,
+    known_overall: KnownShare | None = None,
 ) -> GroupShiftClassifier:
     """Estimate the shares again from new unlabelled rows, everything else kept: `update` on a cluster."""
     check_is_fitted(model)
@@ -132,7 +135,7 @@ def update(
     groups = population_groups(found, roles, model.labeled_groups_)
     reader = Reader(model.schema_, roles, groups, model.unlabeled_value)
     return model._update(
-        Distributed(unlabeled, reader, found.n_rows, _offsets(found, 0)), groups, known_shares
+        Distributed(unlabeled, reader, found.n_rows, _offsets(found, 0)), groups, known_shares, known_overall
     )
 
 

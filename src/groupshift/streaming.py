@@ -23,7 +23,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift._explain.diagnostics import Diagnosis
-from groupshift._fit.problem import KnownRates
+from groupshift._fit.problem import KnownRates, KnownShare
 from groupshift._fit.scorer import Details, Scorer
 from groupshift._io.batch_sources import BATCH_ROWS, BatchSource, as_source
 from groupshift._io.files import write_batches
@@ -99,6 +99,7 @@ def fit(
     features: Sequence[str] | None = None,
     batch_rows: int = BATCH_ROWS,
     known_shares: KnownRates | None = None,
+    known_overall: KnownShare | None = None,
 ) -> GroupShiftClassifier:
     """Fit a `GroupShiftClassifier` to labelled rows in memory and unlabelled rows in files.
 
@@ -115,6 +116,7 @@ def fit(
         Default: all columns of the labelled rows that have no other role.
     batch_rows : int
         Rows that are read at a time; a few batches for each core are in memory.
+    known_shares, known_overall : as ``model.fit`` takes them
 
     Returns
     -------
@@ -122,16 +124,19 @@ def fit(
     """
     names = ColumnNames(target, group, weight, example_id, features)
     training = _opened(model, labeled, unlabeled, names, batch_rows)
-    return fit_to(model, training, known_shares)
+    return fit_to(model, training, known_shares, known_overall)
 
 
 def fit_to(
-    model: GroupShiftClassifier, training: Training, known_shares: KnownRates | None = None
+    model: GroupShiftClassifier,
+    training: Training,
+    known_shares: KnownRates | None = None,
+    known_overall: KnownShare | None = None,
 ) -> GroupShiftClassifier:
     """Fit a model to labelled rows and a population whose columns have their roles already."""
     check_settings(model)
     with workers(model.n_jobs):
-        return model._learn(training.read(model), known_shares)
+        return model._learn(training.read(model), known_shares, known_overall)
 
 
 def check(
@@ -211,6 +216,7 @@ def update(
     example_id: str | None = None,
     batch_rows: int = BATCH_ROWS,
     known_shares: KnownRates | None = None,
+    known_overall: KnownShare | None = None,
 ) -> GroupShiftClassifier:
     """Estimate the shares again from new unlabelled rows in files, everything else kept: `update`."""
     check_is_fitted(model)
@@ -221,7 +227,7 @@ def update(
         found = first_pass(source, FirstLook(roles, (), model.unlabeled_value))
         groups = population_groups(found, roles, model.labeled_groups_)
         reader = Reader(model.schema_, roles, groups, model.unlabeled_value)
-        return model._update(Streamed(source, reader, found.n_rows), groups, known_shares)
+        return model._update(Streamed(source, reader, found.n_rows), groups, known_shares, known_overall)
 
 
 def predict(

@@ -29,7 +29,7 @@ def main():
     X, y, groups = survey()
     trees = HistGradientBoostingClassifier(max_iter=20, early_stopping=False, categorical_features=[1, 4])
     model = GroupShiftClassifier(TableClassifier(trees), 2, random_state=0).fit(X, y, groups=groups)
-    save(model, HERE / "golden.gshift")
+    save(model, HERE / "golden.gshift", overwrite=True)
     rows = np.arange(50)
     np.savetxt(HERE / "golden.csv", model.predict_proba(take_rows(X, rows), groups[rows])[:, 1], fmt="%.17g")
 

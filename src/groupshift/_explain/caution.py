@@ -1,6 +1,6 @@
 """Where not to trust the model: groups, cells and clusters that lean on little, and why."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -57,6 +57,28 @@ KINDS = {
 }
 
 
+# How far a share may be off where the caution applies, roughly: what orders the sentences.
+COST = {
+    "classes look alike": 0.3,
+    "few labelled rows in cluster": 0.3,
+    "few labels of one class": 0.3,
+    "mixture does not fit": 0.2,
+    "scores outside the labelled range": 0.15,
+    "shift outside the labelled range": 0.15,
+    "few rows in group": 0.1,
+    "few rows in cell": 0.05,
+    "share at the edge": 0.02,
+    "no unlabelled rows": 0.1,
+}
+
+
+class Weighed(NamedTuple):
+    """A sentence of caution, and how far it may make the overall share be off."""
+
+    cost: float
+    sentence: str
+
+
 class Caution(NamedTuple):
     """A reason for caution: its kind, group (None: all), cluster (-1: all), population rows, and the number at fault."""
 
@@ -81,17 +103,25 @@ def find_cautions(model: FittedModel, mixture: Table) -> Table:
     }
 
 
-def caution_sentences(table: Table, n_rows: int, n_clusters: int) -> Iterator[str]:
-    """One sentence for each kind of caution, the most rows first."""
-    rows_of = {kind: int(table["rows"][table["kind"] == kind].sum()) for kind in dict.fromkeys(table["kind"])}
-    for name in sorted(rows_of, key=lambda kind: -rows_of[kind]):
+def caution_sentences(table: Table, n_rows: int, n_clusters: int) -> Iterator[Weighed]:
+    """One sentence for each kind of caution, with what it may cost."""
+    for name in dict.fromkeys(table["kind"]):
         own, (about, explanation) = table["kind"] == name, KINDS[name]
-        part = rows_of[name] / n_rows if n_rows else 0.0
+        part = int(table["rows"][own].sum()) / n_rows if n_rows else 0.0
         amount = percent(part, 0) if part >= 0.01 else "less than 1 %"
         among = f", {amount} of the population" if part > 0 else ""
         count = int(own.sum())
         named = _named(table, own, about, n_clusters)
-        yield f"{plural(count, about)} ({named}{among}): {explanation}."
+        yield Weighed(COST[name] * part, f"{plural(count, about)} ({named}{among}): {explanation}.")
+
+
+def by_cost(cautions: Iterable[Weighed]) -> tuple[str, ...]:
+    """Sentences, the dearest first.
+
+    >>> by_cost([Weighed(0.1, "a little"), Weighed(0.2, "much")])
+    ('much', 'a little')
+    """
+    return tuple(weighed.sentence for weighed in sorted(cautions, key=lambda weighed: -weighed.cost))
 
 
 def row_value(points: Points, model: FittedModel) -> FloatArray:

@@ -4,13 +4,15 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from groupshift._explain import verdict
+from groupshift._explain import assumption_words, verdict
 from groupshift._explain.assumption import chance_distance, mixture_distance
-from groupshift._explain.caution import caution_sentences, find_cautions, row_value
+from groupshift._explain.caution import Weighed, by_cost, caution_sentences, find_cautions, row_value
 from groupshift._explain.cluster_profile import describe_clusters
 from groupshift._explain.evidence_parts import FloatArray, HiddenLabels, Table
 from groupshift._explain.expected_gain import coarser, expected_population_gain
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._explain.identified import identified, identifying_of
+from groupshift._explain.sensitivity import overall_numbers, selection_cost, sensitivity, undecided
 from groupshift._math.label_shift import mlls
 from groupshift._rows.frames import frame_like
 
@@ -34,10 +36,14 @@ class Diagnosis:
         Totals over the labelled groups (`groups`, `rows`, `loss_global`, `loss_model`, `loss_gain`,
         `loss_gain_error`, `auc_global`, `auc_model`, `auc_gain`, `auc_gain_error`), Theorem 1 for the
         population (`expected_auc_without_group`, `expected_auc_gain`, `expected_auc_gain_low`,
-        `expected_auc_gain_high`), the assumption (`score_effect`, `score_effect_error`, `feature_effect`,
-        `feature_effect_error`, `mixture_gap`, `mixture_gap_by_chance`), `trust`, `trust_estimate`,
-        `trust_error`, and labelled examples (`fewest_examples` of a class, `fewest_examples_rows` that it has,
-        `unmarked_copies`: the part of rows that repeat another under another id). What is not known is left out.
+        `expected_auc_gain_high`), what its log loss is expected to be lower by than a plain classifier's
+        (`expected_loss_gain`, `expected_loss_gain_low`, `expected_loss_gain_high`), the assumption
+        (`score_effect`, `score_effect_error`, `feature_effect`, `feature_effect_error`, `mixture_gap`,
+        `mixture_gap_by_chance`), `trust`, `trust_estimate`, `trust_error`, and labelled examples (`fewest_examples`
+        of a class, `fewest_examples_rows` that it has, `unmarked_copies`: the part of rows that repeat another under
+        another id); the overall `share` with its 90 % interval (`share_low`, `share_high`), under other labelling
+        (`share_if_half`, `share_if_twice`, see `sensitivity`) and if all were used that scores say of all groups
+        (`share_at_face_value`). What is not known is left out.
     hidden_labels : table by labelled group
         group, rows, share, loss_global, loss_model, auc_global, auc_model, mean_global, mean_model (mean
         probabilities), estimated_shift, observed_shift.
@@ -46,7 +52,8 @@ class Diagnosis:
         strongest_feature, strongest_effect, p_value. An effect is the share of variance that the group
         explains, less what chance explains.
     features : table by feature
-        feature, effect, std_error: the effect of the group given cluster and class, over all of them.
+        feature, effect, std_error: the effect of the group given cluster and class, over all of them; identifies: how
+        surely the feature tells which group a row is of (0 to 1), where it does at all.
     mixture : table by cell
         group, cluster, rows, share, distance (largest gap between observed and fitted distribution of
         scores), best_distance (with the share that fits this cell best), by_chance, excess, row_value (what
@@ -57,6 +64,9 @@ class Diagnosis:
         cluster, feature, category, inside, outside, difference, phrase.
     calibration : table
         method ("global", "model"), group (None for all together), bin, weight, probability, share: on hidden labels.
+    sensitivity : table by group
+        group (None for all together), rows, share, if_half, if_twice: the share if positives were half, or twice, as likely
+        to be labelled as negatives, in all groups alike. Nothing in the data can tell.
     """
 
     worth: str
@@ -73,6 +83,7 @@ class Diagnosis:
     cautions: Table = field(repr=False)
     clusters: Table = field(repr=False)
     calibration: Table = field(repr=False)
+    sensitivity: Table = field(repr=False)
     frame_library: str | None = field(default=None, repr=False)
 
     @property
@@ -95,7 +106,16 @@ class Diagnosis:
         return diagnosis_html(self)
 
 
-TABLES = ("hidden_labels", "independence", "features", "mixture", "cautions", "clusters", "calibration")
+TABLES = (
+    "hidden_labels",
+    "independence",
+    "features",
+    "mixture",
+    "cautions",
+    "clusters",
+    "calibration",
+    "sensitivity",
+)
 
 
 def diagnose(model: FittedModel) -> Diagnosis:
@@ -122,10 +142,12 @@ def diagnose(model: FittedModel) -> Diagnosis:
         "cautions": find_cautions(model, mixture),
         "clusters": describe_clusters(model.evidence_.clusters, model.encoder_),
         "calibration": _calibration(model),
+        "sensitivity": sensitivity(model),
     }
-    overview = _overview(model, tables)
+    shares = overall_numbers(model)
+    overview = _overview(model, tables, shares)
     worth, first = verdict.is_worth_it(model, overview)
-    holds, assumption = verdict.assumption_holds(model, overview, tables)
+    holds, assumption = assumption_words.assumption_holds(model, overview, tables)
     return Diagnosis(
         worth=worth,
         holds=holds,
@@ -133,9 +155,14 @@ def diagnose(model: FittedModel) -> Diagnosis:
         gain=tuple(verdict.gain_sentences(model, overview)),
         assumption=tuple(assumption),
         caution=(
-            *verdict.copies_among_labels(overview),
-            *caution_sentences(tables["cautions"], int(model.rows_.sum()), model.n_clusters_),
-            *verdict.always_true(model),
+            *([first_of_all] if (first_of_all := identified(identifying_of(model))) else []),
+            *by_cost(
+                [
+                    *verdict.copies_among_labels(overview),
+                    *caution_sentences(tables["cautions"], int(model.rows_.sum()), model.n_clusters_),
+                    *(Weighed(selection_cost(shares), sentence) for sentence in undecided(model, shares)),
+                ]
+            ),
         ),
         overview=overview,
         frame_library=model.frame_library_,
@@ -168,7 +195,7 @@ def _independence(model: FittedModel) -> Table:
         "groups": found.groups.ravel(),
         "score_effect": score_effect.ravel(),
         "score_error": score_error.ravel(),
-        "feature_effect": verdict.mean_of_known(found.effect, axis=-1).ravel(),
+        "feature_effect": assumption_words.mean_of_known(found.effect, axis=-1).ravel(),
         "strongest_feature": np.array(model.encoder_.names_, dtype=object)[strongest.ravel()],
         "strongest_effect": np.take_along_axis(found.effect, strongest[..., None], -1).ravel(),
         "p_value": found.p_value.ravel(),
@@ -177,10 +204,17 @@ def _independence(model: FittedModel) -> Table:
 
 def _features(model: FittedModel) -> Table:
     found = model.evidence_.independence
-    effect, error = verdict.pooled_effect(found.effect, found.std_error, found.rows)
+    effect, error = assumption_words.pooled_effect(found.effect, found.std_error, found.rows)
     order = np.argsort(-np.nan_to_num(effect, nan=-np.inf), kind="stable")
     names = np.array(model.encoder_.names_, dtype=object)
-    return {"feature": names[order], "effect": effect[order], "std_error": error[order]}
+    told = identifying_of(model)
+    identifies = np.array([told.get(name, np.nan) for name in names[order]])
+    return {
+        "feature": names[order],
+        "effect": effect[order],
+        "std_error": error[order],
+        "identifies": identifies,
+    }
 
 
 def _mixture(model: FittedModel) -> Table:
@@ -228,14 +262,14 @@ def _calibration(model: FittedModel) -> Table:
     }
 
 
-def _overview(model: FittedModel, tables: dict[str, Table]) -> dict[str, float]:
+def _overview(model: FittedModel, tables: dict[str, Table], shares: dict[str, float]) -> dict[str, float]:
     evidence, held_out = model.evidence_, model.evidence_.held_out
     overview = asdict(held_out.total) if held_out is not None else {}
     overview |= expected_population_gain(model)
-    overview |= verdict.assumption_numbers(evidence, tables)
+    overview |= assumption_words.assumption_numbers(evidence, tables)
     overview["trust"] = model.trust_
     if held_out is not None and held_out.trust is not None:
         overview["trust_estimate"] = held_out.trust.estimate
         overview["trust_error"] = held_out.trust.std_error
-    overview |= asdict(evidence.examples)
+    overview |= asdict(evidence.examples) | shares
     return {name: float(value) for name, value in overview.items() if np.isfinite(value)}

@@ -1,5 +1,6 @@
 """What a fit keeps for its diagnosis: from the labelled rows and their held-out scores to `Evidence`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,8 @@ from groupshift._explain.evidence_parts import (
     TrustEvidence,
 )
 from groupshift._explain.expected_gain import grouped_auc_gain, observed_shift
+from groupshift._fit.feature_importance import feature_importance
+from groupshift._fit.hidden_groups import HiddenGroups
 from groupshift._fit.learned import PredictionRates
 from groupshift._fit.problem import Problem
 from groupshift._fit.stages import Finished
@@ -72,6 +75,12 @@ class Observed:
     n_labeled_groups: int
     pooled: Rows  # of both samples, to describe clusters by
     is_category: BoolArray  # (n_features,)
+    identifying: (
+        FloatArray  # (n_features,): how surely each tells which group a row is of; NaN where it does not
+    )
+    importance: (
+        FloatArray  # (n_features,): what shuffling each costs on hidden labels; NaN where it was not tried
+    )
     partition: Partition  # the cut that the model uses
     cluster: IntArray  # (n_labeled,), in which the judge saw each labelled row
     judged: IntArray  # numbers of the labelled rows that have held-out scores
@@ -83,6 +92,9 @@ class Observed:
     trust: float  # the part of every shift that is used
     trust_is_given: bool  # by the user, instead of learned
     hidden_shift: FloatArray | None  # (n_judged,), as the fit made them with labels hidden
+    by_groups: (
+        tuple[HiddenGroups, FloatArray] | None
+    )  # scores and shifts with labels hidden from the classifier too
     shares: str | None
     shrinkage: str
     labeled_prior: str
@@ -99,6 +111,8 @@ class Observed:
             n_labeled_groups=len(problem.labeled_groups),
             pooled=finished.pooled.rows,
             is_category=problem.encoder.is_category,
+            identifying=_by_feature(problem, finished.pooled.identifying),
+            importance=_by_feature(problem, feature_importance(problem, trained, learned)),
             partition=candidate.partition,
             cluster=candidate.cluster,
             judged=trained.judged,
@@ -110,6 +124,7 @@ class Observed:
             trust=learned.trust,
             trust_is_given=settings.trust != "learned",
             hidden_shift=finished.settled.hidden_shift if settings.shrinkage == "hierarchical" else None,
+            by_groups=finished.settled.by_groups,
             shares=settings.shares,
             shrinkage=settings.shrinkage,
             labeled_prior=settings.labeled_prior,
@@ -122,6 +137,11 @@ class Observed:
         return self.partition.n_clusters
 
 
+def _by_feature(problem: Problem, found: Mapping[str, float]) -> FloatArray:
+    """Numbers of features in the order of the columns; NaN where there is none. Names stay in one place, the encoder."""
+    return np.array([found.get(name, np.nan) for name in problem.encoder.names_])
+
+
 def record_evidence(observed: Observed) -> Evidence:
     """Everything that the diagnosis will want to know about the labelled rows of a finished fit."""
     return Evidence(
@@ -131,6 +151,8 @@ def record_evidence(observed: Observed) -> Evidence:
         clusters=_profiles(observed),
         independence=_independence(observed),
         held_out=None if observed.fold is None else _held_out(observed, observed.fold),
+        identifying=observed.identifying,
+        importance=observed.importance,
     )
 
 
@@ -235,12 +257,16 @@ def _held_out(observed: Observed, fold: IntArray) -> HeldOut:
         else observed.trial.log_odds
     )
     shift = _shift(observed, rows, log_odds, cluster)
+    if observed.by_groups is not None:
+        # Most of the population lies in groups without labels: gains are those of groups that the classifier did not see.
+        hidden, shift = observed.by_groups
+        plain, log_odds = hidden.plain, hidden.log_odds
     trust = None if observed.trial is None else observed.trial.trust
     return HeldOut(
         scores=score_distributions(log_odds, rows.y, rows.weight, cluster, n_clusters),
         score_independence=_score_independence(observed, rows.y, log_odds),
         by_group=_hidden_labels(rows, number, plain, log_odds, shift),
-        total=_totals(rows, plain, log_odds + shift),
+        total=_totals(rows, plain, log_odds, shift),
         calibration=Calibration(_reliability(rows, plain), _reliability(rows, log_odds + shift)),
         trust=None if trust is None else TrustEvidence(trust.estimate, trust.std_error),
     )
@@ -311,9 +337,11 @@ def _hidden_labels(
     )
 
 
-def _totals(rows: LabeledRows, plain: FloatArray, shifted: FloatArray) -> Totals:
+def _totals(rows: LabeledRows, plain: FloatArray, log_odds: FloatArray, shift: FloatArray) -> Totals:
+    shifted = log_odds + shift
     before, after = log_loss_rows(plain, rows.y), log_loss_rows(shifted, rows.y)
     loss_gain, loss_error = gain(before, after, rows)
+    classifier_gain, classifier_error = gain(before, log_loss_rows(log_odds, rows.y), rows)
     auc_before, auc_after, auc_error = grouped_auc_gain(
         plain, shifted, rows.y, rows.weight, rows.group, rows.n_groups
     )
@@ -324,6 +352,8 @@ def _totals(rows: LabeledRows, plain: FloatArray, shifted: FloatArray) -> Totals
         loss_model=float(np.average(after, weights=rows.weight)),
         loss_gain=loss_gain,
         loss_gain_error=loss_error,
+        classifier_gain=classifier_gain,
+        classifier_gain_error=classifier_error,
         auc_global=auc_before,
         auc_model=auc_after,
         auc_gain=auc_after - auc_before,

@@ -137,6 +137,8 @@ class Totals:
     loss_model: float
     loss_gain: float
     loss_gain_error: float
+    classifier_gain: float  # the part of it that other classifiers than Global's bring, before any shift
+    classifier_gain_error: float
     auc_global: float
     auc_model: float
     auc_gain: float
@@ -196,3 +198,7 @@ class Evidence:
     clusters: ClusterProfiles
     independence: Independence
     held_out: HeldOut | None
+    # (n_features,): how surely a feature tells which group a row is of, 0 to 1; NaN where it does not. None in old files.
+    identifying: FloatArray | None = None
+    # (n_features,): rise of the log loss of hidden labels when it is shuffled; NaN where it was not tried. None in old files.
+    importance: FloatArray | None = None

@@ -1,7 +1,7 @@
 """What will it gain? On hidden labels, group by group, and by Theorem 1 for the population."""
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, log_expit, logit
 
 from groupshift._explain.evidence_parts import FloatArray, IntArray
 from groupshift._explain.fitted_model import FittedModel
@@ -12,7 +12,7 @@ from groupshift._math.sums import mean_by, sum_by
 # Finer points than these change an AUC by less than 1e-4: two rows of one bin differ by under a twentieth in
 # log-odds.
 COARSE_BIN = 1 / 20
-DRAWS = 40
+DRAWS = 100
 
 
 def grouped_auc_gain(
@@ -50,10 +50,10 @@ def observed_shift(
 
 
 def expected_population_gain(model: FittedModel, *, random_state: int = 0) -> dict[str, float]:
-    """Theorem 1 on the population: what knowing the group adds to the AUC, if scores and shares are right.
+    """What the group adds in the population, if scores are right: to the AUC by Theorem 1, and off the log loss.
 
-    The interval takes the shares as uncertain as the model says they are: true shifts are drawn around the
-    estimated ones, and rows ranked by the estimated ones are judged under each draw.
+    The intervals (90 %) take shifts as uncertain as the model says they are: true shifts are drawn around the
+    estimated ones, and rows scored by the estimated ones are judged under each draw.
 
     Returns
     -------
@@ -72,14 +72,20 @@ def expected_population_gain(model: FittedModel, *, random_state: int = 0) -> di
     estimated = points.score + model.shift_.ravel()[points.cell]
     if not all(_two_classes(log_odds, points.weight) for log_odds in (agnostic, estimated)):
         return {}
-    result = auc_gain(agnostic, prior=prior, **rows)
     drawn = _gains_under_doubt(model, points, agnostic, estimated, random_state)
-    low, high = np.quantile(drawn, [0.05, 0.95])
-    return {
-        "expected_auc_without_group": result.auc_agnostic,
-        "expected_auc_gain": result.gain,
-        "expected_auc_gain_low": float(min(low, result.gain)),
-        "expected_auc_gain_high": float(max(high, result.gain)),
+    auc = auc_gain(agnostic, prior=prior, **rows)
+    low, high = np.quantile(drawn[:, 0], [0.05, 0.95])
+    overview = {
+        "expected_auc_without_group": auc.auc_agnostic,
+        "expected_auc_gain": auc.gain,
+        "expected_auc_gain_low": float(min(low, auc.gain)),
+        "expected_auc_gain_high": float(max(high, auc.gain)),
+    }
+    low, high = np.quantile(drawn[:, 1], [0.05, 0.95])
+    return overview | {
+        "expected_loss_gain": float(drawn[:, 1].mean()),
+        "expected_loss_gain_low": float(low),
+        "expected_loss_gain_high": float(high),
     }
 
 
@@ -100,16 +106,34 @@ def coarser(points: Points, width: float = COARSE_BIN) -> Points:
 def _gains_under_doubt(
     model: FittedModel, points: Points, agnostic: FloatArray, estimated: FloatArray, random_state: int
 ) -> FloatArray:
+    """Gains in AUC and in log loss, (DRAWS, 2), over the same scores without shifts, if shifts were as drawn.
+
+    What all groups have in common, and how large shifts are as a whole, is drawn once for all of them: it does not average
+    out. The log loss is that of as many rows as there are.
+    """
     rng = np.random.default_rng(random_state)
-    shared = model.shared_deviation_
-    own = np.sqrt(np.maximum(model.shift_variance_ - shared**2, 0))
+    use, shift = model.view_use_, estimated - points.score
+    scale_error = 0.0 if use is None else use.scale_error
+    common = np.sqrt(model.common_variance_)
+    shared = np.sqrt(np.maximum(model.shared_deviation_**2 - common**2, 0))
+    own = np.sqrt(np.maximum(model.shift_variance_ - model.shared_deviation_**2, 0))
     before, after = _Ranking(agnostic), _Ranking(estimated)
-    gains = np.empty(DRAWS)
+    # The log loss of p falls by what its log-likelihood rises.
+    of_positive = log_expit(estimated) - log_expit(points.score)
+    of_negative = log_expit(-estimated) - log_expit(-points.score)
+    classifier = model.evidence_.held_out.total if model.evidence_.held_out is not None else None
+    gains = np.empty((DRAWS, 2))
     for i in range(DRAWS):
-        noise = shared * rng.standard_normal((len(shared), 1)) + own * rng.standard_normal(own.shape)
-        truth = estimated + noise.ravel()[points.cell]
+        noise = common * rng.standard_normal() + shared * rng.standard_normal((len(shared), 1))
+        noise = noise + own * rng.standard_normal(own.shape)
+        truth = estimated + scale_error * rng.standard_normal() * shift + noise.ravel()[points.cell]
         positive, negative = points.weight * expit(truth), points.weight * expit(-truth)
-        gains[i] = after.auc(positive, negative) - before.auc(positive, negative)
+        gains[i, 0] = after.auc(positive, negative) - before.auc(positive, negative)
+        gains[i, 1] = (positive @ of_positive + negative @ of_negative) / points.weight.sum()
+        chance = positive * expit(-truth) @ (of_positive - of_negative) ** 2 / points.weight.sum()
+        gains[i, 1] += rng.normal() * np.sqrt(chance / model.rows_.sum())
+        if classifier is not None:
+            gains[i, 1] += rng.normal(classifier.classifier_gain, classifier.classifier_gain_error)
     return gains
 
 

@@ -1,14 +1,19 @@
 """What a fitted model says of itself: shares, diagnosis, summary, report."""
 
 from os import PathLike
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
+import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._explain.fitted_attributes import FittedAttributes
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._rows.frames import Features, frame_like
+from groupshift._rows.frames import Features, frame_beside, frame_like
+
+if TYPE_CHECKING:
+    from groupshift._explain.share_errors import ShareDifference, ShareInterval
 
 
 class Explained(FittedAttributes):
@@ -19,20 +24,71 @@ class Explained(FittedAttributes):
 
         Parameters
         ----------
-        by : {"cell", "group"}
-            One line for each (group, cluster) cell, or for each group, clusters weighted by its rows. Lines of groups end
-            with the share among the group's labelled rows, NaN where it has none.
+        by : {"cell", "group", "overall"}
+            One line for each (group, cluster) cell, for each group, clusters weighted by its rows, or one for all rows. Lines
+            but those of cells end with the share among labelled rows, NaN where there are none.
         coverage : float
             Probability that an interval holds the share.
 
         Returns
         -------
-        frame of the library that X came in, or dict of arrays : group, (cluster,) rows, share, low, high(, labeled_share)
+        frame of the library that X came in, or dict of arrays : (group, cluster,) rows, share, low, high(, labeled_share)
         """
         check_is_fitted(self)
-        from groupshift._explain.share_tables import shares_by
+        from groupshift._explain.share_errors import shares_by
 
         return frame_like(shares_by(self, by, coverage), self.frame_library_)
+
+    def overall_share(self: FittedModel, *, coverage: float = 0.9) -> "ShareInterval":
+        """Share of positives among all population rows, by weight, with its interval: `share`, `low`, `high`.
+
+        The interval holds what is not known of each group, the chance of every row and, unless a known rate or random labels
+        settle it, what nothing in the data decides: labels of positives that came more often, in all groups alike.
+        """
+        check_is_fitted(self)
+        from groupshift._explain.share_errors import overall_share
+
+        return overall_share(self, coverage)
+
+    def share_difference(
+        self: FittedModel, group: object, other: object, *, coverage: float = 0.9
+    ) -> "ShareDifference":
+        """Share of one group less that of another, with its interval: `difference`, `low`, `high`.
+
+        Errors that groups have in common cancel, so that it may be known better than either share.
+        """
+        check_is_fitted(self)
+        from groupshift._explain.share_errors import share_difference
+
+        return share_difference(self, group, other, coverage)
+
+    def explain(self: FittedModel, X: Features, groups: ArrayLike | None = None) -> Features:
+        """What drives the prediction of each row: a frame like X, or a dict of arrays.
+
+        `plain_probability` is what the row's features say alone, `shift` the log-odds that its group adds, and `probability`
+        what both make of it: logit(probability) = logit(plain_probability) + shift.
+        """
+        check_is_fitted(self)
+        parts = self._predicted(X, groups, lambda scorer, scored: scorer.parts(scored))
+        return frame_beside({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, X)
+
+    def feature_importance(self: FittedModel) -> Features:
+        """How much worse labels that were hidden are predicted when a feature is shuffled: the rise of the log loss.
+
+        Returns
+        -------
+        frame of the library that X came in, or dict of arrays : feature, loss_rise; the largest first, and no more than the
+        twenty features that scores follow most
+        """
+        check_is_fitted(self)
+        from groupshift._explain.identified import importance_of
+
+        found = importance_of(self)
+        columns = {
+            "feature": np.array(list(found), dtype=object),
+            "loss_rise": np.array(list(found.values())),
+        }
+        return frame_like(columns, self.frame_library_)
 
     def diagnose(self: FittedModel) -> Diagnosis:
         """Is it worth it, does the assumption hold, where not to trust it: a `Diagnosis` in sentences and tables."""

@@ -63,3 +63,6 @@ class FittedAttributes:
     tally_: Points | None = _read("estimate_", "points")
     view_use_: ViewUse | None = _read("estimate_", "use")
     known_groups_: ValueArray = _read("estimate_", "known_groups")
+    known_overall_: tuple[float, float] | None = _read("estimate_", "known_overall")
+    common_variance_: FloatArray | float = _read("estimate_", "common_variance")
+    unidentified_: float = _read("estimate_", "unidentified")

@@ -1,13 +1,17 @@
 """What explanations read of a fitted model; n_groups are those of the population."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from numpy.typing import ArrayLike
+
 from groupshift._explain.evidence_parts import Column, Evidence, FloatArray, IntArray, Table
+from groupshift._fit.scorer import Scored, Scorer
 from groupshift._fit.view_shifts import ViewUse
 from groupshift._math.context import Context
 from groupshift._math.points import Points
 from groupshift._rows.encoder import FeatureEncoder
+from groupshift._rows.frames import Features
 
 if TYPE_CHECKING:
     from groupshift._explain.diagnostics import Diagnosis
@@ -31,6 +35,7 @@ class FittedModel(Protocol):
     labeled_groups_: Column
     groups_: Column
     known_groups_: Column
+    known_overall_: tuple[float, float] | None
     # What it learned from labelled rows
     n_clusters_: int
     labeled_prior_: FloatArray  # (n_clusters,)
@@ -52,6 +57,12 @@ class FittedModel(Protocol):
     shared_deviation_: FloatArray
     pooling_: FloatArray
     view_use_: ViewUse | None
+    common_variance_: FloatArray | float  # (n_clusters,)
+    unidentified_: float
+
+    def _predicted(
+        self, X: Features, groups: ArrayLike | None, answer: Callable[[Scorer, Scored], dict[str, FloatArray]]
+    ) -> list[dict[str, FloatArray]]: ...
 
     def get_params(self, deep: bool = True) -> dict[str, object]: ...
 

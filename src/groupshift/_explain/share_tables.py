@@ -1,30 +1,18 @@
 """Shares of positives as tables, with intervals: by cell, and by group over its clusters."""
 
 import numpy as np
-from scipy.special import betaincinv, expit, logit, ndtri
+from scipy.special import betaincinv, logit, ndtri
 
 from groupshift._explain.evidence_parts import FloatArray, IntArray, Table
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._math.odds import in_doubt
-from groupshift._math.sums import sum_by
-from groupshift._rows.checks import check_coverage
 from groupshift._rows.codes import Codes
-
-
-def shares_by(model: FittedModel, by: str, coverage: float) -> Table:
-    """What `group_shares` returns: by cell, or by group with the share among its labelled rows."""
-    if by not in ("cell", "group"):
-        raise ValueError(f"by={by!r} is not known. Pass 'cell' or 'group'.")
-    check_coverage(coverage)
-    if by == "cell":
-        return cell_shares(model, coverage)
-    return group_level_shares(model, coverage) | {"labeled_share": labeled_sample(model)[0]}
 
 
 def cell_shares(model: FittedModel, coverage: float) -> Table:
     """One line for each (group, cluster) cell of a fitted model."""
     n_groups, n_clusters = model.group_prior_.shape
-    low, high = _interval(model, model.group_prior_, model.share_error_, model.rows_, coverage)
+    low, high = interval(model, model.group_prior_, model.share_error_, model.rows_, coverage)
     return {
         "group": np.repeat(model.groups_, n_clusters),
         "cluster": np.tile(np.arange(n_clusters), n_groups),
@@ -44,7 +32,7 @@ def group_level_shares(model: FittedModel, coverage: float) -> Table:
     # Cells of one group share the error of the group's effect, and have one of their own.
     common = np.clip(model.shared_deviation_ / np.sqrt(np.maximum(model.shift_variance_, 1e-300)), 0, 1)
     variance = (error**2 * (1 - common**2)).sum(1) + (error * common).sum(1) ** 2
-    low, high = _interval(model, share, np.sqrt(variance), model.rows_.sum(1), coverage)
+    low, high = interval(model, share, np.sqrt(variance), model.rows_.sum(1), coverage)
     return {"group": model.groups_, "rows": model.rows_.sum(1), "share": share, "low": low, "high": high}
 
 
@@ -64,20 +52,7 @@ def overall_shares(model: FittedModel) -> tuple[float, float]:
     return model.evidence_.groups.overall_share, population
 
 
-def shares_if_selected(model: FittedModel, odds: float) -> tuple[float, FloatArray]:
-    """Overall share, and that of each group, if positives were so many times likelier to be labelled, in all groups alike.
-
-    Nothing in the data can tell: labels of positives that came twice as often make every share too high by an odds ratio of 2.
-    """
-    points, weight = model.tally_, model.row_weight_
-    if points is None or not weight.sum():
-        return np.nan, np.full(len(model.groups_), np.nan)
-    q = expit(points.score + model.shift_.ravel()[points.cell] - np.log(odds))
-    positive = sum_by(points.cell, points.weight * q, points.n_cells).reshape(weight.shape)
-    return float(positive.sum() / weight.sum()), positive.sum(1) / np.maximum(weight.sum(1), 1e-300)
-
-
-def _interval(
+def interval(
     model: FittedModel, share: FloatArray, error: FloatArray, rows: IntArray, coverage: float
 ) -> tuple[FloatArray, FloatArray]:
     """Interval of a share among so many rows: of a beta distribution with this mean and error, out to whole rows.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._explain.share_errors import overall_share
 from groupshift._explain.share_tables import group_level_shares, labeled_sample, overall_shares
 from groupshift._explain.wording import percent, plural
 
@@ -22,6 +23,8 @@ WIDTH = 88
 ENDS = 3
 # Clusters described before the rest are only counted, and what sets each apart.
 MAX_CLUSTERS, MAX_PHRASES = 6, 2
+# Cautions on a screen; the others are counted.
+MAX_CAUTIONS = 4
 # Lines of a table in a notebook, which is no place for thousands.
 MAX_LINES = 100
 
@@ -38,6 +41,7 @@ TABLES = {
     "independence": "Independence of features and group, by cluster and class",
     "features": "Effect of the group on each feature",
     "cautions": "Cautions",
+    "sensitivity": "Shares if positives were half or twice as likely to be labelled",
 }
 
 
@@ -86,8 +90,19 @@ class Summary:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What to know before trusting the model."""
-        return (*self.diagnosis.assumption[:1], *self.diagnosis.caution[:3])
+        """What to know before trusting the model: what may cost most."""
+        return (*self.diagnosis.assumption[:1], *self.diagnosis.caution[:MAX_CAUTIONS])
+
+    @property
+    def more(self) -> tuple[str, ...]:
+        """How much more there is to know, if there is."""
+        found = self.diagnosis
+        count = len(found.assumption) + len(found.caution) - len(self.cautions)
+        return (
+            (f"And {plural(count, 'finding')} more, which may cost less: the report has all.",)
+            if count
+            else ()
+        )
 
     @property
     def main_sentences(self) -> tuple[str, ...]:
@@ -101,7 +116,7 @@ class Summary:
             blocks.append("Share of positives\n" + "\n".join(_aligned([HEADINGS, *self.shares])))
         if self.clusters:
             blocks.append("Clusters\n" + _bullets(self.clusters))
-        return [*blocks, "Before you trust it\n" + _bullets(self.cautions)]
+        return [*blocks, "Before you trust it\n" + _bullets((*self.cautions, *self.more))]
 
 
 def summary_text(model: FittedModel) -> str:
@@ -169,8 +184,10 @@ def share_lines(model: FittedModel, ends: int = ENDS) -> list[ShareLine]:
     """Shares of all rows together, then of the lowest and highest groups."""
     table = group_level_shares(model, 0.9)
     labeled, _ = labeled_sample(model)
-    before, after = overall_shares(model)
-    lines = [ShareLine("all", percent(after), "", percent(before), f"{int(model.rows_.sum()):,}")]
+    before, _ = overall_shares(model)
+    after = overall_share(model, 0.9)
+    whole = f"{percent(after.low)} to {percent(after.high)}"
+    lines = [ShareLine("all", percent(after.share), whole, percent(before), f"{int(model.rows_.sum()):,}")]
     if not model.has_groups_:
         return lines
     order = np.argsort(table["share"], kind="stable").tolist()

@@ -1,34 +1,24 @@
-"""From numbers to plain sentences: is it worth it, and does the assumption hold?"""
+"""From numbers to plain sentences: is it worth it, and what can no diagnosis check?"""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from groupshift._explain.assumption import LARGE, MEDIUM, SMALL
-from groupshift._explain.evidence_parts import Evidence, FloatArray, IntArray, Table
+from groupshift._explain.assumption_words import Overview, why_untested
+from groupshift._explain.caution import Weighed
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.share_tables import overall_shares, shares_if_selected
+from groupshift._explain.refusals import why_no_candidate
 from groupshift._explain.wording import percent
-from groupshift._fit.trials import noise_margin
+from groupshift._fit.trials import MIN_TRUST, noise_margin
 from groupshift._fit.view_shifts import ViewUse
-from groupshift._math.sums import ratio
 from groupshift._math.trust import UNCHECKED_TRUST
-
-Overview = dict[str, float]
 
 # Below this part of the plain classifier's loss a gain is real but hardly felt; below the other it reads 0.0 %.
 LITTLE, NOTHING = 0.005, 0.0005
 # Log-odds: a shift below this moves no probability by more than a hundredth.
 NO_SHIFT = 0.04
-# A common shift of which it is worth to speak: a tenth of the odds.
-FACE_VALUE = 0.1
 # Labelled rows that are copies of others, by chance or mistake: below this part they do little harm.
 MANY_COPIES = 0.05
-# Gaps between distribution functions that go with Cohen's small and medium shares of variance, for bell-
-# shaped scores.
-SMALL_GAP, MEDIUM_GAP = 0.04, 0.10
-# Second moment of Kolmogorov's distribution over the square of its mean.
-GAP_MOMENT = (np.pi**2 / 12) / 0.87**2
 
 
 def is_shifted(model: FittedModel) -> bool:
@@ -93,6 +83,12 @@ def gain_sentences(model: FittedModel, overview: Overview) -> Iterator[str]:
             f"right; {overview['expected_auc_gain_low']:.4f} to {overview['expected_auc_gain_high']:.4f} "
             "given how well shares are known)."
         )
+    if "expected_loss_gain" in overview and shifted:
+        yield (
+            f"In the population its log loss is expected to be {overview['expected_loss_gain']:.4f} lower than a plain "
+            f"classifier's ({overview['expected_loss_gain_low']:.4f} to {overview['expected_loss_gain_high']:.4f} given "
+            "how well shifts are known)."
+        )
     yield from _trust_sentences(model, overview, shifted)
     if shifted and model.context_ is not None:
         also = "also " if overview["trust"] > 0 else ""
@@ -119,6 +115,11 @@ def _trust_sentences(model: FittedModel, overview: Overview, shifted: bool) -> I
         yield f"{start}You set the trust: {used}."
     elif confirmed is not None and overview["trust"] > 0:
         yield f"Labels confirm {confirmed}; less a margin for noise, {used}."
+    elif confirmed is not None and 0 < overview["trust_estimate"] - overview["trust_error"] < MIN_TRUST:
+        yield (
+            f"Labels confirm {confirmed}; less a margin for noise that is below {percent(MIN_TRUST, 0)}, which may be the "
+            "mixture's misfit alone, so none of these is used."
+        )
     elif confirmed is not None:
         yield "Labels do not confirm the shifts that were estimated without them, so none of these is used."
     elif "trust_estimate" in overview:
@@ -147,177 +148,16 @@ def _view_sentences(model: FittedModel, use: ViewUse) -> Iterator[str]:
         )
 
 
-def assumption_numbers(evidence: Evidence, tables: dict[str, Table]) -> Overview:
-    """Effects of the group over all clusters and classes, and the gap of the mixtures."""
-    numbers: Overview = {}
-    if evidence.held_out is not None:
-        score = evidence.held_out.score_independence
-        effect, error = pooled_effect(score.effect, score.std_error, score.rows)
-        numbers["score_effect"], numbers["score_effect_error"] = float(effect[0]), float(error[0])
-    features = tables["features"]
-    numbers["feature_effect"] = float(mean_of_known(features["effect"]))
-    numbers["feature_effect_error"] = float(mean_of_known(features["std_error"]))
-    mixture = tables["mixture"]
-    if mixture:
-        known = np.isfinite(mixture["best_distance"]) & (mixture["rows"] > 0)
-        if known.any():
-            rows = mixture["rows"][known]
-            square = np.average(mixture["best_distance"][known] ** 2, weights=rows)
-            chance = np.average(mixture["by_chance"][known] ** 2, weights=rows) * GAP_MOMENT
-            numbers["mixture_gap"] = float(np.sqrt(square))
-            numbers["mixture_gap_by_chance"] = float(np.sqrt(chance))
-    return numbers
-
-
-def assumption_holds(
-    model: FittedModel, overview: Overview, tables: dict[str, Table]
-) -> tuple[str, list[str]]:
-    """A word, and the sentences behind it."""
-    tested = model.has_groups_ and len(model.labeled_groups_) > 1 and "score_effect" in overview
-    level = _independence_level(overview) if tested else None
-    sentences = [_independence_sentence(level, overview), *_worst(tables)] if tested else []
-    misfit = 0
-    if "mixture_gap" in overview:
-        gap, chance = overview["mixture_gap"], overview["mixture_gap_by_chance"]
-        excess = float(np.sqrt(max(gap**2 - chance**2, 0)))
-        misfit = 2 if excess > MEDIUM_GAP else 1 if excess > SMALL_GAP else 0
-        sentences.append(_mixture_sentence(misfit, gap, chance))
-    if not tested:
-        why = _why_untested(model, overview)
-        sentences.insert(0, f"Whether the assumption holds could not be tested on labelled rows: {why}.")
-    if level is None and misfit == 0:
-        # A mixture can always be fitted to too few rows: alone, a good fit proves nothing about groups.
-        return "unknown", sentences
-    return ("yes", "roughly", "no")[max(level or 0, misfit)], sentences
-
-
-def always_true(model: FittedModel) -> Iterator[str]:
-    """What no diagnosis can check: labels of positives that came more often in all groups alike."""
-    if not len(model.groups_):
-        return
-    before, after = overall_shares(model)
-    moves = f"from {percent(before)} (labelled sample) to {percent(after)} (population)"
-    start = f"The model moves the overall share {moves}. " if np.any(model.shift_) else ""
-    half, twice = (shares_if_selected(model, odds)[0] for odds in (0.5, 2.0))
-    remedy = "If you know the rate of some groups, pass it as a known share."
-    if len(model.known_groups_):
-        remedy = f"Known shares settle it for {len(model.known_groups_):,} of {len(model.groups_):,} groups."
-    yield (
-        f"{start}Labelled groups cannot check what all groups have in common: their own common shift is zero by construction. "
-        f"If positives were twice as likely to be labelled as negatives, in all groups alike, {percent(twice)} of the population "
-        f"would be positive instead of {percent(after)}; if half as likely, {percent(half)}. {_face_value(model)}{remedy}"
-    )
-
-
-def _face_value(model: FittedModel) -> str:
-    """What scores say of all groups together, where they are not believed."""
-    use = model.view_use_
-    if use is None or abs((1 - use.common) * use.common_shift) < FACE_VALUE:
-        return ""
-    share = shares_if_selected(model, float(np.exp(-(1 - use.common) * use.common_shift)))[0]
-    return (
-        f"Taken at face value, scores of unlabelled rows would make it {percent(share)}; labels chosen by the features look the "
-        "same, so this is not used unless you say that they were chosen by the label. "
-    )
-
-
-def copies_among_labels(overview: Overview) -> Iterator[str]:
+def copies_among_labels(overview: Overview) -> Iterator[Weighed]:
     """Copies that nobody marked: a label that is hidden in one can be read in another."""
     copies = overview.get("unmarked_copies", 0.0)
     if copies > MANY_COPIES:
-        yield (
+        yield Weighed(
+            copies,
             f"{percent(copies, 0)} of labelled rows repeat another one exactly (features, label and group), too many "
             "for chance. A label that is hidden in one row can be read in its copy, so the model and all figures here "
-            "are too sure of themselves. Give the copies of an example one id (example_ids)."
+            "are too sure of themselves. Give the copies of an example one id (example_ids).",
         )
-
-
-def pooled_effect(effect: FloatArray, error: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Effects in each cluster and class, averaged by rows, and the standard errors of the averages.
-
-    `effect` and `error` have shape (n_clusters, 2, …), `rows` (n_clusters, 2); results are arrays (n_features,).
-    """
-    effect, error = (values.reshape(rows.size, -1) for values in (effect, error))
-    known = np.isfinite(effect)
-    weight = np.where(known, rows.reshape(-1, 1), 0.0)
-    value = (weight * np.where(known, effect, 0.0)).sum(0)
-    variance = (weight**2 * np.where(known, error, 0.0) ** 2).sum(0)
-    return ratio(value, weight.sum(0)), ratio(np.sqrt(variance), weight.sum(0))
-
-
-def mean_of_known(values: FloatArray, axis: int | None = None) -> FloatArray:
-    """Mean of the values that are not NaN; NaN, without a warning, where there are none."""
-    known = np.isfinite(values)
-    return ratio(np.where(known, values, 0.0).sum(axis), known.sum(axis))
-
-
-def _effect_level(effect: float, error: float) -> int:
-    """0: negligible as far as can be told; 1: small to medium, surely; 2: more than medium, surely."""
-    low = effect - 2 * error
-    return 2 if low > MEDIUM else 1 if low > SMALL else 0
-
-
-def _independence_level(overview: Overview) -> int | None:
-    """The larger level of score and features; None where a serious effect on the score would not have been seen."""
-    score, error = overview["score_effect"], overview["score_effect_error"]
-    features = overview.get("feature_effect", 0.0), overview.get("feature_effect_error", 0.0)
-    level = max(_effect_level(score, error), _effect_level(*features))
-    return None if level == 0 and score + 2 * error > MEDIUM else level
-
-
-def _independence_sentence(level: int | None, overview: Overview) -> str:
-    score, error = overview["score_effect"], overview["score_effect_error"]
-    limits, chance = "below 1 % is negligible, above 6 % serious", ""
-    if level is None:
-        start = "Labelled rows are too few to tell whether the assumption holds"
-    else:
-        start = (
-            "The assumption holds as far as labelled rows can tell",
-            "The assumption holds only roughly",
-            "The assumption does not hold",
-        )[level]
-        larger = max(score, overview.get("feature_effect", 0.0))
-        # Two models with the same number may get two verdicts, where only noise decides between them: say so.
-        if level < 2 and larger > (SMALL, MEDIUM)[level]:
-            chance = f"; that it is above {(1, 6)[level]} % may be chance"
-    features = (
-        f", and {_effect(overview['feature_effect'])} of a feature's on average"
-        if "feature_effect" in overview
-        else ""
-    )
-    return (
-        f"{start}: among labelled rows of one cluster and class, the group explains {_effect(score)} ± "
-        f"{_effect(error)} of the variance of the score{features} ({limits}{chance})."
-    )
-
-
-def _worst(tables: dict[str, Table]) -> Iterator[str]:
-    features, strata = tables["features"], tables["independence"]
-    sure = np.nan_to_num(features["effect"] - 3 * features["std_error"], nan=-1.0) > SMALL
-    if sure.any():
-        named = ", ".join(
-            f"{name} ({_effect(effect)})"
-            for name, effect in zip(features["feature"][sure][:3], features["effect"][sure][:3], strict=True)
-        )
-        more = f", {int(sure.sum())} of {len(sure)} features in all" if sure.sum() > 3 else ""
-        large = features["effect"][0] > LARGE
-        yield f"Features that differ {'much ' if large else ''}between groups within a class: {named}{more}."
-    low = np.nan_to_num(strata["score_effect"] - 2 * strata["score_error"], nan=-1.0)
-    if len(low) > 2 and low.max() > MEDIUM:
-        at = int(low.argmax())
-        yield (
-            f"It fails most in cluster {strata['cluster'][at]} for class {strata['label'][at]}, where the "
-            f"group explains {_effect(strata['score_effect'][at])} of the variance of the score."
-        )
-
-
-def _mixture_sentence(level: int, gap: float, chance: float) -> str:
-    start = ("explain", "roughly explain", "do not explain")[level]
-    return (
-        f"Mixtures of labelled positives and negatives {start} the scores of population cells: observed and "
-        f"fitted distributions are {gap:.2f} apart on a scale of 0 to 1, and chance alone would make it "
-        f"{chance:.2f}."
-    )
 
 
 def _unknown(model: FittedModel, overview: Overview, shifted: bool) -> str:
@@ -329,22 +169,8 @@ def _unknown(model: FittedModel, overview: Overview, shifted: bool) -> str:
     if not shifted:
         return "No shift is made: the probabilities are those of a plain calibrated classifier."
     return (
-        f"Not known: the shifts could not be checked on hidden labels, as {_why_untested(model, overview)}. Use the "
+        f"Not known: the shifts could not be checked on hidden labels, as {why_untested(model, overview)}. Use the "
         "shifts only if you have other reasons to believe the assumption."
-    )
-
-
-def _why_untested(model: FittedModel, overview: Overview) -> str:
-    if not model.has_groups_ or len(model.labeled_groups_) < 2:
-        return "it takes labelled rows of two groups or more"
-    rows = int(overview.get("fewest_examples_rows", 0))
-    if overview.get("fewest_examples", 2) >= 2:
-        return "labelled rows are too few for that"
-    if rows == 1:
-        return "one class has a single labelled row"
-    return (
-        f"all {rows:,} labelled rows of one class have the same example id, and copies of one example are hidden "
-        "together or not at all"
     )
 
 
@@ -353,7 +179,8 @@ def _why_no_shift(model: FittedModel) -> str:
         return "No shift is made: shares were not asked for (shares=None)"
     if model.trust == 0:
         return "No shift is made: trust was set to 0"
-    return "Not worth it, and nothing lost: hidden labels confirm no shift between groups"
+    reason = why_no_candidate(model) or "hidden labels confirm no shift between groups"
+    return f"Not worth it, and nothing lost: {reason}"
 
 
 def _potential(relative: float, error: float, margin: float) -> str:
@@ -377,8 +204,3 @@ def _confirmed(estimate: float, error: float) -> str:
     if estimate > 1:
         return "the full size of the shifts that were estimated without them, and point to larger ones"
     return f"{percent(estimate, 0)} ± {percent(error, 0)} of the size of the shifts that were estimated without them"
-
-
-def _effect(value: float) -> str:
-    """An effect as a percentage; less what chance explains it may come out below nothing."""
-    return percent(max(value, 0))

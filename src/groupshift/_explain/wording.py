@@ -1,6 +1,13 @@
-"""Numbers in sentences: one way to write a share, and one to write a count."""
+"""Numbers in sentences: one way to write a share, one to write a count, and lines that break between them."""
 
 import math
+import re
+
+# A narrow space that does not break: "34.2 %" stays in one piece.
+THIN = "\u202f"
+DASH = "\u2013"
+# A line may break after a dash, unless this follows.
+JOINER = "\u2060"
 
 
 def percent(share: float | None, digits: int = 1) -> str:
@@ -19,3 +26,13 @@ def plural(number: int, noun: str) -> str:
     ('1 group', '2,000 groups')
     """
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def tidy(sentence: str) -> str:
+    """A sentence whose numbers stay in one piece: units and errors do not fall to the next line.
+
+    >>> tidy("10.6 % ± 1.4%")
+    '10.6\u202f%\xa0±\xa01.4\u202f%'
+    """
+    joined = re.sub(rf"(?<=\d){DASH}(?=\d)", f"{DASH}{JOINER}", sentence)
+    return re.sub(r"(?<=\d) ?%", f"{THIN}%", joined).replace(" ± ", "\u00a0±\u00a0")

@@ -42,13 +42,14 @@ class Classifier(Protocol):
     def get_params(self, deep: bool = True) -> dict[str, Any]: ...
 
 
-def default_classifier(is_category: BoolArray, random_state: int) -> Classifier:
+def default_classifier(is_category: BoolArray, random_state: int, n_leaves: int = 31) -> Classifier:
     """Histogram gradient boosting that knows which columns are categories.
 
     Early stopping is off: its validation rows are drawn at random, and would hold copies of training examples.
     """
     boosted: Classifier = HistGradientBoostingClassifier(
         early_stopping=False,
+        max_leaf_nodes=n_leaves,
         categorical_features=is_category if is_category.any() else None,
         random_state=random_state,
     )

@@ -7,13 +7,15 @@ from typing import Self, TypeAlias
 import numpy as np
 from scipy.special import expit, logit
 
-from groupshift._fit.learned import Learned, OwnViews
-from groupshift._fit.problem import KnownRates
+from groupshift._fit.agreement import Agreed, agree
+from groupshift._fit.learned import Learned
+from groupshift._fit.own_views import OwnViews
+from groupshift._fit.problem import NOTHING_KNOWN, Known
 from groupshift._fit.trials import MIN_CLASS_ROWS
 from groupshift._fit.view_shifts import PopulationView, ViewUse, view_shifts
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.context import Context, group_sums
-from groupshift._math.known_shares import KnownShares, by_rows, condition_group
+from groupshift._math.known_shares import mean_posterior
 from groupshift._math.label_shift import bbse, em, mlls
 from groupshift._math.points import BIN_WIDTH, Points, collect_points
 from groupshift._math.shrinkage import PooledShifts, pool_shifts
@@ -50,17 +52,30 @@ class Estimate:
     points: Points | None  # the sums that all this was made of; None without a population
     use: ViewUse | None  # how far each view of a shift is used; None where a trust was given
     known_groups: ValueArray  # groups whose rate of positives the user knows
+    # These have defaults for files that were written before them.
+    known_overall: tuple[float, float] | None = None  # the population's rate and its standard error
+    common_variance: FloatArray | float = 0.0  # (n_clusters,): the part that all groups have in common
+    unidentified: float = 0.0  # of a shift of all groups alike that no row decides; not in `variance`
 
 
 @dataclass(frozen=True)
 class Tally:
     """What is summed over the population: points of the cells, and covariate sums of the groups."""
 
-    points: Points
+    points: Points  # by the scores that shares are learned from
+    predicted: Points | None  # by the scores that rows will be predicted with; None where they are the same
     covariates: FloatArray
 
     def __add__(self, other: Self) -> Self:
-        return replace(self, points=self.points + other.points, covariates=self.covariates + other.covariates)
+        predicted = None
+        if self.predicted is not None and other.predicted is not None:
+            predicted = self.predicted + other.predicted
+        return replace(
+            self,
+            points=self.points + other.points,
+            predicted=predicted,
+            covariates=self.covariates + other.covariates,
+        )
 
 
 def bin_width(n_cells: int) -> float:
@@ -83,41 +98,51 @@ class TallyRows:
     """
 
     score: Score
+    predict: Score | None  # see `Tally.predicted`
     n_groups: int
     n_clusters: int
     space: Space
     context: Context | None
 
     def __call__(self, rows: Rows) -> Tally:
-        log_odds, cluster = self.score(rows)
-        points = collect_points(
+        points = self._points(rows, self.score)
+        predicted = None if self.predict is None else self._points(rows, self.predict)
+        if self.context is None:
+            return Tally(points, predicted, np.zeros((self.n_groups, 0)))
+        projected = self.context.project(self.space.transform(rows.matrix))
+        return Tally(points, predicted, group_sums(projected, rows.group, rows.weight, self.n_groups))
+
+    def _points(self, rows: Rows, score: Score) -> Points:
+        log_odds, cluster = score(rows)
+        return collect_points(
             log_odds,
             rows.group * self.n_clusters + cluster,
             n_cells=self.n_groups * self.n_clusters,
             weight=rows.weight,
             bin_width=bin_width(self.n_groups * self.n_clusters),
         )
-        if self.context is None:
-            return Tally(points, np.zeros((self.n_groups, 0)))
-        projected = self.context.project(self.space.transform(rows.matrix))
-        return Tally(points, group_sums(projected, rows.group, rows.weight, self.n_groups))
 
 
 def estimate(
     learned: Learned,
     population: Population | None,
     groups: ValueArray,
-    known_shares: KnownRates | None = None,
+    known: Known = NOTHING_KNOWN,
 ) -> Estimate:
     """Shares and shifts of every cell of the population."""
-    known_shares = check_known(known_shares, groups)
     if population is None:
+        if known.overall is not None:
+            raise ValueError(
+                "known_overall is a rate of unlabelled rows, and there are none. Add them, or leave it out."
+            )
         return _of_nothing(learned, groups)
     n_groups, n_clusters = len(groups), learned.n_clusters
-    # Without shifts the scores of the population are not needed, only how many rows each cell has.
-    is_scored = learned.shares is not None or bool(known_shares)
-    score = learned.population_posterior.score if is_scored else _ClusterOnly(learned)
-    sums = population.sum(TallyRows(score, n_groups, n_clusters, learned.space, learned.context))
+    # Shares are learned from scores by models of folds, and are those of the scores that rows will be predicted with.
+    is_learned = learned.shares is not None or known.any
+    score = learned.population_posterior.score if is_learned else learned.posterior.score
+    is_scored_twice = is_learned and learned.population_posterior is not learned.posterior
+    predict = learned.posterior.score if is_scored_twice else None
+    sums = population.sum(TallyRows(score, predict, n_groups, n_clusters, learned.space, learned.context))
     points = sums.points.thinned(learned.design_effect)
     cells = _Cells(
         learned,
@@ -125,8 +150,7 @@ def estimate(
         points.rows.reshape(n_groups, n_clusters),
         points.weight_sum.reshape(n_groups, n_clusters),
     )
-    known = cells.known(known_shares, groups)
-    mixture = cells.pooled(known)
+    mixture = cells.pooled()
     context = np.zeros(n_groups)
     if learned.context is not None:
         context = cells.context_effect(learned.context, sums.covariates, groups)
@@ -137,13 +161,13 @@ def estimate(
         # Group means were compared with shifts of labels: where those were selected, that says little of the population.
         context = use.no_selection * context
     shifts = replace(shifts, shift=shifts.shift + context[:, None])
-    if learned.own is not None and learned.population_posterior is not learned.posterior:
+    if sums.predicted is not None:
         # Shares are of the very probabilities that will be predicted.
-        final = TallyRows(learned.posterior.score, n_groups, n_clusters, learned.space, None)
-        cells = replace(cells, points=population.sum(final).points.thinned(learned.design_effect))
-    if known is not None:
-        shifts = _conditioned(shifts, known, cells.points)
-    share, share_error = cells.shares(shifts, mixture, known)
+        points = sums.predicted.thinned(learned.design_effect)
+        cells = replace(cells, points=points)
+    agreed = agree(learned, shifts, known, groups, cells.points, cells.row_weight)
+    shifts = agreed.shifts
+    share, share_error = cells.shares(shifts, mixture, agreed)
     return Estimate(
         groups=groups,
         rows=cells.rows,
@@ -159,25 +183,11 @@ def estimate(
         unseen_variance=shifts.unseen_variance,
         points=points,
         use=use,
-        known_groups=groups[np.array([g in known_shares for g in groups.tolist()], bool)],
+        known_groups=groups[np.array([g in known.shares for g in groups.tolist()], bool)],
+        known_overall=None if known.overall is None else (known.overall.share, known.overall.std_error),
+        common_variance=agreed.common_variance,
+        unidentified=agreed.unidentified,
     )
-
-
-def check_known(known_shares: KnownRates | None, groups: ValueArray) -> KnownRates:
-    """Known rates, each of a group of the population and between 0 and 1."""
-    known = dict(known_shares or {})
-    present = set(groups.tolist())
-    for group, value in known.items():
-        if group not in present:
-            raise ValueError(
-                f"known_shares names group {group!r}, which has no unlabelled rows. Leave it out, or add rows of it."
-            )
-        share, error = value if isinstance(value, (tuple, list)) else (value, 0.0)
-        if not (0 <= share <= 1 and error >= 0):
-            raise ValueError(
-                f"known_shares of group {group!r} is {value!r}. Pass a share between 0 and 1, or (share, standard error)."
-            )
-    return known
 
 
 def _of_nothing(learned: Learned, groups: ValueArray) -> Estimate:
@@ -203,16 +213,6 @@ def _of_nothing(learned: Learned, groups: ValueArray) -> Estimate:
 
 
 @dataclass(frozen=True)
-class _ClusterOnly:
-    """A score of nothing: only the cluster of rows is asked for."""
-
-    learned: Learned
-
-    def __call__(self, rows: Rows) -> tuple[FloatArray, IntArray]:
-        return np.zeros(len(rows)), self.learned.posterior.partition.predict(rows)
-
-
-@dataclass(frozen=True)
 class _Cells:
     """The population's cells: their points, and what labelled rows taught about their clusters."""
 
@@ -221,25 +221,13 @@ class _Cells:
     rows: IntArray
     row_weight: FloatArray
 
-    def known(self, known_shares: KnownRates, groups: ValueArray) -> KnownShares | None:
-        if not known_shares:
-            return None
-        numbers = {g: i for i, g in enumerate(groups.tolist())}
-        at = np.array([numbers[g] for g in known_shares])
-        pairs = [v if isinstance(v, (tuple, list)) else (v, 0.0) for v in known_shares.values()]
-        share, error = np.array(pairs, float).T
-        weight = self.row_weight[at]
-        return KnownShares(at, share, error, weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))
-
-    def pooled(self, known: KnownShares | None) -> PooledShifts:
+    def pooled(self) -> PooledShifts:
         """Shifts of the cells before trust."""
         learned, n_groups = self.learned, len(self.rows)
         if learned.shares is None:
             return self._unpooled(np.zeros(self.rows.shape), np.zeros(self.rows.shape))
         if learned.shrinkage == "hierarchical":
-            return pool_shifts(
-                self._telling(), labeled_prior=learned.labeled_prior, n_groups=n_groups, known=known
-            )
+            return pool_shifts(self._telling(), labeled_prior=learned.labeled_prior, n_groups=n_groups)
         return self._each_alone()
 
     def _telling(self) -> Points:
@@ -306,31 +294,32 @@ class _Cells:
         return context.predict(sums / total[:, None], self.rows.sum(1).astype(float), labeled_group)
 
     def shares(
-        self, shifts: PooledShifts, mixture: PooledShifts, known: KnownShares | None
+        self, shifts: PooledShifts, mixture: PooledShifts, agreed: Agreed
     ) -> tuple[FloatArray, FloatArray]:
         """Shares of the cells and their standard errors."""
         learned = self.learned
         base = logit(learned.labeled_prior)
         of_mixture = expit(base + mixture.shift)
-        mean, doubt = _mean_posterior(self.points, shifts.shift)
+        mean, doubt = mean_posterior(self.points, shifts.shift)
         mean = np.where(np.isnan(mean), expit(base + shifts.shift), mean)
-        share, error = of_mixture, np.zeros_like(of_mixture)
-        if learned.own is not None:
+        if learned.own is not None or agreed.any_known:
             # The share of the rows at hand: what is not known of their shift, and the chance of each row.
             rows = np.maximum(self.points.effective_rows.reshape(mean.shape), 0.5)
             slope = np.where(np.isnan(doubt), mean * (1 - mean), doubt)
             share = np.clip(mean, 1e-12, 1 - 1e-12)
             error = np.sqrt(slope**2 * shifts.variance + slope / rows)
-        elif learned.shares is not None:
+        elif learned.shares is None:
+            # A plain classifier's share: groups differ from it as much as labelled groups do, and each row by chance.
+            rows = np.maximum(self.points.effective_rows.reshape(mean.shape), 0.5)
+            slope = np.where(np.isnan(doubt), mean * (1 - mean), doubt)
+            share, error = mean, np.sqrt(slope**2 * learned.residual_variance + slope / rows)
+        else:
             share = learned.trust * of_mixture + (1 - learned.trust) * mean
             error = self._share_error(mixture, share, doubt)
             # Had the trust been another, the share would lie nearer to one of the two estimates that meet in it.
             error = np.sqrt(error**2 + learned.trust_variance * (of_mixture - mean) ** 2)
-        if known is not None:
-            # Predictions of a group with a known rate were moved to agree with it, and so is its share.
-            share[known.group] = mean[known.group]
-            limit = known.std_error[:, None]
-            error[known.group] = limit if learned.shares is None else np.minimum(error[known.group], limit)
+        if (known := agreed.known) is not None:
+            error[known.group] = np.minimum(error[known.group], known.std_error[:, None])
         return share, error
 
     def _share_error(self, mixture: PooledShifts, share: FloatArray, doubt: FloatArray) -> FloatArray:
@@ -348,29 +337,3 @@ class _Cells:
         )
         error: FloatArray = learned.trust * of_mixture + (1 - learned.trust) * of_mean
         return error
-
-
-def _mean_posterior(points: Points, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean of the corrected posterior q of each cell, and of q(1 − q); NaN in cells without rows."""
-    q = expit(points.score + shift.ravel()[points.cell])
-    total = np.where(points.weight_sum > 0, points.weight_sum, np.nan)
-    mean = np.bincount(points.cell, weights=points.weight * q, minlength=points.n_cells) / total
-    doubt = np.bincount(points.cell, weights=points.weight * q * (1 - q), minlength=points.n_cells) / total
-    return mean.reshape(shift.shape), doubt.reshape(shift.shape)
-
-
-def _conditioned(pooled: PooledShifts, known: KnownShares, points: Points) -> PooledShifts:
-    """Trusted shifts of groups with known rates, moved to agree with them: a known rate needs no trust.
-
-    It is a rate of the group's rows, so it is their mean prediction that has to agree.
-    """
-    shift, variance = pooled.shift.copy(), pooled.variance.copy()
-    shared = pooled.shared_deviation.copy()
-    for g, share, error, weight in zip(known.group, known.share, known.std_error, known.weight, strict=True):
-        prior = np.diag(variance[g] + 1e-3) + pooled.group_variance + pooled.cluster_variance.mean() + 0.1
-        shift[g], covariance = condition_group(
-            shift[g], prior, share, error, weight, by_rows(points, g, shift.shape[1])
-        )
-        variance[g] = np.minimum(variance[g], np.maximum(np.diag(covariance), 0))
-        shared[g] = 0.0
-    return replace(pooled, shift=shift, variance=variance, shared_deviation=shared)

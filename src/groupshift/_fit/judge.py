@@ -15,7 +15,7 @@ from groupshift._fit.classifiers import (
 from groupshift._fit.pooled import Pooled
 from groupshift._fit.posterior import probability_edge
 from groupshift._fit.problem import Note, Notes, Problem
-from groupshift._fit.trained import Trained, training_sets
+from groupshift._fit.trained import Trained, choose_estimator, training_sets
 from groupshift._fit.trials import (
     LENIENT,
     CandidateTable,
@@ -28,8 +28,10 @@ from groupshift._fit.trials import (
     try_partition,
     without_shift,
 )
-from groupshift._math.arrays import FloatArray
-from groupshift._regions.candidates import Candidate, propose_partitions
+from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.calibration import crossfit_platt
+from groupshift._math.dispersion import dispersion
+from groupshift._regions.candidates import Candidate, fixed_partitions, learned_partitions
 from groupshift._regions.partitions import Partition, WholeSpace
 from groupshift._rows.frames import take_rows
 from groupshift._rows.keys import stratified_folds
@@ -40,6 +42,8 @@ NOTHING_HIDDEN = Note(
     "No labels can be hidden (fewer than two labelled groups, or one class has a single example): one cluster is used."
 )
 NOTHING_CONFIRMED = Note("Hidden labels confirm none of the estimated shifts: none of these is used.")
+# In standard errors. Partitions must beat no shift by more than twice as much: what this lets through is far from that.
+MIN_DISPERSION = 1.0
 PER_CLUSTER = Note(
     "A classifier for each cluster predicts hidden labels better than one for all, and is used."
 )
@@ -79,23 +83,26 @@ def judge(problem: Problem, pooled: Pooled, trained: Trained) -> Judged:
     if not can_judge(problem, trained):
         return Judged(trained, whole, None, notes=(NOTHING_HIDDEN,))
     wanted = problem.settings.partition
-    candidates = propose_partitions(
-        problem.labeled,
-        problem.y,
-        pooled.rows,
-        pooled.space,
-        given=wanted if isinstance(wanted, (list, tuple)) else (),
-        seeds=problem.seeds,
-    )
+    given = wanted if isinstance(wanted, (list, tuple)) else ()
+    seeds, space = problem.seeds, pooled.space
+    candidates = fixed_partitions(problem.labeled, pooled.rows, space, given=given, seeds=seeds)
+    if _differs_by_group(trained.labeled_rows(problem), candidates[-1].cluster[trained.judged]):
+        candidates += learned_partitions(problem.labeled, problem.y, pooled.rows, space, seeds=seeds)
     first = _weigh(problem, trained, candidates)
     if first.chosen is None:
         plain = without_shift(first.trials[0], first.rows)
         return Judged(trained, whole, plain, first.table, (NOTHING_CONFIRMED,))
     judged = Judged(trained, candidates[first.chosen], first.trials[first.chosen], first.table)
-    finer = try_per_cluster(problem, judged)
-    if finer is not None:
-        judged = _weigh_again(problem, candidates, finer)
-    return _described(problem, candidates, judged)
+    return _described(problem, candidates, try_per_cluster(problem, judged) or judged)
+
+
+def _differs_by_group(rows: LabeledRows, cluster: IntArray) -> bool:
+    """Whether labels differ between groups in the finest clusters: if not, no partition has shifts to show."""
+    n_clusters = int(cluster.max()) + 1
+    # Calibrated in each cluster: what the classifier misses of all groups alike is no shift.
+    log_odds = crossfit_platt(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold)
+    cell = rows.group * n_clusters + cluster
+    return dispersion(log_odds, rows.y, rows.weight, cell, rows.n_groups * n_clusters) > MIN_DISPERSION
 
 
 @dataclass(frozen=True)
@@ -114,16 +121,6 @@ def _weigh(problem: Problem, trained: Trained, candidates: Sequence[Candidate]) 
     trials = list(counted(tried, len(candidates), "candidates"))
     chosen = choose(trials, rows)
     return _Weighed(rows, trials, chosen, candidate_table([c.name for c in candidates], trials, chosen, rows))
-
-
-def _weigh_again(problem: Problem, candidates: Sequence[Candidate], judged: Judged) -> Judged:
-    """Sharper scores see partitions more clearly: another one may win, with classifiers of its own."""
-    again = _weigh(problem, judged.trained, candidates)
-    judged = replace(judged, table=again.table)
-    if again.chosen is None or candidates[again.chosen] is judged.candidate:
-        return judged
-    other = replace(judged, candidate=candidates[again.chosen], trial=again.trials[again.chosen])
-    return try_per_cluster(problem, other) or judged
 
 
 def _described(problem: Problem, candidates: Sequence[Candidate], judged: Judged) -> Judged:
@@ -157,8 +154,7 @@ def try_per_cluster(problem: Problem, judged: Judged) -> Judged | None:
     if candidate.n_clusters == 1 or trained.fold is None or not trained.fold_models:
         return None
     begin("training a classifier for each cluster", problem.settings.verbose)
-    plain = trained.estimator
-    plain = plain.estimator if isinstance(plain, PerClusterClassifier) else plain
+    plain = choose_estimator(problem, candidate.n_clusters)
     finer = PerClusterClassifier(plain, candidate.partition, problem.encoder)
     sets = training_sets(trained.fold)
     # Boosted trees that saw a handful of positives speak of log-odds in the thousands: one such cluster would ruin the

@@ -6,7 +6,9 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import expit
 
+from groupshift._fit.hidden_groups import HiddenGroups
 from groupshift._fit.judge import Judged
+from groupshift._fit.own_views import Foretold, OwnViews, foretell
 from groupshift._fit.pooled import MAX_CLUSTERING_ROWS, Pooled
 from groupshift._fit.posterior import FoldPosterior, LabeledPosterior
 from groupshift._fit.problem import Note, Notes, Problem
@@ -16,7 +18,6 @@ from groupshift._fit.trials import (
     Trial,
     expected_prior,
     gain,
-    labeled_points,
     labeled_prior,
     noise_margin,
     rarer_class_rows,
@@ -26,38 +27,17 @@ from groupshift._math.calibration import PlattScaling
 from groupshift._math.context import Context
 from groupshift._math.label_shift import prediction_rates
 from groupshift._math.odds import log_loss_rows
-from groupshift._math.sites import cell_sites
 from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE, residual_variance
-from groupshift._math.views import OWN_SCORES, Views, label_sites, learn_views
 from groupshift._regions.space import Space
 from groupshift._rows.keys import uniform_keys
 
 # A regression over groups learns from the groups it is judged on, each left out in turn: one chance in ten is allowed.
 CONTEXT_LEVEL = 0.9
-# Scores are used if hidden labels make it likelier than not; half a standard error more, since what scores are worth was
-# learned from the same groups.
-HIDDEN_MARGIN = 0.5
 # Fewer groups than this cannot tell a line through them from chance.
 MIN_CONTEXT_GROUPS = 20
 
 # Rates of predicted positives among the positives and among the negatives of each cluster.
 PredictionRates: TypeAlias = tuple[FloatArray, FloatArray]
-
-
-@dataclass(frozen=True)
-class OwnViews:
-    """What labelled rows say of the shifts of their groups' cells: their labels, and their scores without them."""
-
-    groups: ValueArray  # (n_labeled_groups,): names
-    response: FloatArray  # (n_labeled_groups, n_clusters, 2)
-    precision: FloatArray  # the same shape
-    rows: IntArray  # (n_labeled_groups,)
-
-    def views(self) -> Views:
-        """These two views; that of the population is missing."""
-        missing = np.zeros((*self.response.shape[:2], 1))
-        response, precision = (np.concatenate([v, missing], 2) for v in (self.response, self.precision))
-        return Views(response, precision, np.zeros(len(self.groups)))
 
 
 @dataclass(frozen=True)
@@ -81,6 +61,9 @@ class Learned:
     shares: str | None
     shrinkage: str
     own: OwnViews | None  # None: shifts are those of the population's scores, times the trust
+    hidden: (
+        OwnViews | None
+    )  # the same by classifiers that saw no label of a group, for groups without labels; None: as `own`
     selection: str
     seed: int  # of the integration over what own and population views have in common
 
@@ -96,10 +79,13 @@ class Settled:
     learned: Learned
     loss: FloatArray | None  # of each judged row, its group's labels hidden; None where none were
     hidden_shift: FloatArray | None = None  # of each judged row, by which that loss came about
+    by_groups: tuple[HiddenGroups, FloatArray] | None = (
+        None  # scores without the group's labels, and shifts of the rows
+    )
     notes: Notes = ()
 
 
-def settle(problem: Problem, pooled: Pooled, judged: Judged) -> Settled:
+def settle(problem: Problem, pooled: Pooled, judged: Judged, hidden: HiddenGroups | None) -> Settled:
     """Calibration, trust and context for the chosen partition; everything that shares depend on."""
     trained, candidate = judged.trained, judged.candidate
     assert trained.last is not None
@@ -109,10 +95,16 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged) -> Settled:
     calibration = PlattScaling().fit(trained.score, y, rows.weight, cluster, n_clusters)
     log_odds = calibration.transform(trained.score, cluster)
     posterior = LabeledPosterior(trained.last, candidate.partition, calibration, trained.edge)
-    trust = _settle_trust(problem, pooled, judged)
+    trust = _settle_trust(problem, pooled, judged, hidden)
     learned = Learned(
         posterior=posterior,
-        population_posterior=posterior,
+        # As labelled rows are scored, by models of two thirds or more of the labels: the last model's scores differ a little,
+        # which would pass for a shift of all groups.
+        population_posterior=(
+            FoldPosterior(posterior, trained.fold_models, problem.seeds.named("population folds"))
+            if trained.fold_models
+            else posterior
+        ),
         labeled_prior=(
             labeled_prior(problem.y, problem.labeled.weight, candidate.cluster, n_clusters)
             if problem.settings.labeled_prior == "share"
@@ -124,7 +116,11 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged) -> Settled:
         space=pooled.space,
         trust=trust.value,
         trust_variance=trust.variance,
-        residual_variance=trust.residual_variance,
+        residual_variance=(
+            _plain_variance(problem, judged, log_odds)
+            if problem.settings.shares is None
+            else trust.residual_variance
+        ),
         context=trust.context,
         # Copies in the population repeat each other as much as those among labelled rows do.
         design_effect=1 + (pooled.population_effect - 1) * trained.copy_correlation,
@@ -132,10 +128,11 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged) -> Settled:
         shares=problem.settings.shares,
         shrinkage=problem.settings.shrinkage,
         own=trust.own,
+        hidden=trust.hidden,
         selection=problem.settings.selection,
         seed=problem.seeds.named("views"),
     )
-    return Settled(learned, trust.loss, trust.hidden_shift, trust.notes)
+    return Settled(learned, trust.loss, trust.hidden_shift, trust.by_groups, trust.notes)
 
 
 @dataclass(frozen=True)
@@ -147,18 +144,22 @@ class _SettledTrust:
     loss: FloatArray | None = None
     hidden_shift: FloatArray | None = None
     own: OwnViews | None = None
+    hidden: OwnViews | None = None
+    by_groups: tuple[HiddenGroups, FloatArray] | None = None
     notes: Notes = ()
 
 
-def _settle_trust(problem: Problem, pooled: Pooled, judged: Judged) -> _SettledTrust:
+def _settle_trust(
+    problem: Problem, pooled: Pooled, judged: Judged, hidden: HiddenGroups | None
+) -> _SettledTrust:
     trial, given = judged.trial, problem.settings.trust
     if trial is None:
         if given != "learned":
             return _SettledTrust(float(given))
-        # Without any groups, one shift for all is what the user asks for.
-        return (
-            _SettledTrust(UNCHECKED_TRUST, UNCHECKED_VARIANCE) if problem.has_groups else _SettledTrust(1.0)
-        )
+        # A random sample has the shares of the population: without groups there is nothing left to shift.
+        if problem.settings.selection == "random" and not problem.has_groups:
+            return _SettledTrust(0.0)
+        return _SettledTrust(UNCHECKED_TRUST, UNCHECKED_VARIANCE)
     rows = judged.trained.labeled_rows(problem)
     if given != "learned":
         # A trust that is given holds for the partition that the judge chose; where it chose no shift, there is none.
@@ -166,44 +167,48 @@ def _settle_trust(problem: Problem, pooled: Pooled, judged: Judged) -> _SettledT
         loss = log_loss_rows(trial.log_odds + value * trial.shift, rows.y)
         return _SettledTrust(value, loss=loss, hidden_shift=value * trial.shift)
     if problem.settings.shrinkage == "hierarchical":
-        return _settle_views(problem, pooled, judged.trained, trial, rows)
+        return _settle_views(problem, pooled, judged.trained, trial, hidden)
     left_out = trial.trust.without[rows.group] * trial.shift
     residual = _residual_variance(trial, rows, left_out)
     return _SettledTrust(trial.trust.value, trial.trust.variance, residual, None, trial.loss, left_out)
 
 
 def _settle_views(
-    problem: Problem, pooled: Pooled, trained: Trained, trial: Trial, rows: LabeledRows
+    problem: Problem, pooled: Pooled, trained: Trained, trial: Trial, hidden: HiddenGroups | None
 ) -> _SettledTrust:
     """What labels and scores of labelled groups say, and whether scores alone would have predicted the labels."""
-    cell = rows.group * trial.n_clusters + trial.cluster
-    labels = label_sites(trial.log_odds, rows.y, rows.weight, cell, rows.n_groups * trial.n_clusters)
-    points, prior = labeled_points(rows, trial.log_odds, trial.cluster, trial.n_clusters)
-    scores = cell_sites(points, labeled_prior=prior, n_groups=rows.n_groups)
-    shape = scores.response.shape
-    own = OwnViews(
-        problem.labeled_groups[np.unique(problem.labeled.group[trained.judged])],
-        np.stack([labels[0].reshape(shape), scores.response], 2),
-        np.stack([labels[1].reshape(shape), scores.weight], 2),
-        np.bincount(rows.group, minlength=rows.n_groups),
+    rows = trained.labeled_rows(problem)
+    names = problem.labeled_groups[np.unique(problem.labeled.group[trained.judged])]
+
+    def told(log_odds: FloatArray, stream: str) -> Foretold:
+        return foretell(
+            rows,
+            log_odds,
+            trial.cluster,
+            trial.n_clusters,
+            names=names,
+            selection=problem.settings.selection,
+            seed=problem.seeds.named(stream),
+        )
+
+    seen = told(trial.log_odds, "hidden views")
+    unseen = None if hidden is None else told(hidden.log_odds, "views of hidden groups")
+    # Group means, and what is told of the gain, serve the groups that most of the population lies in.
+    ruling, log_odds = seen, trial.log_odds
+    if hidden is not None and unseen is not None and hidden.is_rule:
+        ruling, log_odds = unseen, hidden.log_odds
+    context, notes = _learn_context(problem, pooled, trained, rows, log_odds + ruling.shift)
+    effect = np.zeros(len(log_odds)) if context is None else context.left_out_[rows.group]
+    return _SettledTrust(
+        ruling.use,
+        context=context,
+        loss=log_loss_rows(trial.log_odds + seen.shift + effect, rows.y),
+        hidden_shift=seen.shift + effect,
+        own=seen.own,
+        hidden=None if unseen is None else unseen.own,
+        by_groups=None if hidden is None or ruling is seen else (hidden, ruling.shift + effect),
+        notes=notes,
     )
-    views = own.views()
-    model = learn_views(views, selection=problem.settings.selection, seed=problem.seeds.named("hidden views"))
-    found = model.predict(views.only(OWN_SCORES), of_labeled=True)
-    hidden = found.shift[rows.group, trial.cluster]
-    plain = log_loss_rows(trial.log_odds, rows.y)
-    loss = log_loss_rows(trial.log_odds + hidden, rows.y)
-    mean, error = gain(plain, loss, rows)
-    is_confirmed = mean > HIDDEN_MARGIN * error
-    if not is_confirmed:
-        hidden, loss = np.zeros_like(hidden), plain
-    context, notes = _learn_context(problem, pooled, trained, rows, trial.log_odds + hidden)
-    if context is not None:
-        hidden = hidden + context.left_out_[rows.group]
-        loss = log_loss_rows(trial.log_odds + hidden, rows.y)
-    used = np.average(found.use[..., OWN_SCORES], weights=scores.weight + 1e-9)
-    trust = float(np.clip(used, 0, 1)) if is_confirmed else 0.0
-    return _SettledTrust(trust, context=context, loss=loss, hidden_shift=hidden, own=own, notes=notes)
 
 
 def _residual_variance(trial: Trial, rows: LabeledRows, left_out: FloatArray) -> float:
@@ -211,6 +216,12 @@ def _residual_variance(trial: Trial, rows: LabeledRows, left_out: FloatArray) ->
     cell = rows.group * trial.n_clusters + trial.cluster
     spread = np.broadcast_to(variance, (rows.n_groups, trial.n_clusters)).ravel()
     return residual_variance(trial.log_odds + left_out, rows.y, rows.weight, cell, spread)
+
+
+def _plain_variance(problem: Problem, judged: Judged, log_odds: FloatArray) -> float:
+    """How far labelled groups lie from a classifier that makes no shift."""
+    rows = judged.trained.labeled_rows(problem)
+    return residual_variance(log_odds, rows.y, rows.weight, rows.group, np.zeros(rows.n_groups))
 
 
 def _learn_context(

@@ -19,12 +19,14 @@ class Packed:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if isinstance(self.value, Tally):
-            return _unpacked, (PackedPoints.of(self.value.points), self.value.covariates)
+            tally = self.value
+            predicted = None if tally.predicted is None else PackedPoints.of(tally.predicted)
+            return _unpacked, (PackedPoints.of(tally.points), predicted, tally.covariates)
         return Packed, (self.value,)
 
 
-def _unpacked(points: "PackedPoints", covariates: FloatArray) -> Packed:
-    return Packed(Tally(points.unpacked(), covariates))
+def _unpacked(points: "PackedPoints", predicted: "PackedPoints | None", covariates: FloatArray) -> Packed:
+    return Packed(Tally(points.unpacked(), None if predicted is None else predicted.unpacked(), covariates))
 
 
 @dataclass(frozen=True)

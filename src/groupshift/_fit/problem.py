@@ -8,6 +8,7 @@ import numpy as np
 
 from groupshift._fit.classifiers import Classifier
 from groupshift._math.arrays import IntArray, ValueArray
+from groupshift._math.conditioning import KnownRate
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.rows import Population, Rows
 from groupshift._rows.seeds import Seeds
@@ -15,6 +16,45 @@ from groupshift._rows.seeds import Seeds
 # A rate of positives, or the rate and its standard error.
 KnownShare: TypeAlias = float | tuple[float, float]
 KnownRates: TypeAlias = Mapping[Any, KnownShare]
+
+
+@dataclass(frozen=True)
+class Known:
+    """Rates of positives that the user knows: of groups, and of the whole population."""
+
+    shares: Mapping[Any, KnownRate]  # by group
+    overall: KnownRate | None = None
+
+    @classmethod
+    def of(cls, shares: KnownRates | None, overall: KnownShare | None, groups: ValueArray) -> "Known":
+        """Rates as users give them, each between 0 and 1 and of a group of the population."""
+        present = set(groups.tolist())
+        found = {}
+        for group, value in dict(shares or {}).items():
+            if group not in present:
+                raise ValueError(
+                    f"known_shares names group {group!r}, which has no unlabelled rows. Leave it out, or add rows of it."
+                )
+            found[group] = _rate(value, f"known_shares of group {group!r}")
+        return cls(found, None if overall is None else _rate(overall, "known_overall"))
+
+    @property
+    def any(self) -> bool:
+        return bool(self.shares) or self.overall is not None
+
+
+NOTHING_KNOWN = Known({})
+
+
+def _rate(value: KnownShare, name: str) -> KnownRate:
+    try:
+        share, error = value if isinstance(value, (tuple, list)) else (value, 0.0)
+        rate = KnownRate(float(share), float(error))
+    except (TypeError, ValueError):
+        rate = KnownRate(np.nan)
+    if not (0 <= rate.share <= 1 and 0 <= rate.std_error < np.inf):
+        raise ValueError(f"{name} is {value!r}. Pass a share between 0 and 1, or (share, standard error).")
+    return rate
 
 
 @dataclass(frozen=True)
@@ -59,7 +99,7 @@ class Problem:
     encoder: FeatureEncoder
     settings: Settings
     seeds: Seeds
-    known_shares: KnownRates | None = None
+    known: Known = NOTHING_KNOWN
 
     @classmethod
     def of(cls, labeled: Rows, y: IntArray, **others: Any) -> "Problem":

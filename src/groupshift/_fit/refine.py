@@ -8,6 +8,7 @@ from scipy.special import expit
 
 from groupshift._fit.classifiers import (
     Classifier,
+    PerClusterClassifier,
     TrainingSet,
     fit_each,
     out_of_fold_scores,
@@ -15,6 +16,7 @@ from groupshift._fit.classifiers import (
     weight_argument,
 )
 from groupshift._fit.estimate import Estimate, estimate
+from groupshift._fit.hidden_groups import HiddenGroups
 from groupshift._fit.judge import Judged, confirmed, promises, try_candidate
 from groupshift._fit.learned import Settled, settle
 from groupshift._fit.pooled import Pooled
@@ -34,6 +36,8 @@ MIN_SOFT_ROWS, MAX_SOFT_ROWS = 10_000, 60_000
 MAX_MEMORISED = 0.25
 # Later rounds were hardly ever confirmed.
 MAX_ROUNDS = 1
+# With more labelled rows than this, soft labels add little, and training on them takes longer than all the rest of a fit.
+MAX_LABELED_ROWS = 15_000
 
 
 @dataclass(frozen=True)
@@ -49,18 +53,20 @@ def n_soft_rows(n_labeled: int) -> int:
     return int(min(max(SOFT_ROWS_PER_LABEL * n_labeled, MIN_SOFT_ROWS), MAX_SOFT_ROWS))
 
 
-def refine(problem: Problem, pooled: Pooled, fitted: Fitted) -> tuple[Fitted, Notes]:
+def refine(
+    problem: Problem, pooled: Pooled, fitted: Fitted, hidden: HiddenGroups | None
+) -> tuple[Fitted, Notes]:
     """Rounds of learning from unlabelled rows, each kept only if hidden labels confirm it."""
     wanted, trained = problem.settings.refine, fitted.judged.trained
     rounds = MAX_ROUNDS if wanted == "auto" else int(wanted)
     if not rounds or len(trained.fold_models) < 2 or weight_argument(trained.estimator) is None:
         return fitted, ()
-    if wanted == "auto" and (fitted.judged.trial is None or not np.any(fitted.estimate.shift)):
+    if wanted == "auto" and not _may_help(problem, fitted):
         return fitted, ()
     notes: Notes = ()
     for number in range(1, rounds + 1):
         begin(f"learning from unlabelled rows, round {number}", problem.settings.verbose)
-        better = _round(problem, pooled, fitted)
+        better = _round(problem, pooled, fitted, hidden)
         verdict = "was not confirmed and is left out" if better is None else "was kept"
         notes = (*notes, Note(f"Round {number} of learning from unlabelled rows {verdict}."))
         if better is None:
@@ -69,7 +75,14 @@ def refine(problem: Problem, pooled: Pooled, fitted: Fitted) -> tuple[Fitted, No
     return fitted, notes
 
 
-def _round(problem: Problem, pooled: Pooled, fitted: Fitted) -> Fitted | None:
+def _may_help(problem: Problem, fitted: Fitted) -> bool:
+    """Whether a round is worth its time: hidden labels confirmed hardly one where each cluster has its own classifier."""
+    is_shifted = fitted.judged.trial is not None and bool(np.any(fitted.estimate.shift))
+    has_one_classifier = not isinstance(fitted.judged.trained.estimator, PerClusterClassifier)
+    return is_shifted and has_one_classifier and len(problem.y) <= MAX_LABELED_ROWS
+
+
+def _round(problem: Problem, pooled: Pooled, fitted: Fitted, hidden: HiddenGroups | None) -> Fitted | None:
     """The fit after one more round; None if it is not to be kept."""
     judged, learned = fitted.judged, fitted.settled.learned
     trained, candidate = judged.trained, judged.candidate
@@ -93,7 +106,7 @@ def _round(problem: Problem, pooled: Pooled, fitted: Fitted) -> Fitted | None:
         trial = try_candidate(problem, trained, candidate)
         trial = without_shift(trial, trained.labeled_rows(problem)) if learned.trust == 0 else trial
     judged = replace(judged, trained=trained, trial=trial)
-    settled = settle(problem, pooled, judged)
+    settled = settle(problem, pooled, judged, hidden)
     if is_judged:
         assert fitted.settled.loss is not None
         assert settled.loss is not None
@@ -101,7 +114,7 @@ def _round(problem: Problem, pooled: Pooled, fitted: Fitted) -> Fitted | None:
             return None
     blind = FoldPosterior(settled.learned.posterior, trained.fold_models, soft.fold_seed)
     settled = replace(settled, learned=replace(settled.learned, population_posterior=blind))
-    again = estimate(settled.learned, problem.population, problem.groups, problem.known_shares)
+    again = estimate(settled.learned, problem.population, problem.groups, problem.known)
     return Fitted(judged, settled, again)
 
 

@@ -62,6 +62,14 @@ class Scorer:
             log_odds = log_odds + _of_cells(shift, common, rows.group, cluster)
         return Scored(log_odds, cluster, rows.group)
 
+    def parts(self, scored: Scored) -> dict[str, FloatArray]:
+        """What a row's features say, what its group adds in log-odds, and what both make of it."""
+        shift = np.zeros(len(scored.cluster))
+        if len(self.groups):
+            shift = _of_cells(self.estimate.shift, self.estimate.unseen_shift, scored.group, scored.cluster)
+        plain = in_doubt(scored.log_odds - shift)
+        return {"plain_probability": plain, "shift": shift, "probability": in_doubt(scored.log_odds)}
+
     def details(self, scored: Scored, coverage: float) -> Details:
         """Probabilities with their intervals; the interval is what is not known about the shift of a row's cell."""
         estimate, cluster, group = self.estimate, scored.cluster, scored.group

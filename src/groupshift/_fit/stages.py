@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from groupshift._fit.classifiers import PerClusterClassifier
 from groupshift._fit.estimate import Estimate, estimate
 from groupshift._fit.fixed_partition import fixed_partition
+from groupshift._fit.hidden_groups import hide_groups
 from groupshift._fit.judge import Judged, judge, take_fixed
 from groupshift._fit.learned import Settled, settle
 from groupshift._fit.pooled import Pooled, pool_rows
@@ -46,12 +47,13 @@ def run(problem: Problem) -> Finished:
     else:
         judged = take_fixed(problem, trained, partition)
     judged = judged.completed(problem)
-    settled = settle(problem, pooled, judged)
+    hidden = hide_groups(problem, pooled, judged)
+    settled = settle(problem, pooled, judged, hidden)
     begin("estimating shares", verbose)
     fitted = Fitted(
-        judged, settled, estimate(settled.learned, problem.population, problem.groups, problem.known_shares)
+        judged, settled, estimate(settled.learned, problem.population, problem.groups, problem.known)
     )
-    fitted, refinement_notes = refine(problem, pooled, fitted)
+    fitted, refinement_notes = refine(problem, pooled, fitted, hidden)
     notes = (
         *_data_notes(problem),
         *pooled.notes,

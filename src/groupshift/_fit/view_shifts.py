@@ -1,14 +1,18 @@
 """Shifts of the population's groups by three views: own labels, their scores, and the population's scores."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from groupshift._fit.learned import Learned, OwnViews
-from groupshift._math.arrays import FloatArray, IntArray, ValueArray
+from groupshift._fit.learned import Learned
+from groupshift._fit.own_views import OwnViews
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.shrinkage import PooledShifts
 from groupshift._math.sites import Sites
-from groupshift._math.views import LABELS, OWN_SCORES, SCORES, Views, learn_views
+from groupshift._math.trust import most_trust
+from groupshift._math.view_worlds import LABELS, OWN_SCORES, SCORES, Views
+from groupshift._math.views import Predicted, ViewModel, learn_views
 from groupshift._rows.codes import Codes
 
 # Variance of a common shift that nothing in the data decides: at 90 %, positives are twice or half as likely to be labelled.
@@ -24,6 +28,7 @@ class ViewUse:
     common_shift: float  # what all groups seem to have in common, in log-odds
     common: float  # the part of it that is used
     no_selection: float  # probability that labels are a random sample of each group
+    scale_error: float  # of the size of all shifts together, relative to it
 
 
 @dataclass(frozen=True)
@@ -38,38 +43,112 @@ class PopulationView:
     cluster_weight: FloatArray  # (n_clusters,)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """Groups whose rows are scored alike: by classifiers that saw labels of theirs, or by such as saw none."""
+
+    own: OwnViews
+    chosen: BoolArray  # (n_groups,): of the population
+
+    def learn(self, learned: Learned, population: PopulationView) -> "_Told":
+        views, n_here = _views(self.own, population, self.chosen), int(self.chosen.sum())
+        model = learn_views(views, selection=learned.selection, seed=learned.seed)
+        here = views.take(slice(0, n_here))
+        used = [LABELS, OWN_SCORES, SCORES] if self.own.is_confirmed else [LABELS]
+        if learned.selection == "by_label":
+            used = [view for view in used if view == SCORES]
+        found = model.predict(here.only(*used))
+        if (most := most_trust(len(self.own.groups))) < 1 and self.own.is_confirmed:
+            found = found.mixed(model.predict(here.only(*(view for view in used if view == LABELS))), most)
+        # What is not used may yet be right, above all where labelled groups are few.
+        unused = np.zeros_like(found.shift)
+        if not self.own.is_confirmed:
+            unused = (model.predict(here).shift - found.shift) ** 2
+        has = here.precision > 0
+        is_labeled: BoolArray = np.asarray(has[..., LABELS].any(1))
+        # Learned from groups whose labels were hidden: it holds for groups that have none.
+        stretch = np.where(is_labeled, 1.0, self.own.stretch**2)
+        hidden = here.as_hidden() if SCORES in used else here.only()
+        found = _as_wide(found, model.predict(hidden, of_labeled=True), np.logical_not(is_labeled))
+        return _Told(model, has, found, unused, _nobody(model, views), stretch, self.own.stretch**2)
+
+
+def _as_wide(found: Predicted, hidden: Predicted, chosen: BoolArray) -> Predicted:
+    """Predictions as uncertain as those of hidden groups were, where they have no labels either.
+
+    Whether labelled groups differ by nature or by how their labels were selected, their labels do not say; groups without
+    labels may differ as much.
+    """
+    variance = np.where(chosen[:, None], np.maximum(found.variance, hidden.variance), found.variance)
+    shared = np.where(chosen, np.maximum(found.shared, hidden.shared), found.shared)
+    return replace(found, variance=variance, shared=shared)
+
+
+def _nobody(model: ViewModel, views: Views) -> Predicted:
+    """A group without any view."""
+    shape = (1, *views.response.shape[1:])
+    empty = Views(np.zeros(shape), np.zeros(shape), np.zeros(1))
+    return _as_wide(model.predict(empty), model.predict(empty, of_labeled=True), np.ones(1, bool))
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What the views of one part say of its groups."""
+
+    model: ViewModel
+    has: BoolArray  # (n_groups, n_clusters, 3): which views there are
+    found: Predicted
+    unused: FloatArray  # (n_groups, n_clusters): squared, what scores suggest and is not used
+    nobody: Predicted  # of a group without any view
+    stretch: FloatArray  # (n_groups,): of variances
+    nobody_stretch: float
+
+
 def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> tuple[PooledShifts, ViewUse]:
     """Shifts before what group means add to them, and how far each view is used."""
-    views, mixture = _views(own, population), population.mixture
-    model = learn_views(views, selection=learned.selection, seed=learned.seed)
-    here = views.take(slice(0, len(population.groups)))
-    used = [LABELS, OWN_SCORES, SCORES] if learned.trust > 0 else [LABELS]
-    if learned.selection == "by_label":
-        used = [view for view in used if view == SCORES]
-    found = model.predict(here.only(*used))
-    # What is not used may yet be right, above all where labelled groups are few.
-    unused = (
-        (model.predict(here).shift - found.shift) ** 2 if learned.trust == 0 else np.zeros_like(found.shift)
-    )
-    nobody = model.predict(replace(here.take(slice(0, 1)).only(), remainder=np.zeros(1)))
+    mixture, n_groups = population.mixture, len(population.groups)
+    chosen = np.ones(n_groups, bool)
+    parts = [_Part(own, chosen)]
+    if learned.hidden is not None:
+        is_labeled = Codes.of(own.groups).transform(population.groups) >= 0
+        parts = [_Part(own, is_labeled), _Part(learned.hidden, ~is_labeled)]
+        parts = [part for part in parts if part.chosen.any()]
+    told = [part.learn(learned, population) for part in parts]
+
+    def together(values: Sequence[FloatArray]) -> FloatArray:
+        whole = np.empty((n_groups, *values[0].shape[1:]))
+        for part, value in zip(parts, values, strict=True):
+            whole[part.chosen] = value
+        return whole
+
+    shift = together([t.found.shift for t in told])
+    unused = together([t.stretch[:, None] * t.unused for t in told])
+    variance = together([t.stretch[:, None] * t.found.variance for t in told])
+    shared = together([t.stretch * t.found.shared for t in told])
+    # A group that is not there has no labels either: it is like those without.
+    last = told[-1]
+    nobody, nobody_shared = (last.nobody_stretch * v[0] for v in (last.nobody.variance, last.nobody.shared))
     is_random = learned.selection == "random"
     common = np.zeros_like(mixture.cluster_shift) if is_random else mixture.cluster_shift
-    factor = _common_factor(learned, population, nobody.variance[0], model.misfit_variance)
+    factor = _common_factor(learned, population, last.nobody.variance[0], last.model.misfit_variance)
     doubt = factor**2 * mixture.cluster_variance + np.minimum(((1 - factor) * common) ** 2, UNIDENTIFIED)
     shifts = PooledShifts(
-        shift=factor * common + found.shift,
-        variance=found.variance + unused + doubt,
+        shift=factor * common + shift,
+        variance=variance + unused + doubt,
         cluster_shift=factor * common,
         cluster_variance=doubt,
-        group_effect=found.shift.mean(1),
-        group_variance=float(nobody.shared[0]),
-        cell_variance=float(max(nobody.variance[0].mean() - nobody.shared[0], 0)),
-        shared_deviation=np.sqrt(found.shared[:, None] + unused.mean(1, keepdims=True) + doubt),
+        group_effect=shift.mean(1),
+        group_variance=float(nobody_shared),
+        cell_variance=float(max(nobody.mean() - nobody_shared, 0)),
+        shared_deviation=np.sqrt(shared[:, None] + unused.mean(1, keepdims=True) + doubt),
     )
-    has = (here.precision > 0) + 1e-12
-    labels, scores = (float(np.average(found.use[..., v], weights=has[..., v])) for v in (LABELS, SCORES))
+    has, use = together([t.has.astype(float) for t in told]) + 1e-12, together([t.found.use for t in told])
+    labels, scores = (float(np.average(use[..., v], weights=has[..., v])) for v in (LABELS, SCORES))
     face_value = float(np.average(common, weights=population.cluster_weight + 1e-300))
-    return shifts, ViewUse(labels, scores, face_value, float(factor.mean()), model.no_selection)
+    no_selection = told[0].model.no_selection
+    n_rows = [population.rows[part.chosen].sum() for part in parts]
+    scale_error = float(np.average([t.found.scale_error for t in told], weights=n_rows))
+    return shifts, ViewUse(labels, scores, face_value, float(factor.mean()), no_selection, scale_error)
 
 
 def _common_factor(
@@ -88,9 +167,9 @@ def _common_factor(
     return factor
 
 
-def _views(own: OwnViews, population: PopulationView) -> Views:
-    """Views of the population's groups, then of labelled groups that have no rows in it."""
-    groups, n_groups = population.groups, len(population.groups)
+def _views(own: OwnViews, population: PopulationView, chosen: BoolArray) -> Views:
+    """Views of the chosen groups of the population, then of other labelled groups."""
+    groups, n_here = population.groups[chosen], int(chosen.sum())
     everyone = np.concatenate([groups, own.groups[Codes.of(groups).transform(own.groups) < 0]])
     n_clusters = own.response.shape[1]
     response, precision = np.zeros((len(everyone), n_clusters, 3)), np.zeros((len(everyone), n_clusters, 3))
@@ -99,10 +178,10 @@ def _views(own: OwnViews, population: PopulationView) -> Views:
     response[is_labeled, :, :2] = own.response[at[is_labeled]]
     precision[is_labeled, :, :2] = own.precision[at[is_labeled]]
     # What group means explain is the mean of a shift: labels speak of the rest.
-    response[:n_groups, :, LABELS] -= population.context[:, None]
-    response[:n_groups, :, SCORES] = population.scores.response - population.mixture.cluster_shift
-    precision[:n_groups, :, SCORES] = population.scores.weight
+    response[:n_here, :, LABELS] -= population.context[chosen, None]
+    response[:n_here, :, SCORES] = population.scores.response[chosen] - population.mixture.cluster_shift
+    precision[:n_here, :, SCORES] = population.scores.weight[chosen]
     remainder = np.zeros(len(everyone))
-    here = np.flatnonzero(is_labeled[:n_groups])
-    remainder[here] = own.rows[at[here]] / np.maximum(population.rows[here], 1)
+    here = np.flatnonzero(is_labeled[:n_here])
+    remainder[here] = own.rows[at[here]] / np.maximum(population.rows[chosen][here], 1)
     return Views(response, precision, remainder)

@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
-from urllib.parse import unquote
 
 from groupshift._io.arrow import pa, pc
 from groupshift._io.column_facts import NEARLY_ALL, ColumnSurvey, Surveys, plan_of, survey_column
 from groupshift._io.columns import ColumnPlan, convert, group_text
 from groupshift._io.csv_cells import MISSING, MISSING_GROUP, SourceError
+from groupshift._io.databases import is_url
+from groupshift._io.file_readings import decimal_mark, plan_in_file
 from groupshift._io.parquet import BATCH_ROWS, FileTable, file_table, in_batches
-from groupshift._io.table_files import Source, data_files, is_parquet, open_source
+from groupshift._io.places import data_files, open_source
+from groupshift._io.table_files import Source, is_parquet
 from groupshift._rows.chunks import add_up, map_chunks
 
 Reading: TypeAlias = "Callable[[pa.ChunkedArray], pa.ChunkedArray]"
@@ -34,31 +36,13 @@ class BatchSource(Protocol):
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A CSV file, and what the names of its folders (``name=value``) say of it."""
-
-    source: Source
-    known: Mapping[str, str]
-
-    @property
-    def columns(self) -> list[str]:
-        return [*self.source.columns, *self.known]
-
-    def cells(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        inside = [name for name in names if name not in self.known]
-        for table in self.source.batches(inside or self.source.columns[:1]):
-            outside = {name: pa.repeat(value, len(table)) for name, value in self.known.items()}
-            yield pa.table({name: outside[name] if name in outside else table[name] for name in names})
-
-
-@dataclass(frozen=True)
-class CsvTable:
-    """CSV files below each other as one table; what a column holds is decided on all its cells in all files.
+class CellTable:
+    """Files below each other as one table; what a column holds is decided on all its cells in all files.
 
     Columns are looked through when they are first asked for: those that nobody needs cost nothing.
     """
 
-    parts: tuple[_Part, ...]
+    parts: tuple[Source, ...]
     batch_rows: int
     kinds: Mapping[str, str]
     group: str | None
@@ -66,20 +50,24 @@ class CsvTable:
 
     @property
     def columns(self) -> list[str]:
-        return self.parts[0].columns
+        return list(self.parts[0].columns)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Arrow tables of `batch_rows` rows, the last one smaller."""
         names = list(self.columns if columns is None else columns)
         if new := [name for name in names if name not in self._readings]:
             surveys = add_up(map_chunks(self._survey, self._cells(new))).by_name
-            self._readings.update({name: self._reading(name, survey) for name, survey in surveys.items()})
+            dialect = self.parts[0].dialect
+            mark = decimal_mark(surveys.values(), dialect.separator if dialect else None)
+            self._readings.update(
+                {name: self._reading(name, survey, mark) for name, survey in surveys.items()}
+            )
         for table in in_batches(self._cells(names), self.batch_rows):
             yield pa.table({name: self._readings[name](table[name]) for name in names})
 
     def _cells(self, names: Sequence[str]) -> Iterator[pa.Table]:
         for part in self.parts:
-            yield from part.cells(names)
+            yield from part.batches(names)
 
     def _survey(self, cells: pa.Table) -> Surveys:
         surveys = {}
@@ -88,16 +76,17 @@ class CsvTable:
             surveys[name] = survey_column(cells[name], missing=missing, count_distinct=False)
         return Surveys(surveys)
 
-    def _reading(self, name: str, survey: ColumnSurvey) -> Reading:
+    def _reading(self, name: str, survey: ColumnSurvey, mark: str | None) -> Reading:
         """How cells become values: by a plan, as whole numbers, or as groups."""
         kind = self.kinds.get(name)
         plan = ColumnPlan(name, kind) if kind == "category" else plan_of(name, survey, wanted=True)
         if kind == "number" and plan.kind != "number":
             plan = ColumnPlan(name, kind, decimal=survey.decimal)
+        plan = plan_in_file(plan, survey, mark)
         lost = survey.lost(plan)
         if lost > (1 - NEARLY_ALL) * survey.values:
             raise SourceError(
-                f"{self.parts[0].source.path} holds {survey.misfits[plan.decimal]!r} in {name!r}, which is a number in "
+                f"{self.parts[0].path} holds {survey.misfits[plan.decimal]!r} in {name!r}, which is a number in "
                 f"the labelled data or in the model; {lost:,} of {survey.values:,} values are none. Empty these cells, "
                 "or make the column text on both sides."
             )
@@ -136,29 +125,24 @@ def as_source(
         return FileTable(data, batch_rows)
     if not isinstance(data, (str, PathLike, list, tuple)) or (isinstance(data, (list, tuple)) and not data):
         raise TypeError(
-            f"Unlabelled data came as a {type(data).__name__}. Pass the path of a Parquet or CSV file or folder, "
+            f"Unlabelled data came as a {type(data).__name__}. Pass the path of a file or folder, a query to a database, "
             "a list of paths, or a pyarrow dataset; a table in memory goes to model.fit."
         )
     paths = [str(path) for path in data] if isinstance(data, (list, tuple)) else [str(data)]
-    files = [(file, Path(path)) for path in paths for file in _files(path)]
-    if all(is_parquet(file) for file, _ in files):
+    if all(_is_parquet(path) for path in paths):
         return file_table(paths if isinstance(data, (list, tuple)) else paths[0], batch_rows=batch_rows)
-    parts = tuple(_part(*file) for file in files)
-    if other := [part for part in parts if part.source.format != parts[0].source.format]:
+    parts = tuple(open_source(path) for path in paths)
+    if other := [part for part in parts if part.format != parts[0].format]:
         raise SourceError(
-            f"{parts[0].source.path} is {parts[0].source.format}, and {other[0].source.path} is "
-            f"{other[0].source.format}. Pass files of one kind."
+            f"{parts[0].path} is {parts[0].format}, and {other[0].path} is "
+            f"{other[0].format}. Pass files of one kind."
         )
-    return CsvTable(parts, batch_rows, kinds or {}, group)
+    return CellTable(parts, batch_rows, kinds or {}, group)
 
 
-def _files(path: str) -> list[Path]:
-    """The files under a path; none where it is an address that only pyarrow can open, as Parquet."""
+def _is_parquet(path: str) -> bool:
+    """Whether all files under a path are Parquet, as those are whose address only pyarrow can open."""
     if "://" in path:
-        return []
-    return data_files(Path(path)) if Path(path).is_dir() else [Path(path)]
-
-
-def _part(file: Path, root: Path) -> _Part:
-    folders = (folder.partition("=") for folder in file.relative_to(root).parts[:-1])
-    return _Part(open_source(file), {name: unquote(value) for name, is_pair, value in folders if is_pair})
+        return not is_url(path)
+    files = data_files(Path(path)) if Path(path).is_dir() else [Path(path)]
+    return all(file.is_file() and is_parquet(file) for file in files)

@@ -35,6 +35,14 @@ NEARLY_DATE = (
     r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
     r"|\d{1,2}[-/. ]{1,2}[A-Za-z]{3,9}[-/. ]{1,2}(\d{4}|\d{2}))([T ,]|$)"
 )
+# Numbers whose decimal mark can be no other: not three digits after it, or a zero or thousands before it.
+ONLY_POINT, ONLY_COMMA = (
+    rf"^[^\d.,]*(0?{mark}\d+|\d+{mark}(\d{{0,2}}|\d{{4,}})|\d{{4,}}{mark}\d+|\d{{1,3}}({other}\d{{3}})+{mark}\d*"
+    rf"|\d{{1,3}}({other}\d{{3}}){{2,}})([eE][+-]?\d+)?[^\d.,eE]*$"
+    for mark, other in (("\\.", ","), (",", "\\."))
+)
+# A comma that stands before three digits, and may mark decimals or thousands.
+EITHER_COMMA = r"^[^\d.,]*[1-9]\d{0,2},\d{3}[^\d.,]*$"
 # A category of more values, most of which look like numbers or dates, is perhaps none.
 MANY_VALUES, MOST = 20, 0.5
 # Up to so many distinct values are all remembered, 1.6 MB a column.
@@ -162,7 +170,8 @@ class ColumnSurvey:
     rows, values : number of rows, and of those that are not missing
     distinct : distinct values of integers and text
     low, high : the smallest and largest whole number
-    counts : numbers of texts that are a "code" ("007"), "whole" numbers, numbers with the decimal mark "." or ",",
+    counts : numbers of texts that are a "code" ("007"), "whole" numbers, numbers with the decimal mark "." or ",", numbers
+        that allow no other mark than the "point" or the "comma" (an "either comma" is a mark of decimals or thousands),
         a "truth" ("true" or "false"), "dated" (begin like a date) or "nearly dated" (look like one in whatever form),
         and dates, by format
     misfits : the first text that cannot be read, by decimal mark and date format
@@ -276,7 +285,11 @@ def _survey_text(text: pa.ChunkedArray, count_distinct: bool) -> ColumnSurvey:
     numbers = numbers_in(values, ".")
     # Which texts are read in which way.
     read = {".": numbers.is_valid()}
-    found = {"code": _like(values, r"^0\d+$"), "whole": _like(values, r"^-?\d+$")}
+    found = {
+        "code": _like(values, r"^0\d+$"),
+        "whole": _like(values, r"^-?\d+$"),
+        "point": _like(values, ONLY_POINT),
+    }
     ends = {"min": None}
     if all_numbers(values):
         # Plain numbers are numbers with a decimal comma too, none of which they have, and no dates.
@@ -288,7 +301,14 @@ def _survey_text(text: pa.ChunkedArray, count_distinct: bool) -> ColumnSurvey:
         read[","] = numbers_in(values, ",").is_valid()
         some = pc.any(dated).as_py()
         parsed = {form: dates_in(values, form).is_valid() if some else dated for form in DATE_FORMATS}
-        found |= {"dated": dated, "nearly dated": _like(values, NEARLY_DATE), **read, **parsed}
+        found |= {
+            "comma": _like(values, ONLY_COMMA),
+            "either comma": _like(values, EITHER_COMMA),
+            "dated": dated,
+            "nearly dated": _like(values, NEARLY_DATE),
+            **read,
+            **parsed,
+        }
         found["truth"] = pc.is_in(pc.utf8_lower(values), value_set=pa.array(["true", "false"]))
         # A year of two digits is parsed too, as one of the first century: that is no fit.
         read |= {form: pc.and_(there, dated) for form, there in parsed.items()}

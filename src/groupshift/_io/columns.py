@@ -42,19 +42,21 @@ class ColumnPlan:
     """How a column becomes a feature.
 
     kind is "number", "boolean", "date" or "category", or why the column is left out: "id", "empty" or
-    "nested". `decimal` is the decimal mark of numbers in text, `format` the one of dates.
+    "nested". `decimal` is the decimal mark of numbers in text, `format` the one of dates. `typical` is the median size of
+    the numbers that were fitted, or their median day if they are dates.
     """
 
     name: str
     kind: str
     decimal: str = "."
     format: str | None = None
+    typical: float | None = None
 
     @property
     def used(self) -> bool:
         return self.kind in ("number", "boolean", "date", "category")
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, object]:
         return {key: value for key, value in asdict(self).items() if value not in (None, ".")}
 
 
@@ -65,35 +67,54 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier
+    one_hot : bool
+        For linear classifiers: numbers are scaled, and a missing one is an average one; categories are columns of 0 and 1.
     """
 
-    def __init__(self, estimator: BaseEstimator):
+    def __init__(self, estimator: BaseEstimator, *, one_hot: bool = False):
         self.estimator = estimator
+        self.one_hot = one_hot
 
     def fit(self, X: object, y: ArrayLike, sample_weight: ArrayLike | None = None) -> TableClassifier:
         self.encoder_ = FeatureEncoder().fit(X)
+        numbers = self.encoder_.transform(X)
+        there = np.isfinite(numbers).sum(0) > 0
+        self.center_ = np.where(there, np.nanmean(np.where(there, numbers, 0.0), 0), 0.0)
+        spread = np.nanstd(np.where(there, numbers, 0.0), 0)
+        self.scale_ = np.where(spread > 0, spread, 1.0)
         weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-        self.estimator_ = clone(self.estimator).fit(self._numbers(X), y, **weight)
+        self.estimator_ = clone(self.estimator).fit(self._matrix(X), y, **weight)
         self.classes_ = self.estimator_.classes_
         return self
 
+    def _matrix(self, X: object) -> NDArray[np.floating]:
+        matrix = self.encoder_.transform(X)
+        # Files of models from before there was a choice do not have it.
+        if not getattr(self, "one_hot", False):
+            # Forests hold numbers in single precision, and refuse larger ones: the largest will do, as only order counts.
+            return np.clip(matrix, -LARGEST, LARGEST)
+        scaled = np.nan_to_num((matrix - self.center_) / self.scale_)
+        is_category = self.encoder_.is_category
+        columns = [scaled[:, ~is_category]]
+        for j in np.flatnonzero(is_category):
+            columns.append(matrix[:, [j]] == np.arange(len(self.encoder_.categories_[j])))
+        return np.hstack(columns)
+
     def predict_proba(self, X: object) -> NDArray[np.float64]:
-        return np.asarray(self.estimator_.predict_proba(self._numbers(X)))
+        return np.asarray(self.estimator_.predict_proba(self._matrix(X)))
 
     def predict(self, X: object) -> NDArray[np.generic]:
-        return np.asarray(self.estimator_.predict(self._numbers(X)))
+        return np.asarray(self.estimator_.predict(self._matrix(X)))
 
     @available_if(lambda self: hasattr(self.estimator, "decision_function"))
     def decision_function(self, X: object) -> NDArray[np.float64]:
-        return np.asarray(self.estimator_.decision_function(self._numbers(X)))
-
-    def _numbers(self, X: object) -> NDArray[np.floating]:
-        # Forests hold numbers in single precision, and refuse larger ones: the largest will do, as only order counts.
-        return np.clip(self.encoder_.transform(X), -LARGEST, LARGEST)
+        return np.asarray(self.estimator_.decision_function(self._matrix(X)))
 
     def __sklearn_tags__(self) -> object:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
+        tags.input_tags.allow_nan = (
+            getattr(self, "one_hot", False) or get_tags(self.estimator).input_tags.allow_nan
+        )
         return tags
 
 
@@ -122,8 +143,14 @@ def as_text(column: pa.ChunkedArray, *, missing: tuple[str, ...] = MISSING) -> p
 
 
 def group_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Groups as text, the same in every kind of file; null where a row has none."""
-    return as_text(column, missing=MISSING_GROUP)
+    """Groups as text, the same in every kind of file; null where a row has none.
+
+    >>> import pyarrow as pa
+    >>> group_text(pa.chunked_array([["13.0", "13", "1.5", "NA", ""]])).to_pylist()
+    ['13', '13', '1.5', 'NA', None]
+    """
+    # Programs that know missing numbers but no missing integers write the group 13 as 13.0.
+    return pc.replace_substring_regex(as_text(column, missing=MISSING_GROUP), r"^(-?\d+)\.0+$", r"\1")
 
 
 def is_plain(kind: pa.DataType) -> bool:

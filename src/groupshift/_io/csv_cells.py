@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import io
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 import numpy as np
 
 from groupshift._io.arrow import pa
+from groupshift._io.packed import DAMAGED, unpacked
 
 # What pandas takes for missing in a CSV file, and three marks that statistical programs write.
 # fmt: off
@@ -47,12 +46,12 @@ class Dialect:
     header: tuple[str, ...]
     separator: str
     encoding: str
-    zipped: bool
+    packing: str | None
     has_rows: bool
 
     def __str__(self) -> str:
-        zipped = ", gzip" if self.zipped else ""
-        return f"CSV, {SEPARATORS[self.separator]}, {self.encoding.upper()}{zipped}"
+        packed = f", {self.packing}" if self.packing else ""
+        return f"CSV, {SEPARATORS[self.separator]}, {self.encoding.upper()}{packed}"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -65,7 +64,7 @@ class Dialect:
         written = dict(zip(self.columns, self.header, strict=True))
         wanted = [written[name] for name in names]
         block_bytes = max(BLOCK_BYTES, BLOCK_BYTES_A_COLUMN * len(self.header))
-        with pa.input_stream(str(path), compression="gzip" if self.zipped else None) as stream:
+        with unpacked(path, self.packing) as file, pa.PythonFile(file, "r") as stream:
             reader = pa.csv.open_csv(
                 stream,
                 read_options=pa.csv.ReadOptions(block_size=block_bytes, encoding=self.encoding),
@@ -85,18 +84,20 @@ class Dialect:
                     yield pa.Table.from_batches([batch]).rename_columns(list(names))
 
 
-def dialect_of(path: Path, *, zipped: bool) -> Dialect:
+def dialect_of(path: Path, packing: str | None = None) -> Dialect:
     """Look at a text file: how it is written, and which columns it has."""
     try:
-        with _bytes(path, zipped) as file:
+        with unpacked(path, packing) as file:
             encoding = _encoding(file, path)
-        with _bytes(path, zipped) as file:
+        with unpacked(path, packing) as file:
             head = _head_lines(file)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise SourceError(f"{path} is a damaged gzip file ({error}). Copy it again.") from error
+    except (*DAMAGED, OSError) as error:
+        if packing is None:
+            raise
+        raise SourceError(f"{path} is a damaged {packing} file ({error}). Copy it again.") from error
     text = codecs.getincrementaldecoder(encoding)("replace").decode(head).lstrip("\ufeff")
     if head.startswith(b"PAR1"):
-        raise SourceError(f"{path} is Parquet inside gzip. Unpack it (gunzip) and pass the Parquet file.")
+        raise SourceError(f"{path} is Parquet inside {packing}. Unpack it and pass the Parquet file.")
     if any(ord(character) < 32 and character not in "\t\r\n" for character in text[:1000]):
         raise SourceError(f"{path} is no text and no known table format. Pass CSV, TSV, Parquet or Arrow.")
     separator = _separator(text)
@@ -105,11 +106,7 @@ def dialect_of(path: Path, *, zipped: bool) -> Dialect:
         raise SourceError(f"{path} has no header. The first line must name the columns.")
     # pyarrow takes a header without the end of its line for no header.
     has_rows = "\n" in text or "\r" in text
-    return Dialect(tuple(header[0]), separator, encoding, zipped, has_rows)
-
-
-def _bytes(path: Path, zipped: bool) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path, "rb")) if zipped else open(path, "rb")
+    return Dialect(tuple(header[0]), separator, encoding, packing, has_rows)
 
 
 def _head_lines(file: IO[bytes]) -> bytes:

@@ -1,10 +1,9 @@
-"""Files written whole or not at all, and tables written in batches: CSV, TSV, Parquet, Arrow, gzip."""
+"""Files written whole or not at all, and tables written in batches, in the format that a name asks for."""
 
 from __future__ import annotations
 
 import errno
 import glob
-import gzip
 import io
 import os
 import re
@@ -12,22 +11,33 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, Protocol, cast
 
-from groupshift._io.arrow import pa, pc
+from groupshift._io.arrow import pa
+from groupshift._io.extras import check_extra
+from groupshift._io.formulas import without_formulas
+from groupshift._io.json_lines import JsonLinesWriter
+from groupshift._io.packed import packed, split_name
+from groupshift._io.statistics_files import StatisticsWriter
+from groupshift._io.workbooks import SheetWriter
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 STANDARD_OUTPUT = "-"
 STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-# What a spreadsheet takes for a formula where a cell begins with it, unless the cell is a number.
-FORMULA, NUMBER = r"^[=+\-@\t\r]", r"^[+-]?[\d.,]+([eE][+-]?\d+)?%?$"
 SEPARATORS = {"csv": ",", "tsv": "\t"}
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
-FORMATS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow")
+FORMATS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow") | dict.fromkeys(
+    (".jsonl", ".ndjson"), "jsonl"
+)
+FORMATS |= {".xlsx": "xlsx", ".dta": "dta", ".sav": "sav"}
+# What text can be is packed too; the other formats pack what they hold themselves.
+TEXTS = (*SEPARATORS, "jsonl")
+# Packages of extras that write a format.
+WRITTEN_BY = {"xlsx": ("openpyxl",), "dta": ("pyreadstat", "pandas"), "sav": ("pyreadstat", "pandas")}
 PAGE_ENDINGS = (".html", ".htm")
 AnyPath = str | os.PathLike[str]
 
@@ -62,7 +72,8 @@ def check_output(path: AnyPath, *, force: bool = False, inputs: Sequence[AnyPath
         raise OutputError(f"Cannot write {target}: it is a folder. Name a file in it.")
     if target.exists() and not force:
         raise OutputError(
-            f"{target} exists already and is left as it is. Name another file, or pass --force to replace it."
+            f"{target} exists already and is left as it is. Name another file, or pass --force to replace it (in Python, "
+            "overwrite=True or force=True)."
         )
     if not folder.is_dir():
         problem = "is no folder" if folder.exists() else "does not exist"
@@ -132,21 +143,25 @@ def write_whole(path: AnyPath, content: str | bytes, *, force: bool = False) -> 
 
 
 def table_format(path: AnyPath) -> str:
-    """What a file name asks for: "csv", "tsv", "parquet" or "arrow"; standard output and devices are CSV.
+    """What a file name asks for, such as "csv" or "parquet"; standard output and devices are CSV.
+
+    A format whose package is not installed is refused.
 
     >>> table_format("shares.csv.gz"), table_format("p.parquet"), table_format("-")
     ('csv', 'parquet', 'csv')
     """
-    name = Path(path).name.lower()
     if str(path) == STANDARD_OUTPUT or _is_device(path):
         return "csv"
-    found = FORMATS.get(Path(name.removesuffix(".gz")).suffix)
-    if found is not None and (found in SEPARATORS or not name.endswith(".gz")):
-        return found
-    raise OutputError(
-        f"Cannot tell what kind of file {path} should be. End its name in .csv, .tsv, .csv.gz, .tsv.gz, "
-        ".parquet or .arrow."
-    )
+    name, packing = split_name(Path(path).name)
+    found = FORMATS.get(Path(name).suffix.lower())
+    if found is None or (packing is not None and found not in TEXTS):
+        raise OutputError(
+            f"Cannot tell what kind of file {path} should be. End its name in .csv, .tsv, .jsonl (also with .gz, .bz2 or "
+            ".xz), .parquet, .arrow, .xlsx, .dta or .sav."
+        )
+    for package in WRITTEN_BY.get(found, ()):
+        check_extra(package)
+    return found
 
 
 def check_page_name(path: AnyPath) -> None:
@@ -169,55 +184,72 @@ def check_page_name(path: AnyPath) -> None:
         )
 
 
+class Writer(Protocol):
+    """What writes a format."""
+
+    def write_table(self, table: pa.Table) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class TableWriter:
     """Writes tables of one schema below each other; used through `write_batches` and `write_table`."""
 
     def __init__(self, file: IO[bytes], path: AnyPath, opened: ExitStack, escape_formulas: bool = False):
         self.n_rows = 0
         self._escape_formulas = escape_formulas
-        self._file, self._opened = file, opened
-        self._format, self._zipped = table_format(path), str(path).lower().endswith(".gz")
-        self._writer: pa.RecordBatchFileWriter = None
+        self._file, self._opened, self._path = file, opened, path
+        self._format = table_format(path)
+        self._writer: Writer | None = None
 
     def write(self, table: pa.Table) -> None:
         if self._escape_formulas and self._format in SEPARATORS:
             table = without_formulas(table)
         if self._writer is None:
-            self._writer = self._opened.enter_context(self._open(table.schema))
+            self._writer = self._open(table.schema)
         self._writer.write_table(table)
         self.n_rows += table.num_rows
 
-    def _open(self, schema: pa.Schema) -> pa.RecordBatchFileWriter:
+    def _open(self, schema: pa.Schema) -> Writer:
         file = self._file
-        if self._zipped:
-            # No name and no time inside: the same table gives the same bytes.
-            zipped = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
-            file = cast(IO[bytes], self._opened.enter_context(zipped))
+        packing = split_name(Path(self._path).name)[1]
+        if packing is not None:
+            file = self._opened.enter_context(packed(file, packing))
         if self._format == "parquet":
-            return pa.parquet.ParquetWriter(file, schema)
+            return self._kept(pa.parquet.ParquetWriter(file, schema))
         if self._format == "arrow":
-            return pa.ipc.new_file(file, schema)
-        options = pa.csv.WriteOptions(delimiter=SEPARATORS[self._format], quoting_style="needed")
-        return pa.csv.CSVWriter(file, schema, write_options=options)
+            return self._kept(pa.ipc.new_file(file, schema))
+        if self._format == "jsonl":
+            return JsonLinesWriter(file)
+        if self._format in SEPARATORS:
+            options = pa.csv.WriteOptions(delimiter=SEPARATORS[self._format], quoting_style="needed")
+            return self._kept(pa.csv.CSVWriter(file, schema, write_options=options))
+        # These write all at once, and only what is complete.
+        whole: Writer
+        whole = (
+            SheetWriter(file, schema.names)
+            if self._format == "xlsx"
+            else StatisticsWriter(file, self._format)
+        )
+        self._opened.callback(self._finish, whole)
+        return whole
 
+    def _finish(self, whole: Writer) -> None:
+        try:
+            whole.close()
+        except OSError:
+            raise
+        except (
+            Exception
+        ) as error:  # of the package that writes the format, about names or values that it does not know
+            reason = str(error).strip().rstrip(".")
+            raise OutputError(
+                f"Cannot write {self._path}: {reason}. Rename what it names, or write .csv or .parquet."
+            ) from error
 
-def without_formulas(table: pa.Table) -> pa.Table:
-    """A table whose texts no spreadsheet takes for formulas: an apostrophe stands before them.
-
-    >>> import pyarrow as pa
-    >>> without_formulas(pa.table({"g": ["=1+1", "-5", "a"]}))["g"].to_pylist()
-    ["'=1+1", '-5', 'a']
-    """
-
-    def escaped(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-        is_formula = pc.match_substring_regex(texts, FORMULA)
-        is_formula = pc.and_not(is_formula, pc.match_substring_regex(texts, NUMBER))
-        return pc.if_else(is_formula, pc.binary_join_element_wise("'", texts, ""), texts)
-
-    names = escaped(pa.chunked_array([pa.array(table.column_names, pa.string())])).to_pylist()
-    texts = (pa.types.is_string, pa.types.is_large_string)
-    columns = [escaped(c) if any(is_text(c.type) for is_text in texts) else c for c in table.columns]
-    return pa.table(columns, names=names)
+    def _kept(self, writer: Writer) -> Writer:
+        """Closed also after an error, while the file is open: one of Parquet left alone writes its end later."""
+        return self._opened.enter_context(closing(writer))
 
 
 @contextmanager
@@ -226,7 +258,6 @@ def write_batches(
 ) -> Iterator[TableWriter]:
     """A writer of tables to one file, which appears when the block ends well."""
     table_format(path)
-    # Writers are closed also after an error, while the file is open: one of Parquet left alone writes its end later.
     with whole_file(path, force=force) as file, ExitStack() as opened:
         yield TableWriter(file, path, opened, escape_formulas)
 

@@ -60,7 +60,7 @@ def save(
     model: BaseEstimator,
     path: AnyPath,
     *,
-    overwrite: bool = True,
+    overwrite: bool = False,
     table: Mapping[str, object] | None = None,
     trusted: Iterable[str] = (),
 ) -> None:
@@ -72,7 +72,7 @@ def save(
     path : str or path
         Customarily ending in ".gshift".
     overwrite : bool
-        False leaves an existing file alone and raises.
+        True replaces an existing file, which is otherwise left alone, with an error.
     table : mapping, optional
         How columns of a file became features, as JSON; the command line keeps it here.
     trusted : iterable of str

@@ -1,23 +1,35 @@
-"""Tables in files: CSV with any separator and encoding, Parquet and folders of it, Arrow, gzip (pyarrow)."""
+"""Tables in files: CSV with any separator and encoding, Parquet, Arrow, and files that are read once (pyarrow)."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from os import PathLike
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from groupshift._io.arrow import pa
 from groupshift._io.csv_cells import Dialect, SourceError, dialect_of
+from groupshift._io.databases import database_of, file_tables
 from groupshift._io.files import kind_of
+from groupshift._io.json_lines import is_json, json_tables
+from groupshift._io.packed import DAMAGED, packing_of, unpacked
 from groupshift._io.parquet import FileTable, file_table
-from groupshift._rows.frames import some
+from groupshift._io.snapshots import Snapshot
+from groupshift._io.statistics_files import program_of, statistics_tables
+from groupshift._io.workbooks import is_workbook, sheet_tables
 
 BATCH_ROWS = 65_536
+# As many first bytes as any format needs to be told.
+HEAD_BYTES = 64
+
+
+class Tables(Protocol):
+    """Rows that are kept elsewhere than in the file itself."""
+
+    def batches(self, names: Sequence[str]) -> Iterator[pa.Table]: ...
 
 
 @dataclass(frozen=True)
@@ -25,7 +37,8 @@ class Source:
     """A table in a file: its columns are known, its rows are read when asked for.
 
     A folder of Parquet files is one table. `schema` holds the types of the columns; None for text files, whose
-    cells are all read as text, as `dialect` says.
+    cells are all read as text, as `dialect` says. `tables` has the rows of files that cannot be read in parts, and of
+    several files; `known` what the names of a file's folders (``name=value``) say of it.
     """
 
     path: Path
@@ -34,6 +47,8 @@ class Source:
     n_rows: int | None = None
     schema: pa.Schema = None
     dialect: Dialect | None = None
+    tables: Tables | None = None
+    known: Mapping[str, str] = field(default_factory=dict)
 
     def describe(self) -> str:
         """How the file is read, in a few words."""
@@ -43,7 +58,9 @@ class Source:
 
     def type_of(self, column: str) -> pa.DataType:
         """The Arrow type that a column is read as."""
-        return pa.string() if self.schema is None else self.schema.field(column).type
+        if self.schema is None or column in self.known:
+            return pa.string()
+        return self.schema.field(column).type
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Tables of some ten thousand rows, one after the other, with these columns in this order."""
@@ -52,13 +69,24 @@ class Source:
         if missing := [name for name in names if name not in known]:
             raise SourceError(no_column(missing, self))
         with _reading(self):
-            if self.dialect is not None:
-                yield from self.dialect.cells(self.path, names)
-            elif self.format == "Parquet":
-                # Read like any population in files: a batch at a time, without whole column chunks ahead.
-                yield from file_table(self.path, batch_rows=BATCH_ROWS).batches(names)
-            else:
-                yield from self._arrow(names)
+            if not self.known:
+                yield from self._tables(names)
+                return
+            inside = [name for name in self.columns if name not in self.known]
+            for table in self._tables([name for name in inside if name in names] or inside[:1]):
+                outside = {name: pa.repeat(value, len(table)) for name, value in self.known.items()}
+                yield pa.table({name: outside[name] if name in outside else table[name] for name in names})
+
+    def _tables(self, names: list[str]) -> Iterator[pa.Table]:
+        if self.tables is not None:
+            yield from self.tables.batches(names)
+        elif self.dialect is not None:
+            yield from self.dialect.cells(self.path, names)
+        elif self.format == "Parquet":
+            # Read like any population in files: a batch at a time, without whole column chunks ahead.
+            yield from file_table(self.path, batch_rows=BATCH_ROWS).batches(names)
+        else:
+            yield from self._arrow(names)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The whole table."""
@@ -79,19 +107,6 @@ class Source:
                     yield table.slice(start, BATCH_ROWS)
 
 
-def open_source(path: str | PathLike[str]) -> Source:
-    """Look at a file: what it is written in, and which columns it has."""
-    path = Path(path)
-    source = _open_folder(path) if path.is_dir() else _open_file(path)
-    repeated = [name for name, count in Counter(source.columns).items() if count > 1]
-    if repeated:
-        raise SourceError(
-            f"{path} has more than one column named {some(repeated, 5)}, so it is not clear which one is meant. "
-            "Rename or remove the copies."
-        )
-    return source
-
-
 def no_column(names: Sequence[str], source: Source) -> str:
     """The sentence about columns that a file does not have, with the likeliest typing slip."""
     from difflib import get_close_matches
@@ -101,11 +116,6 @@ def no_column(names: Sequence[str], source: Source) -> str:
     hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else "Check the name."
     shown = ", ".join(map(repr, source.columns[:8])) + (" …" if len(source.columns) > 8 else "")
     return f"{source.path} has no column {', '.join(map(repr, names))}; it has {shown}. {hint}"
-
-
-def data_files(folder: Path) -> list[Path]:
-    """Files of a folder and its folders; names that begin with . or _ are marks of other programs."""
-    return [file for file in sorted(folder.rglob("*")) if file.is_file() and file.name[0] not in "._"]
 
 
 def is_parquet(path: Path) -> bool:
@@ -119,7 +129,7 @@ def _head(path: Path) -> bytes:
                 f"{path} is no file but {kind_of(path)}. Write what it gives to a file, and pass that."
             )
         with open(path, "rb") as file:
-            head = file.read(8)
+            head = file.read(HEAD_BYTES)
     except FileNotFoundError as error:
         raise SourceError(f"There is no file {path}. Check the name and the folder.") from error
     except OSError as error:
@@ -129,31 +139,53 @@ def _head(path: Path) -> bytes:
     return head
 
 
-def _open_file(path: Path) -> Source:
-    head = _head(path)
+def open_file(path: Path, part: str | None = None, *, shown: Path | None = None) -> Source:
+    """Look at a file: what it is written in, and which columns it has.
+
+    `part` is the sheet of a workbook, or the query to a database; `shown` what messages call the file.
+    """
+    head, name = _head(path), shown or path
+    program, database, packing = program_of(head), database_of(head), packing_of(head)
+    if head.startswith(b"PK\x03\x04") and is_workbook(path):
+        return snapshot_source(name, "Excel", sheet_tables(path, part))
+    if database is not None:
+        return snapshot_source(name, database, file_tables(path, database, part))
+    if part is not None:
+        raise SourceError(f"{path} is no workbook and no database, so that it has no part {part!r}.")
+    if program is not None:
+        return snapshot_source(name, program, statistics_tables(path, program))
     if head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
         raise SourceError(
-            f"{path} is an Excel workbook or a zip archive. Save the sheet as CSV, or unpack the archive, and pass "
-            "that file."
+            f"{path} is an old Excel workbook or a zip archive. Save the workbook as .xlsx or CSV, or unpack the "
+            "archive, and pass that file."
         )
     if head.startswith(b"PAR1"):
         return _open_parquet(path)
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return _open_arrow(path)
-    dialect = dialect_of(path, zipped=head.startswith(b"\x1f\x8b"))
+    if is_json(_unpacked_head(path, packing)):
+        return snapshot_source(name, "JSON lines", json_tables(path, packing))
+    dialect = dialect_of(path, packing)
     return Source(path, "CSV", dialect.columns, dialect=dialect)
 
 
-def _open_folder(path: Path) -> Source:
+def snapshot_source(shown: Path, kind: str, tables: Iterator[pa.Table]) -> Source:
+    """Rows that are read once and kept: of a sheet, of a statistical program's file, of a query."""
+    kept = Snapshot.of(tables)
+    return Source(shown, kind, tuple(kept.schema.names), kept.n_rows, kept.schema, tables=kept)
+
+
+def _unpacked_head(path: Path, packing: str | None) -> bytes:
+    try:
+        with unpacked(path, packing) as file:
+            return file.read(HEAD_BYTES)
+    except (*DAMAGED, OSError):
+        # Said by whoever reads the file as text.
+        return b""
+
+
+def open_parquet_folder(path: Path) -> Source:
     """All Parquet files of a folder and its folders, as Spark and Dask write them, as one table."""
-    files = data_files(path)
-    if not files:
-        raise SourceError(f"{path} is an empty folder. Pass a file, or a folder of Parquet files.")
-    if other := [file for file in files if not is_parquet(file)]:
-        raise SourceError(
-            f"{path} is a folder, and {other[0].relative_to(path)} in it is no Parquet file. Pass one file (CSV, "
-            "TSV, Parquet or Arrow), or a folder that holds Parquet files only."
-        )
     with _opening(f"A file in the folder {path}"):
         table = file_table(path)
         _check_same_columns(path, table)

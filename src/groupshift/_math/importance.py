@@ -15,6 +15,7 @@ FREEDOM = 5.0
 
 def integrate(
     log_density: Callable[[FloatArray], FloatArray],
+    with_gradient: Callable[[FloatArray], tuple[float, FloatArray]],
     *,
     starts: Sequence[FloatArray],
     bounds: FloatArray,
@@ -29,6 +30,8 @@ def integrate(
     ----------
     log_density : callable
         From arrays of shape (n, d) to (n,).
+    with_gradient : callable
+        The log-density and its gradient at an array of shape (d,).
     starts : sequence of arrays of shape (d,)
         Where the search for the mode begins.
     bounds : array of shape (d, 2)
@@ -40,13 +43,14 @@ def integrate(
 
     >>> def bell(x):
     ...     return -(x[:, 0] ** 2) / 2
-    >>> _, log_weight = integrate(
-    ...     bell, starts=[np.ones(1)], bounds=np.array([[-9.0, 9.0]]), n_draws=2000, rng=np.random.default_rng(1)
-    ... )
+    >>> def with_gradient(x):
+    ...     return -(x[0] ** 2) / 2, -x
+    >>> _, log_weight = integrate(bell, with_gradient, starts=[np.ones(1)], bounds=np.array([[-9.0, 9.0]]), n_draws=2000,
+    ...                           rng=np.random.default_rng(1))
     >>> round(float(np.exp(log_weight).sum()), 1)
     2.5
     """
-    center, spread = _around_the_mode(log_density, starts, bounds)
+    center, spread = _around_the_mode(with_gradient, starts, bounds)
     middle, reach = bounds.mean(1), bounds[:, 1] - bounds[:, 0]
     x, log_weight = np.empty((0, len(center))), np.empty(0)
     for _ in range(MAX_ROUNDS):
@@ -63,30 +67,23 @@ def integrate(
 
 
 def _around_the_mode(
-    log_density: Callable[[FloatArray], FloatArray], starts: Sequence[FloatArray], bounds: FloatArray
+    with_gradient: Callable[[FloatArray], tuple[float, FloatArray]],
+    starts: Sequence[FloatArray],
+    bounds: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """The mode, and a covariance from the curvature there."""
-    d = len(bounds)
 
-    def gradient(x: FloatArray, h: float = 1e-4) -> FloatArray:
-        value = log_density(np.concatenate([x + h * np.eye(d), x - h * np.eye(d)]))
-        return (value[:d] - value[d:]) / (2 * h)
+    def downhill(x: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = with_gradient(x)
+        return -value, -gradient
 
-    found = [
-        minimize(
-            lambda x: -log_density(x[None])[0],
-            start,
-            jac=lambda x: -gradient(x),
-            method="L-BFGS-B",
-            bounds=bounds.tolist(),
-            options={"maxiter": 40},
-        )
-        for start in starts
-    ]
+    limits = {"method": "L-BFGS-B", "bounds": bounds.tolist(), "options": {"maxiter": 40, "ftol": 1e-7}}
+    found = [minimize(downhill, start, jac=True, **limits) for start in starts]
     center: FloatArray = min(found, key=lambda best: float(best.fun)).x
     h = 1e-2
-    hessian = np.array([(gradient(center + h * e) - gradient(center - h * e)) / (2 * h) for e in np.eye(d)])
-    values, vectors = np.linalg.eigh(-(hessian + hessian.T) / 2)
+    beside = [(downhill(center + h * e)[1], downhill(center - h * e)[1]) for e in np.eye(len(center))]
+    curvature = np.array([above - below for above, below in beside]) / (2 * h)
+    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
     # A direction that the density says little about is taken to be about two units wide.
     return center, 1.3 * (vectors / np.clip(values, 0.25, None)) @ vectors.T
 

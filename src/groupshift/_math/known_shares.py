@@ -63,6 +63,15 @@ def by_rows(points: Points, group: int, n_clusters: int) -> CellShares:
     return shares
 
 
+def mean_posterior(points: Points, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean of the corrected posterior q of each cell, and of q(1 − q); NaN in cells without rows."""
+    q = expit(points.score + shift.ravel()[points.cell])
+    total = np.where(points.weight_sum > 0, points.weight_sum, np.nan)
+    mean = sum_by(points.cell, points.weight * q, points.n_cells) / total
+    doubt = sum_by(points.cell, points.weight * q * (1 - q), points.n_cells) / total
+    return mean.reshape(shift.shape), doubt.reshape(shift.shape)
+
+
 def condition_group(
     shift: FloatArray,
     covariance: FloatArray,

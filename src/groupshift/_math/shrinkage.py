@@ -14,7 +14,7 @@ from scipy.special import expit, logit
 
 from groupshift._math.arrays import BoolArray, FloatArray
 from groupshift._math.cell_likelihood import CellLikelihood
-from groupshift._math.known_shares import MAX_SHIFT, KnownShares, by_prior, condition_group
+from groupshift._math.known_shares import MAX_SHIFT
 from groupshift._math.label_shift import mlls
 from groupshift._math.points import Points
 from groupshift._math.sites import NODE_WEIGHTS, NODES, Sites
@@ -22,6 +22,9 @@ from groupshift._math.sites import NODE_WEIGHTS, NODES, Sites
 # A Newton step takes a cell's log-likelihood for a parabola. Below this information about η (a standard error above 1/4) it
 # is none, and its moments are integrated instead.
 PARABOLIC = 16.0
+
+# Variances that a pass changes by less than this part of them have settled.
+SETTLED = 1e-6
 
 # Shares uniform between 0 and 1 have logits of variance 3.3. Variances between groups stay below thrice that.
 MAX_VARIANCE = 9.0
@@ -90,7 +93,6 @@ def pool_shifts(
     *,
     labeled_prior: ArrayLike,
     n_groups: int,
-    known: KnownShares | None = None,
     centered: bool = False,
     tol: float = 1e-3,
     max_iter: int = 50,
@@ -106,8 +108,6 @@ def pool_shifts(
         α̃_k.
     n_groups : int
         Number of groups.
-    known : KnownShares, optional
-        Rates known from elsewhere; they enter as observations of their groups.
     centered : bool
         The groups are those that the scores were learned from, so that their common shift is zero.
 
@@ -145,9 +145,8 @@ def pool_shifts(
             state = new
             if change < tol:
                 break
-    # A cell inherits the error of the common shift as far as it is pooled; known rates have the last word.
-    pooled = replace(state, variance=state.variance + state.pooling**2 * state.cluster_variance)
-    return pooled if known is None else _conditioned(sites, pooled, known, logit(prior))
+    # A cell inherits the error of the common shift as far as it is pooled.
+    return replace(state, variance=state.variance + state.pooling**2 * state.cluster_variance)
 
 
 def _widened(sites: Sites, state: PooledShifts, centered: bool) -> PooledShifts:
@@ -163,7 +162,10 @@ def _widened(sites: Sites, state: PooledShifts, centered: bool) -> PooledShifts:
 
 def _settle(sites: Sites, state: PooledShifts, centered: bool, n_iter: int) -> PooledShifts:
     for _ in range(n_iter):
-        state = _update(sites, state, centered)
+        before, state = state, _update(sites, state, centered)
+        moves = state.group_variance - before.group_variance, state.cell_variance - before.cell_variance
+        if max(abs(move) for move in moves) < SETTLED * (state.group_variance + state.cell_variance):
+            break
     return state
 
 
@@ -324,52 +326,3 @@ def _variance(effect: FloatArray, posterior_variance: FloatArray, current: float
     freedom = (1 - posterior_variance / current).sum() - 1
     wanted = (effect**2).sum() / freedom if freedom > 0 else np.inf
     return float(np.clip(wanted, current / 10, min(current * 2, MAX_VARIANCE)))
-
-
-def _conditioned(sites: Sites, state: PooledShifts, known: KnownShares, base: FloatArray) -> PooledShifts:
-    """All shifts given the known rates too.
-
-    A known rate moves the shifts of its group, and the common shift as far as that is uncertain; through the common shift
-    it moves the other groups. The variance components stay as the rows have them.
-    """
-    own, pull = _group_posteriors(sites.weight, state)
-    from_rows = np.einsum("gkl,gl->gk", own, sites.weight * sites.response)
-    common, spread = state.cluster_shift.copy(), np.diag(state.cluster_variance)
-    rate = by_prior(base)
-    rates = list(zip(known.group, known.share, known.std_error, known.weight, strict=True))
-    for g, share, error, mix in rates:
-        mean = pull[g] @ common + from_rows[g]
-        total = own[g] + pull[g] @ spread @ pull[g].T
-        moved, _ = condition_group(mean, total, share, error, mix, rate)
-        alpha, slope = rate(moved)
-        slope = mix * slope
-        residual = share - mix @ alpha - slope @ (mean - moved)
-        noise = slope @ total @ slope + max(error, 1e-6) ** 2
-        gain = spread @ pull[g].T @ slope / noise
-        common = np.clip(common + gain * residual, -MAX_SHIFT, MAX_SHIFT)
-        spread = spread - noise * np.outer(gain, gain)
-    shift = state.shift + np.einsum("gkl,l->gk", pull, common - state.cluster_shift)
-    variance = state.variance.copy()
-    for g, share, error, mix in rates:
-        mean, total = pull[g] @ common + from_rows[g], own[g] + pull[g] @ spread @ pull[g].T
-        shift[g], covariance = condition_group(mean, total, share, error, mix, rate)
-        variance[g] = np.diag(covariance)
-    return replace(
-        state,
-        shift=np.clip(shift, -MAX_SHIFT, MAX_SHIFT),
-        variance=variance,
-        cluster_shift=common,
-        cluster_variance=np.maximum(np.diag(spread), 0),
-    )
-
-
-def _group_posteriors(weight: FloatArray, state: PooledShifts) -> tuple[FloatArray, FloatArray]:
-    """Covariance of each group's shifts given the common shift, and how far they follow it.
-
-    Both have shape (n_groups, n_clusters, n_clusters).
-    """
-    one = np.eye(weight.shape[1])
-    # A rate can move a group off the common shift even where the rows showed no variance between groups.
-    prior = (state.cell_variance + 1e-3) * one + state.group_variance
-    own = np.asarray(np.linalg.inv(np.linalg.inv(prior) + weight[:, :, None] * one), float)
-    return own, one - own * weight[:, None, :]

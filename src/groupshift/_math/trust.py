@@ -13,6 +13,21 @@ from groupshift._math.sums import sum_by
 UNCHECKED_TRUST, UNCHECKED_VARIANCE = 1 / 2, 1 / 12
 
 
+# With fewer groups than this nothing is trusted fully, however well they agree.
+FEW_GROUPS = 5
+
+
+def most_trust(n_groups: int) -> float:
+    """The most that so many groups can confirm: 1, or by Laplace's rule of succession where they are few.
+
+    After n groups whose labels all confirmed the shifts, those of the next one do so with probability (n + 1) / (n + 2).
+
+    >>> most_trust(2), most_trust(4), most_trust(5)
+    (0.75, 0.8333333333333334, 1.0)
+    """
+    return 1.0 if n_groups >= FEW_GROUPS else (n_groups + 1) / (n_groups + 2)
+
+
 @dataclass(frozen=True)
 class Trust:
     """One number that scales every shift.
@@ -75,10 +90,10 @@ def learn_trust(
     error = float(np.sqrt(scale * (gradient**2).sum()) / total)
     error_without = np.sqrt(scale * np.maximum((gradient**2).sum() - gradient**2, 0)) / rest
     return Trust(
-        value=float(np.clip(b - error, 0, 1)),
+        value=float(np.clip(b - error, 0, most_trust(n_groups))),
         estimate=b,
         std_error=error,
-        without=np.clip(without - error_without, 0, 1),
+        without=np.clip(without - error_without, 0, most_trust(n_groups - 1)),
         row_error=float(total**-0.5),
     )
 

@@ -70,34 +70,26 @@ def group_folds(group: IntArray, seed: int) -> IntArray:
     return fold[group]
 
 
-def propose_partitions(
-    labeled: Rows,
-    y: IntArray,
-    pooled: Rows,
-    space: Space,
-    *,
-    given: Sequence[Clusterer] = (),
-    seeds: Seeds,
+def fixed_partitions(
+    labeled: Rows, pooled: Rows, space: Space, *, given: Sequence[Clusterer] = (), seeds: Seeds
 ) -> list[Candidate]:
-    """Candidate partitions, the whole space first.
-
-    Parameters
-    ----------
-    labeled, y : labelled rows and their classes
-        They guide the joined and gated candidates.
-    pooled : rows of both samples
-        k-means and the Gaussian mixture see these.
-    given : fitted clusterers to consider besides
-    """
+    """Candidates that no label had a part in: the whole space first, then `given` clusterers, then k-means, the finest last."""
     fixed: list[tuple[str, Partition]] = [("one cluster", WholeSpace())]
     fixed += [(f"given {i + 1}", GivenPartition(c).fit(pooled)) for i, c in enumerate(given)]
     for k in KMEANS_CLUSTERS:
         fixed.append((f"k-means {k}", _kmeans(space, pooled, k, seeds.named(f"k-means candidate {k}"))))
-    fold = group_folds(labeled.group, seeds.named("group folds"))
     found = [Candidate.fixed(name, partition, labeled) for name, partition in fixed]
-    found += joined_partitions(labeled, y, pooled, space, fold, seeds)
-    found += gated_partitions(labeled, y, pooled, space, fold, seeds)
     return [c for c in found if c.n_clusters > 1 or c.name == "one cluster"]
+
+
+def learned_partitions(
+    labeled: Rows, y: IntArray, pooled: Rows, space: Space, *, seeds: Seeds
+) -> list[Candidate]:
+    """Candidates that labels had a part in: Gaussian components that they join, gates that they bend."""
+    fold = group_folds(labeled.group, seeds.named("group folds"))
+    found = joined_partitions(labeled, y, pooled, space, fold, seeds)
+    found += gated_partitions(labeled, y, pooled, space, fold, seeds)
+    return [c for c in found if c.n_clusters > 1]
 
 
 def joined_partitions(

@@ -74,6 +74,7 @@ class _Cells:
     cell: IntArray  # (n_entries,)
     pair: IntArray  # (n_entries,): number of the (class, group) pair
     count: FloatArray  # (n_entries,): weight of the rows
+    evidence: FloatArray  # (n_entries,): what the entry adds to that of its cell
     size: FloatArray  # (2, n_cells): weight of each class
     base: FloatArray  # (n_pairs,): prior counts
 
@@ -86,23 +87,18 @@ class _Cells:
         base = n_groups * base / base.sum(1, keepdims=True)
         entry, place = np.unique(cell * (2 * n_groups) + pair, return_inverse=True)
         size = sum_by(y * n_cells + cell, weight, 2 * n_cells).reshape(2, n_cells)
-        return cls(
-            entry // (2 * n_groups),
-            entry % (2 * n_groups),
-            sum_by(place, weight, len(entry)),
-            size,
-            base.ravel(),
-        )
+        pair, count, base = entry % (2 * n_groups), sum_by(place, weight, len(entry)), base.ravel()
+        return cls(entry // (2 * n_groups), pair, count, _evidence(count, base[pair]), size, base)
 
     def factors(self, a: int) -> FloatArray:
         """Log Bayes factor for merging cell `a` with each cell."""
         own = np.flatnonzero(self.cell == a)
-        held = np.zeros(len(self.base))
-        held[self.pair[own]] = self.count[own]
+        held, evidence = np.zeros(len(self.base)), np.zeros(len(self.base))
+        held[self.pair[own]], evidence[self.pair[own]] = self.count[own], self.evidence[own]
         shared = np.flatnonzero(held[self.pair] > 0)
-        pair, count = self.pair[shared], self.count[shared]
-        base, other = self.base[pair], held[pair]
-        gain = gammaln(base + count + other) + gammaln(base) - gammaln(base + count) - gammaln(base + other)
+        pair = self.pair[shared]
+        together = _evidence(self.count[shared] + held[pair], self.base[pair])
+        gain = together - self.evidence[shared] - evidence[pair]
         total, size = len(self.base) / 2, self.size
         sizes = gammaln(total + size) + gammaln(total + size[:, [a]])
         sizes -= gammaln(total) + gammaln(total + size + size[:, [a]])
@@ -115,10 +111,20 @@ class _Cells:
         pair, place = np.unique(self.pair[of_both], return_inverse=True)
         size = self.size.copy()
         size[:, a] += size[:, b]
+        count = sum_by(place, self.count[of_both], len(pair))
+        evidence = sum_by(place, self.evidence[of_both], len(pair))
+        in_both = np.bincount(place) > 1
+        evidence[in_both] = _evidence(count[in_both], self.base[pair[in_both]])
         return replace(
             self,
             cell=np.concatenate([self.cell[~of_both], np.full(len(pair), a)]),
             pair=np.concatenate([self.pair[~of_both], pair]),
-            count=np.concatenate([self.count[~of_both], sum_by(place, self.count[of_both], len(pair))]),
+            count=np.concatenate([self.count[~of_both], count]),
+            evidence=np.concatenate([self.evidence[~of_both], evidence]),
             size=size,
         )
+
+
+def _evidence(count: FloatArray, base: FloatArray) -> FloatArray:
+    evidence: FloatArray = gammaln(base + count) - gammaln(base)
+    return evidence

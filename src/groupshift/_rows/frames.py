@@ -104,6 +104,15 @@ def frame_like(columns: Mapping[str, ValueArray], like: str | None) -> Features:
     return nw.from_dict(columns, backend=like).to_native()  # type: ignore[arg-type]  # a literal, kept as text
 
 
+def frame_beside(columns: Mapping[str, Any], X: Features) -> Features:
+    """Columns as a frame of the library of `X`, row by row beside it; a dict where `X` is an array."""
+    beside = frame_like(columns, library_of(X))
+    if library_of(X) == "pandas":
+        # Otherwise pandas would put rows together by their numbers.
+        beside.index = X.index
+    return beside
+
+
 def with_some_value(X: Features) -> Features:
     """Features of which no number is missing in every row: such a column holds zeros instead, and so says nothing.
 

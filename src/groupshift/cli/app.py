@@ -7,35 +7,35 @@ from typing import Annotated, TypeVar
 import typer
 
 import groupshift
+from groupshift.cli.options import (
+    EXAMPLES,
+    Anyway,
+    Coverage,
+    Data,
+    EscapeFormulas,
+    ExampleId,
+    Exclude,
+    Features,
+    Files,
+    Force,
+    Group,
+    GroupHere,
+    Json,
+    KnownOverall,
+    KnownShares,
+    MissingGroup,
+    Model,
+    Positive,
+    Seed,
+    Target,
+    Weight,
+    argument,
+    out_file,
+)
+from groupshift.cli.typed_names import split_names as _split
+from groupshift.serve.start import serve
 
 Command = TypeVar("Command", bound=Callable[..., None])
-
-EXAMPLES = """
-[bold]From two files to a report[/]
-
-  groupshift check   labeled.csv unlabeled.parquet --target y --group state
-
-  groupshift fit     labeled.csv unlabeled.parquet --target y --group state --out model.gshift
-
-  groupshift predict model.gshift new.parquet --out predictions.csv --keep person_id
-
-  groupshift shares  model.gshift --out shares.csv
-
-  groupshift report  model.gshift --out report.html
-
-[bold]Files[/]  CSV, TSV (any separator and encoding), Parquet, Arrow; text may be gzipped; a folder of Parquet files
-is one table. Unlabelled rows are read in batches and may be larger than memory. One file with an empty target
-where the label is unknown works as well as two. Outputs go by the ending of their name; - is
-standard output. They are written whole or not at all, and never over an existing file without --force.
-
-[bold]Columns[/]  Every column but target, group, weight and id is a feature: numbers (also written as text),
-dates, categories, missing values as they are. Columns that look like ids are left out, with a note.
-
-[bold]Exit codes[/]  0 all went well · 2 wrong usage, bad input or an output that cannot be written · 1 a
-fault of ours (run again with --debug for a traceback) · 130 stopped with Ctrl-C.
-
-No files at hand? groupshift demo
-"""
 
 app = typer.Typer(
     name="groupshift",
@@ -47,69 +47,6 @@ app = typer.Typer(
     help="Probabilities for every group, from labels that are a biased sample and a population without.",
     epilog=EXAMPLES,
 )
-
-
-def _argument(name: str, help: str) -> object:
-    return typer.Argument(metavar=name, show_default=False, help=help)
-
-
-def _column(help: str) -> object:
-    return typer.Option(metavar="COLUMN", show_default=False, help=help)
-
-
-def _out(help: str, metavar: str = "FILE") -> object:
-    return typer.Option("--out", "-o", metavar=metavar, show_default=False, help=help)
-
-
-Files = Annotated[
-    list[str],
-    _argument(
-        "LABELED [UNLABELED]",
-        "Labelled rows and unlabelled rows; or one file with both. A folder of Parquet is a file.",
-    ),
-]
-Model = Annotated[str, _argument("MODEL", "A model that `groupshift fit` saved.")]
-Data = Annotated[str, _argument("DATA", "A file with the columns of the model.")]
-Target = Annotated[str, _column("Column of the known labels; two values.")]
-Group = Annotated[str | None, _column("Column of the groups: state, hospital, gene …")]
-GroupHere = Annotated[str | None, _column("Column of the groups, if it has another name here.")]
-Weight = Annotated[str | None, _column("Column of row weights.")]
-ExampleId = Annotated[
-    str | None, _column("Column that is equal for copies of one example, or members of one household.")
-]
-Positive = Annotated[
-    str | None,
-    typer.Option(metavar="VALUE", help="Value of the target that counts as positive, against all others."),
-]
-Features = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Use these columns only.")]
-Exclude = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Leave these columns out.")]
-KnownShares = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Rates known from elsewhere: group, share and, if known, std_error."),
-]
-Seed = Annotated[int, typer.Option(help="The same seed, files and versions give the same model.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
-EscapeFormulas = Annotated[
-    bool,
-    typer.Option(
-        "--escape-formulas",
-        help="Put an apostrophe before CSV cells that a spreadsheet would take for formulas.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
-Coverage = Annotated[float, typer.Option(metavar="P", help="Probability that an interval holds the truth.")]
-
-
-def _split(names: list[str] | None) -> tuple[str, ...]:
-    """Names from options given once with commas, or several times."""
-    return tuple(part.strip() for name in names or [] for part in name.split(",") if part.strip())
-
-
-def _one_or_two(files: list[str]) -> None:
-    if len(files) > 2:
-        raise typer.BadParameter(
-            f"Pass one or two files, not {len(files)}: labelled rows, then unlabelled rows."
-        )
 
 
 def _command(example: str) -> Callable[[Command], Command]:
@@ -144,6 +81,7 @@ def check(
     weight: Weight = None,
     example_id: ExampleId = None,
     positive: Positive = None,
+    missing_group: MissingGroup = "error",
     quick: Annotated[
         bool, typer.Option("--quick", help="Look at the columns only; do not ask whether it is worth it.")
     ] = False,
@@ -154,8 +92,16 @@ def check(
     from groupshift.cli.check import check as run
     from groupshift.cli.training import Roles
 
-    _one_or_two(files)
-    roles = Roles(target, group, weight, example_id, _split(features), _split(exclude), positive)
+    roles = Roles(
+        target,
+        (group,) if group else (),
+        weight,
+        example_id,
+        _split(features),
+        _split(exclude),
+        positive,
+        missing_group,
+    )
     run(files, roles, quick=quick, seed=seed, as_json=json)
 
 
@@ -163,14 +109,16 @@ def check(
 def fit(
     files: Files,
     target: Target,
-    out: Annotated[str, _out("The model, such as model.gshift.")],
+    out: Annotated[str, out_file("The model, such as model.gshift.")],
     group: Group = None,
     features: Features = None,
     exclude: Exclude = None,
     weight: Weight = None,
     example_id: ExampleId = None,
     known_shares: KnownShares = None,
+    known_overall: KnownOverall = None,
     positive: Positive = None,
+    missing_group: MissingGroup = "error",
     labels_chosen: Annotated[
         str,
         typer.Option(
@@ -184,6 +132,20 @@ def fit(
             metavar="NAME", help="groupshift, published (the paper's), label_shift, cluster_global or global."
         ),
     ] = "groupshift",
+    classifier: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="boosted (the default), forest, logistic or lightgbm."),
+    ] = None,
+    trust: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW", help="Factor on every shift, 0 to 1; learned from hidden labels by default."
+        ),
+    ] = "learned",
+    jobs: Annotated[
+        int | None,
+        typer.Option(metavar="N", show_default=False, help="Threads at once; by default all cores."),
+    ] = None,
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,
@@ -192,15 +154,27 @@ def fit(
     from groupshift.cli.fit import fit as run
     from groupshift.cli.training import Roles
 
-    _one_or_two(files)
-    roles = Roles(target, group, weight, example_id, _split(features), _split(exclude), positive)
+    roles = Roles(
+        target,
+        (group,) if group else (),
+        weight,
+        example_id,
+        _split(features),
+        _split(exclude),
+        positive,
+        missing_group,
+    )
     run(
         files,
         roles,
         out,
         method=method,
+        classifier=classifier,
+        trust=trust,
+        jobs=jobs,
         labels_chosen=labels_chosen,
         known_shares=known_shares,
+        known_overall=known_overall,
         seed=seed,
         force=force,
         as_json=json,
@@ -211,13 +185,14 @@ def fit(
 def predict(
     model: Model,
     data: Data,
-    out: Annotated[str, _out("Predictions, in the order of DATA.")],
+    out: Annotated[str, out_file("Predictions, in the order of DATA.")],
     keep: Annotated[
         list[str] | None,
         typer.Option(metavar="A,B", help="Columns of DATA to keep beside the predictions; all for all."),
     ] = None,
     group: GroupHere = None,
     coverage: Coverage = 0.9,
+    anyway: Anyway = False,
     escape_formulas: EscapeFormulas = False,
     force: Force = False,
     json: Json = False,
@@ -237,6 +212,7 @@ def predict(
         list(_split(keep)),
         group=group,
         coverage=coverage,
+        anyway=anyway,
         force=force,
         as_json=json,
         escape_formulas=escape_formulas,
@@ -246,9 +222,13 @@ def predict(
 @_command("shares model.gshift --out shares.csv")
 def shares(
     model: Model,
-    out: Annotated[str | None, _out("A table; without it, shares are shown.")] = None,
+    out: Annotated[str | None, out_file("A table; without it, shares are shown.")] = None,
     by: Annotated[
-        str, typer.Option(metavar="group|cell", help="One line a group, or one a group and cluster.")
+        str,
+        typer.Option(
+            metavar="group|cell|overall|COLUMN",
+            help="One line a group, one a group and cluster, one for all, or one a value of a column that makes groups.",
+        ),
     ] = "group",
     coverage: Coverage = 0.9,
     escape_formulas: EscapeFormulas = False,
@@ -264,26 +244,81 @@ def shares(
 @_command("update model.gshift june.parquet --out june.gshift")
 def update(
     model: Model,
-    data: Annotated[str, _argument("UNLABELED", "New unlabelled rows.")],
-    out: Annotated[str, _out("The new model.")],
+    data: Annotated[str, argument("UNLABELED", "New unlabelled rows.")],
+    out: Annotated[str, out_file("The new model.")],
     group: GroupHere = None,
     weight: Weight = None,
     known_shares: KnownShares = None,
+    known_overall: KnownOverall = None,
+    anyway: Anyway = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Learn the shares of the groups again from new unlabelled rows; the rest of the model is kept."""
     from groupshift.cli.fit import update as run
 
-    run(model, data, out, group=group, weight=weight, known_shares=known_shares, force=force, as_json=json)
+    run(
+        model,
+        data,
+        out,
+        group=group,
+        weight=weight,
+        known_shares=known_shares,
+        known_overall=known_overall,
+        anyway=anyway,
+        force=force,
+        as_json=json,
+    )
+
+
+@_command("explain model.gshift new.csv --out parts.csv")
+def explain(
+    model: Model,
+    data: Annotated[str | None, argument("[DATA]", "Rows to explain one by one, with --out.")] = None,
+    out: Annotated[
+        str | None, out_file("For each row: what features say, what the group adds, and both.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="A,B", help="Columns of DATA to keep beside; all for all.")
+    ] = None,
+    anyway: Anyway = False,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """What drives the predictions: features by how much hidden labels need them, and the group's part of each row.
+
+    Columns of --out: plain_probability (what the row's features say alone), shift (log-odds that its group
+    adds) and probability (what both make of it).
+    """
+    from groupshift.cli.explain import explain as run
+
+    run(model, data, out, list(_split(keep)), anyway=anyway, force=force, as_json=json)
+
+
+@_command("compare may.gshift june.gshift")
+def compare(
+    before: Annotated[str, argument("BEFORE", "A model.")],
+    after: Annotated[str, argument("AFTER", "A model of the same groups, such as an update of the first.")],
+    out: Annotated[str | None, out_file("A table of all groups.")] = None,
+    coverage: Coverage = 0.9,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Which groups moved between two models, by how much, beyond noise."""
+    from groupshift.cli.compare import compare as run
+
+    run(before, after, out, coverage=coverage, force=force, as_json=json)
 
 
 @_command("report model.gshift --out report.html")
-def report(model: Model, out: Annotated[str, _out("One HTML file.")], force: Force = False) -> None:
+def report(model: Model, out: Annotated[str, out_file("One HTML file.")], force: Force = False) -> None:
     """Everything about a model on one page that opens offline: answer, shares, clusters, tests."""
     from groupshift.cli.share_commands import report as run
 
     run(model, out, force=force)
+
+
+_command("serve --folder jobs")(serve)
 
 
 @_command("demo --data flights --out flights")
@@ -291,7 +326,9 @@ def demo(
     data: Annotated[
         str, typer.Option(metavar="survey|flights", help="An invented survey, or flights out of New York.")
     ] = "survey",
-    out: Annotated[str | None, _out("A new folder; by default groupshift-demo, then -2, …", "FOLDER")] = None,
+    out: Annotated[
+        str | None, out_file("A new folder; by default groupshift-demo, then -2, …", "FOLDER")
+    ] = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -299,6 +336,19 @@ def demo(
     from groupshift.cli.demo import demo as run
 
     run(data, out, seed=seed, as_json=json)
+
+
+@app.command(epilog="[bold]Example[/]  groupshift run groupshift.toml --force")
+def run(
+    settings: Annotated[
+        str, argument("[FILE]", "A settings file, groupshift.toml by default.")
+    ] = "groupshift.toml",
+    force: Force = False,
+) -> None:
+    """Run a whole job that a settings file holds: fit, then predict, shares, explain and report, as far as it names them."""
+    from groupshift.cli.job import run_job
+
+    run_job(settings, force=force)
 
 
 def _reproduce(context: typer.Context) -> None:

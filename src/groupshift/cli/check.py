@@ -12,7 +12,7 @@ from groupshift import GroupShiftClassifier
 from groupshift._explain.summary import Summary
 from groupshift._explain.wording import percent
 from groupshift.cli.column_notes import ColumnFacts, Groups, look
-from groupshift.cli.groups import twice_spelled
+from groupshift.cli.groups import told_first, twice_spelled
 from groupshift.cli.screen import Screen, bold, listed, print_json
 from groupshift.cli.training import Roles, Training, read_training
 
@@ -37,7 +37,7 @@ def check(files: list[str], roles: Roles, *, quick: bool, seed: int, as_json: bo
         training = read_training(files, roles)
         facts, groups = look(training)
         if (spelled := twice_spelled(*map(sorted, groups))) is not None:
-            training.alarms.append(spelled)
+            training.alarms = told_first(training.alarms, spelled)
     for alarm in training.alarms:
         screen.alarm(alarm)
     _show_rows(screen, training, groups, spelled=spelled is not None)
@@ -94,8 +94,8 @@ def try_method(screen: Screen, training: Training, seed: int) -> Trial:
         found.worth,
         found.holds,
         int(model.labeled_rows_.sum() + model.rows_.sum()),
-        [*training.alarms, *summary.main_sentences],
-        [*training.alarms, *found.sentences],
+        [*dict.fromkeys([*training.alarms, *summary.main_sentences])],
+        [*dict.fromkeys([*training.alarms, *found.sentences])],
     )
 
 

@@ -20,7 +20,7 @@ from groupshift import METHODS
 from groupshift._io.columns import group_values
 from groupshift._io.files import write_table
 from groupshift._io.model_files import save
-from groupshift._io.table_files import open_source
+from groupshift._io.places import open_source
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.frames import take_rows
 from groupshift.cli.errors import InputError
@@ -73,7 +73,9 @@ def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
     screen.say(made.story)
     with _made(folder):
         write_files(folder, made)
-        training = read_training([str(folder / name) for name in FILES[:2]], Roles(made.target, made.group))
+        training = read_training(
+            [str(folder / name) for name in FILES[:2]], Roles(made.target, (made.group,))
+        )
         truth = made.sample.truth[made.sample.test]
         scores, model = compare(screen, training, str(folder / "new.csv"), truth, seed)
         _show(screen, scores)

@@ -80,7 +80,7 @@ def _report(error: Exception) -> int:
     if hasattr(error, "format_message"):  # typer's, whichever click it is built on
         screen.error(f"{error.format_message()} {_help_hint(error)}")
         return BAD_INPUT
-    if (sentence := _for_user(error)) is not None:
+    if (sentence := for_user(error)) is not None:
         screen.error(sentence)
         return BAD_INPUT
     screen.error(
@@ -95,7 +95,7 @@ def _help_hint(error: Exception) -> str:
     return f"Try '{context.command_path if context else 'groupshift'} --help'."
 
 
-def _for_user(error: Exception) -> str | None:
+def for_user(error: Exception) -> str | None:
     """What to say of an error that is no fault of ours; None where it is one."""
     if isinstance(error, MemoryError):
         return (
@@ -109,10 +109,10 @@ def _for_user(error: Exception) -> str | None:
             f"A column is of a type that cannot be used here ({found}). Write it as numbers, text or dates, or leave it out with "
             "--exclude."
         )
-    return str(error) if _is_users(error) else None
+    return str(error) if is_users(error) else None
 
 
-def _is_users(error: Exception) -> bool:
+def is_users(error: Exception) -> bool:
     """Whether the message was written for the user: raised in our own code, or about a file."""
     if isinstance(error, (InputError, SourceError, OutputError, ImportError)):
         return True

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from groupshift import METHODS as ALL_METHODS
 from groupshift import GroupShiftClassifier, streaming
@@ -15,27 +14,25 @@ from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.summary import Summary
 from groupshift._explain.wording import percent
 from groupshift._fit.stages import LEFT_OUT
-from groupshift._io.column_facts import plan_column
-from groupshift._io.columns import TableClassifier, convert, group_text
 from groupshift._io.files import STANDARD_OUTPUT, check_output
 from groupshift._io.model_files import save
-from groupshift._io.table_files import Source, no_column, open_source
+from groupshift._io.table_files import Source
 from groupshift.cli import prepared
+from groupshift.cli.classifiers_named import ALLOWED, LIGHTGBM_TYPES, classifier_named, trusted_types
 from groupshift.cli.columns_read import FileSurveyor, survey_file
+from groupshift.cli.compare import change_table, show_changes
 from groupshift.cli.errors import InputError
-from groupshift.cli.groups import twice_spelled
+from groupshift.cli.groups import told_first, twice_spelled
+from groupshift.cli.known_rates import read_known_rates
 from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json, this_command
-from groupshift.cli.training import KnownShares, Roles, Training, read_training
+from groupshift.cli.training import Roles, Training, read_training
 
 # Those that answer with shares and intervals; the others are for comparison and live in Python.
 METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")
 # How labels were chosen within a group.
 SELECTIONS = ("unknown", "random", "by_label")
-# What people call the columns of known shares.
-SHARE_NAMES = ("share", "rate", "positive", "probability")
-ERROR_NAMES = ("std_error", "se", "standard_error", "stderr")
 
 
 def fit(
@@ -44,8 +41,12 @@ def fit(
     out: str,
     *,
     method: str,
+    classifier: str | None = None,
+    trust: str = "learned",
+    jobs: int | None = None,
     labels_chosen: str = "unknown",
     known_shares: str | None,
+    known_overall: str | None = None,
     seed: int,
     force: bool,
     as_json: bool,
@@ -53,11 +54,13 @@ def fit(
     if out == STANDARD_OUTPUT:
         raise InputError("A model is no text: name a file for it, such as --out model.gshift.")
     check_output(out, force=force, inputs=[*files, *([known_shares] if known_shares else [])])
-    model = make_model(method, seed).set_params(selection=_selection(labels_chosen))
+    model = make_model(method, seed, classifier).set_params(selection=_selection(labels_chosen), n_jobs=jobs)
+    if trust != "learned":
+        model.set_params(trust=_trust(trust))
     screen = Screen(quiet=as_json)
     with screen.working("Reading"):
         training = read_training(files, roles)
-        known = read_known_shares(known_shares, training.recipe.group) if known_shares else None
+        known = read_known_rates(known_shares, known_overall, training.recipe.group)
     for alarm in training.alarms:
         screen.alarm(alarm)
     for note in training.notes:
@@ -73,9 +76,13 @@ def fit(
         if note.startswith(LEFT_OUT):
             screen.note(note)
     if (spelled := twice_spelled(model.labeled_groups_.tolist(), model.groups_.tolist())) is not None:
-        training.alarms.append(spelled)
+        training.alarms = told_first(training.alarms, spelled)
         screen.alarm(spelled)
-    save(model, out, overwrite=force, table=training.recipe.to_json())
+    lightgbm = classifier == "lightgbm"
+    if lightgbm and not as_json:
+        screen.note(f"Set the environment variable {ALLOWED}=lightgbm where this model is to be read.")
+    trusted = LIGHTGBM_TYPES if lightgbm else ()
+    save(model, out, overwrite=force, table=training.recipe.to_json(), trusted=trusted)
     if as_json:
         print_json(describe_fit(model, training, out))
     else:
@@ -90,6 +97,8 @@ def update(
     group: str | None,
     weight: str | None,
     known_shares: str | None,
+    known_overall: str | None = None,
+    anyway: bool = False,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -97,31 +106,39 @@ def update(
     check_output(out, force=force, inputs=[data, *([known_shares] if known_shares else [])])
     screen = Screen(quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
-    source = open_source(data)
+    source = recipe.open(data)
     columns_to_read(recipe, source, [weight] if weight else [])
+    here, notes = recipe.for_file(source, anyway=anyway)
+    for note in notes:
+        screen.note(note)
     with screen.working(f"Reading {data}"):
         survey = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
         survey.check(source, recipe.group, weight)
-        known = read_known_shares(known_shares, recipe.group) if known_shares else None
-    before = set(model.groups_.tolist())
+        known = read_known_rates(known_shares, known_overall, recipe.group)
+    before, shares_before = set(model.groups_.tolist()), copy(model)
     with screen.working("Estimating shares"):
         streaming.update(
             model,
-            new_rows(model, recipe, source, weight, survey.rows),
+            new_rows(model, here, source, weight, survey.rows),
             group=_group_name(model, recipe),
             weight=weight and WEIGHT,
-            known_shares=known,
+            known_shares=known.known_shares,
+            known_overall=known.known_overall,
         )
-    save(model, out, overwrite=force, table=recipe.to_json())
+    save(model, out, overwrite=force, table=recipe.to_json(), trusted=trusted_types())
     after = set(model.groups_.tolist())
     new, without_rows = sorted(after - before), sorted(before - after)
+    changes = change_table(shares_before, model, coverage=0.9) if before else None
     if as_json:
-        print_json({"out": out, "rows": survey.rows, "groups": len(after), "new": new, "gone": without_rows})
+        about = {"out": out, "rows": survey.rows, "groups": len(after), "new": new, "gone": without_rows}
+        print_json(about | {"changes": [] if changes is None else changes.to_pylist()})
         return
     if without_rows:
         screen.note(f"Groups without rows in {data} count as unseen from now on: {listed(without_rows)}.")
     if new:
         screen.say(f"New groups: {listed(new)}.")
+    if changes is not None:
+        show_changes(screen, changes, 0.9)
     screen.say(
         f"Shares of {len(after):,} groups learned again from {survey.rows:,} rows. Saved ", bold(out), "."
     )
@@ -143,14 +160,32 @@ def _group_name(model: GroupShiftClassifier, recipe: Recipe) -> str | None:
     return None if recipe.group is None else model.group or GROUP
 
 
-def make_model(method: str, seed: int) -> GroupShiftClassifier:
-    """An unfitted model by name; forests are given columns as numbers, since they take nothing else."""
+def make_model(method: str, seed: int, classifier: str | None = None) -> GroupShiftClassifier:
+    """An unfitted model by name.
+
+    All methods have the classifier and the calibration of the default, so that only the method differs; the paper's own
+    configuration has the paper's, unless another classifier is asked for.
+    """
     method = method.replace("-", "_")
     if method not in METHODS:
         raise InputError(f"--method {method!r} is not known. Choose one of {', '.join(METHODS)}.")
-    estimator = None if method == "groupshift" else forest()
-    model: GroupShiftClassifier = ALL_METHODS[method](estimator, random_state=seed)
-    return model
+    if method == "published":
+        return GroupShiftClassifier.published(classifier_named(classifier or "forest"), random_state=seed)
+    model: GroupShiftClassifier = ALL_METHODS[method](random_state=seed)
+    named = None if classifier is None else classifier_named(classifier)
+    return model.set_params(estimator=named, calibration="crossfit")
+
+
+def _trust(text: str) -> float:
+    try:
+        trust = float(text)
+    except ValueError:
+        trust = np.nan
+    if not 0 <= trust <= 1:
+        raise InputError(
+            f"--trust {text!r} is not known. Pass learned, or a number from 0 (no shift) to 1 (every shift)."
+        )
+    return trust
 
 
 def _selection(labels_chosen: str) -> str:
@@ -163,48 +198,6 @@ def _selection(labels_chosen: str) -> str:
     return selection
 
 
-def forest(n_estimators: int = 500) -> TableClassifier:
-    """The paper's forest, for tables with categories and missing values."""
-    from sklearn.ensemble import RandomForestClassifier
-
-    return TableClassifier(RandomForestClassifier(n_estimators=n_estimators, max_depth=10, n_jobs=-1))
-
-
-def read_known_shares(path: str, group: str | None) -> KnownShares:
-    """Rates by group from a table: group, share, and (if there) its standard error."""
-    source = open_source(path)
-    name = group if group in source.columns else source.columns[0]
-    share, error = (
-        next((column for column in source.columns if column.lower() in names), None)
-        for names in (SHARE_NAMES, ERROR_NAMES)
-    )
-    if share is None:
-        raise InputError(
-            f"{no_column(['share'], source)} A file of known shares has the columns {name!r}, 'share' and, if known, "
-            "'std_error'."
-        )
-    table = source.read([column for column in (name, share, error) if column is not None])
-    groups = group_text(table[name]).to_pylist()
-    shares = _numbers(table[share], share, path)
-    if np.any((shares > 1) | (shares < 0)):
-        raise InputError(
-            f"{path} has shares outside 0 and 1 (the largest is {shares.max():g}). Write 12 % as 0.12."
-        )
-    if error is None:
-        return dict(zip(groups, shares.tolist(), strict=True))
-    errors = _numbers(table[error], error, path)
-    return dict(zip(groups, zip(shares.tolist(), errors.tolist(), strict=True), strict=True))
-
-
-def _numbers(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.float64]:
-    numbers, _ = convert(column, plan_column(name, column))
-    if numbers.null_count:
-        raise InputError(
-            f"{numbers.null_count} lines of {path} have no {name!r}. Fill them in, or leave these groups out."
-        )
-    return np.asarray(numbers, float)
-
-
 def _say_warnings(screen: Screen, caught: list[warnings.WarningMessage]) -> None:
     for warning in caught:
         if issubclass(warning.category, UserWarning) and "feature names" not in str(warning.message):
@@ -213,13 +206,16 @@ def _say_warnings(screen: Screen, caught: list[warnings.WarningMessage]) -> None
 
 def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> dict[str, object]:
     """The fit, for another program."""
-    labeled, population = overall_shares(model)
+    labeled, population = overall_shares(model)[0], model.overall_share()
+    found = model.diagnose()
     return {
         "out": out,
+        "seed": model.random_state,
         "labeled_rows": len(training.numbers),
         "unlabeled_rows": training.n_unlabeled,
         "labeled_share": labeled,
-        "population_share": None if np.isnan(population) else population,
+        "population_share": None if np.isnan(population.share) else population.share,
+        "population_interval": None if np.isnan(population.share) else [population.low, population.high],
         "features": [plan.to_json() for plan in training.recipe.columns],
         "left_out": [plan.to_json() for plan in training.plans if not plan.used],
         "labeled_groups": len(model.labeled_groups_),
@@ -227,6 +223,12 @@ def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> d
         "clusters": model.n_clusters_,
         "trust": model.trust_,
         "notes": [*training.alarms, *training.notes, *model.notes_],
+        "worth": found.worth,
+        "holds": found.holds,
+        "verdict": found.verdict,
+        "gain": found.gain,
+        "assumption": found.assumption,
+        "cautions": found.caution,
     }
 
 
@@ -257,4 +259,6 @@ def _overall(summary: Summary) -> str:
     labeled = f"{percent(summary.labeled_share)} among labelled rows"
     if np.isnan(summary.population_share):
         return labeled
-    return f"{labeled}, {percent(summary.population_share)} in the population, as estimated"
+    found = summary.diagnosis.overview
+    interval = f"90 % interval {percent(found['share_low'])} to {percent(found['share_high'])}"
+    return f"{labeled}, {percent(summary.population_share)} in the population, as estimated ({interval})"

@@ -1,10 +1,13 @@
 """What may be wrong with groups: none named though a column looks like one, one row each, or two spellings of one."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from groupshift._io.column_facts import ColumnSurvey, Distinct
 from groupshift._io.columns import ColumnPlan
+from groupshift.cli.columns_read import FileSurvey
 
 # Names that people give to columns of groups, alone or as a part ("home_state", "hospital id").
 # fmt: off
@@ -21,6 +24,7 @@ MANY_VALUES, ROWS_EACH = 10, 10
 FEWEST_VALUES = 3
 # Groups by rows. With less than one and a half rows each, most of them must have one.
 MOSTLY_ONE_ROW = 2 / 3
+NONE_IN_COMMON = "No value of"
 
 
 def about_groups(
@@ -30,7 +34,7 @@ def about_groups(
     columns: Mapping[str, ColumnSurvey],
 ) -> list[str]:
     """Sentences about groups that were not named though a column looks like one, or that are rows, such as people."""
-    likely = _likely_group(plans, columns)
+    likely = likely_group(plans, columns)
     if group is None:
         if likely is None:
             return []
@@ -52,7 +56,25 @@ def about_groups(
     ]
 
 
-def _likely_group(plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSurvey]) -> tuple[str, int] | None:
+def told_first(alarms: Sequence[str], spelled: str) -> list[str]:
+    """Alarms with the one about spellings in front: it says why files have no group in common, if they have none."""
+    return [spelled, *(alarm for alarm in alarms if not alarm.startswith(NONE_IN_COMMON))]
+
+
+def none_in_common(group: str | None, surveys: Sequence[FileSurvey]) -> list[str]:
+    """A sentence where labelled and unlabelled rows come from two files that have no group in common."""
+    if group is None or len(surveys) < 2:
+        return []
+    labeled, unlabeled = (survey.groups for survey in surveys)
+    if labeled.level or unlabeled.level or np.isin(labeled.keys, unlabeled.keys).any():
+        return []
+    return [
+        f"{NONE_IN_COMMON} {group!r} is in both files, so that no group has labelled and unlabelled rows. If that is not meant, "
+        "look at how the two files write it."
+    ]
+
+
+def likely_group(plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSurvey]) -> tuple[str, int] | None:
     """The column that looks most like groups, and the number of its values."""
     found = [
         (_has_usual_name(plan.name), columns[plan.name].distinct.count, plan.name)

@@ -13,7 +13,6 @@ from groupshift import GroupShiftClassifier
 from groupshift._explain.wording import percent
 from groupshift._fit.scorer import Details
 from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_batches
-from groupshift._io.table_files import open_source
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.frames import is_missing
 from groupshift._rows.progress import counted
@@ -107,6 +106,7 @@ def predict(
     *,
     group: str | None,
     coverage: float,
+    anyway: bool = False,
     force: bool,
     as_json: bool,
     escape_formulas: bool = False,
@@ -116,13 +116,16 @@ def predict(
     table_format(out)
     screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
-    source = open_source(data)
+    source = recipe.open(data)
     keep = list(source.columns) if keep == ["all"] else keep
     if clash := [name for name in keep if name in ANSWERS]:
         raise InputError(
             f"--keep {clash[0]} would stand twice in the output. Rename the column of {data} first."
         )
     columns = columns_to_read(recipe, source, keep)
+    recipe, notes = recipe.for_file(source, anyway=anyway)
+    for note in notes:
+        screen.note(note)
     tally = Tally()
     with (
         screen.working(f"Predicting {data}"),
@@ -136,7 +139,7 @@ def predict(
         if not tally.rows:
             raise InputError(f"{data} has a header but no rows. Nothing was written.")
     if as_json:
-        print_json({"out": out, **tally.to_json()})
+        print_json({"out": out, **tally.to_json(), "notes": notes})
     else:
         _say(screen, tally, recipe.group, "standard output" if out == STANDARD_OUTPUT else out)
 

@@ -10,12 +10,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from groupshift import GroupShiftClassifier
 from groupshift._io.columns import ColumnPlan, convert, group_values, is_plain
+from groupshift._io.file_readings import read_file
 from groupshift._io.model_files import Manifest, ModelFileError, load, read_manifest
+from groupshift._io.places import open_source
 from groupshift._io.table_files import Source, no_column
+from groupshift.cli.classifiers_named import ALLOWED, trusted_types
 from groupshift.cli.errors import InputError
+from groupshift.cli.grouped import group_name, with_groups
 from groupshift.cli.screen import Screen
 
 
@@ -28,6 +33,8 @@ class Recipe:
     target: str | None = None
     positive: str = "1"
     negative: str = "0"
+    group_columns: tuple[str, ...] = ()
+    missing_group: str = "error"
 
     @property
     def names(self) -> list[str]:
@@ -39,16 +46,32 @@ class Recipe:
     @classmethod
     def from_json(cls, found: Mapping[str, Any], names: Sequence[str]) -> Recipe:
         """The recipe that a file holds, for a model of these features; what a fit would not write raises."""
-        recipe = cls(**{**found, "columns": [ColumnPlan(**column) for column in found["columns"]]})
-        texts = [
-            recipe.positive,
-            recipe.negative,
-            *(t for t in (recipe.group, recipe.target) if t is not None),
-        ]
+        columns = [ColumnPlan(**column) for column in found["columns"]]
+        recipe = cls(**{**found, "columns": columns, "group_columns": tuple(found.get("group_columns", ()))})
+        roles = (recipe.group, recipe.target)
+        texts = [recipe.positive, recipe.negative, recipe.missing_group, *recipe.group_columns]
+        texts += [text for text in roles if text is not None]
         texts += [text for plan in recipe.columns for text in (plan.name, plan.kind, plan.decimal)]
-        if recipe.names != list(names) or not all(isinstance(text, str) for text in texts):
+        sizes = [plan.typical for plan in recipe.columns if plan.typical is not None]
+        is_sound = all(isinstance(text, str) for text in texts) and all(
+            isinstance(size, float) for size in sizes
+        )
+        if recipe.names != list(names) or not is_sound:
             raise ValueError("its columns are not those of the model")
         return recipe
+
+    def open(self, place: str) -> Source:
+        """A file to read by this recipe; its groups may be of several columns.
+
+        Rows without a group are kept, since each of them gets an answer.
+        """
+        columns = self.group_columns if len(self.group_columns) > 1 else (self.group,) if self.group else ()
+        missing = "own" if self.missing_group == "own" else "error"
+        source = open_source(place)
+        if self.group in source.columns and len(columns) > 1:
+            # The output of another command has the groups as one column already.
+            columns = (self.group,)
+        return with_groups(source, [name for name in columns if name is not None], missing)
 
     @classmethod
     def of_model(cls, model: GroupShiftClassifier, group: str | None) -> Recipe:
@@ -69,6 +92,20 @@ class Recipe:
             converted[plan.name], lost[plan.name] = convert(table[plan.name], plan)
         return pa.table(converted), lost
 
+    def for_file(self, source: Source, *, anyway: bool) -> tuple[Recipe, list[str]]:
+        """The recipe as a file needs it, and what to say of it; a file that holds something else is refused.
+
+        A file is read by its own decimal mark and form of dates. `anyway` reads it though its columns are of another
+        kind or size than those of fit.
+        """
+        found = read_file(source, self.columns)
+        if found.problems and not anyway:
+            raise InputError(
+                f"{' '.join(found.problems[:3])}{_more(found.problems[3:])} The model would answer for values that it never saw. "
+                "Look at how these columns are written; if they are right, pass --anyway."
+            )
+        return replace(self, columns=found.plans), [*found.problems, *found.notes]
+
     def groups(self, table: pa.Table, like: NDArray[np.generic]) -> NDArray[np.generic] | None:
         """Groups of a table, of the same kind as the model's own; None or NaN where missing."""
         if self.group is None:
@@ -80,11 +117,7 @@ class Recipe:
 def load_model(path: str, *, group: str | None = None) -> tuple[GroupShiftClassifier, Recipe, Manifest]:
     """A model, its recipe, and its manifest; `group` where its column has another name now."""
     manifest = read_manifest(path)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        model = load(path)
-    for warning in caught:
-        Screen().note(str(warning.message))
+    model = _loaded(path)
     if not isinstance(model, GroupShiftClassifier):
         raise InputError(
             f"{path} holds a {type(model).__name__}, which has no shares and intervals. Use it in Python."
@@ -98,21 +131,49 @@ def load_model(path: str, *, group: str | None = None) -> tuple[GroupShiftClassi
         raise ModelFileError(
             f"{path} is refused: how its table is read is not described as `groupshift fit` does ({error}). Fit it again."
         ) from error
-    return model, recipe if group is None else replace(recipe, group=group), manifest
+    if group is not None:
+        columns = tuple(part.strip() for part in group.split(","))
+        columns = columns if len(columns) == max(len(recipe.group_columns), 1) else (group,)
+        recipe = replace(recipe, group=group_name(columns), group_columns=columns)
+    return model, recipe, manifest
+
+
+def _loaded(path: str) -> BaseEstimator:
+    """A model; what loading warns of is said."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            model = load(path, trusted=trusted_types())
+        except ModelFileError as error:
+            if "lightgbm" not in str(error) or trusted_types():
+                raise
+            raise InputError(
+                f"{path} holds a classifier of LightGBM. If you know where the file comes from, set the environment "
+                f"variable {ALLOWED}=lightgbm and run this again."
+            ) from error
+    for warning in caught:
+        Screen().note(str(warning.message))
+    return model
 
 
 def columns_to_read(recipe: Recipe, source: Source, others: Sequence[str] = ()) -> list[str]:
     """The columns of a file that a model and the command need; an error names all that it does not have."""
-    wanted = dict.fromkeys([*recipe.names, *([recipe.group] if recipe.group else []), *others])
-    if missing := [name for name in wanted if name not in source.columns]:
+    of_model = [*recipe.names, *([recipe.group] if recipe.group else [])]
+    if missing := [name for name in of_model if name not in source.columns]:
         raise InputError(f"{no_column(missing, source)} The model was fitted with it.")
-    for name in wanted:
-        if name not in others and not is_plain(source.type_of(name)):
+    if missing := [name for name in others if name not in source.columns]:
+        raise InputError(f"{no_column(missing, source)} The command names it.")
+    for name in of_model:
+        if not is_plain(source.type_of(name)):
             raise InputError(
                 f"{name!r} of {source.path} holds {source.type_of(name)}, which the model cannot use. Write it as text or "
                 "numbers."
             )
-    return list(wanted)
+    return list(dict.fromkeys([*of_model, *others]))
+
+
+def _more(problems: Sequence[str]) -> str:
+    return f" And {len(problems)} more columns." if problems else ""
 
 
 def _number(text: str | None) -> float:

@@ -5,7 +5,7 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -19,7 +19,9 @@ from groupshift._io.files import STEERING, spelt
 from groupshift._rows import progress
 
 _muted: ContextVar[bool] = ContextVar("groupshift_muted", default=False)
-
+# Told what a screen would show: the kind of it ("error", "alarm", "note", "say", "step"), and the text.
+Listener = Callable[[str, str], None]
+_heard_by: ContextVar[Listener | None] = ContextVar("groupshift_heard_by", default=None)
 
 # Text as it is, or text and its style.
 Part = str | tuple[str, str]
@@ -60,21 +62,35 @@ class Screen:
         finally:
             _muted.reset(token)
 
+    @staticmethod
+    @contextmanager
+    def heard_by(listener: Listener) -> Iterator[None]:
+        """Commands in this block are shown nowhere: what they say goes to `listener`."""
+        token = _heard_by.set(listener)
+        try:
+            yield
+        finally:
+            _heard_by.reset(token)
+
     def error(self, message: str) -> None:
-        self._paragraph(("Error:", "bold red"), message)
+        self._paragraph("error", ("Error:", "bold red"), message)
 
     def note(self, message: str) -> None:
         if not self.quiet:
-            self._paragraph(("Note:", "yellow"), message)
+            self._paragraph("note", ("Note:", "yellow"), message)
 
     def alarm(self, message: str) -> None:
         """A note that nobody should miss: what follows is likely not what was meant."""
         if not self.quiet:
-            self._paragraph(("Look at this first:", "bold red"), message)
+            self._paragraph("alarm", ("Look at this first:", "bold red"), message)
 
     def say(self, *parts: Part) -> None:
         """A line or paragraph of the answer."""
-        if not self.quiet:
+        if self.quiet:
+            return
+        if (listener := _heard_by.get()) is not None:
+            listener("say", plain_text(*parts).plain)
+        else:
             self.out.print(plain_text(*parts), soft_wrap=not self.out.is_terminal)
 
     def sentence(self, message: str) -> None:
@@ -87,8 +103,8 @@ class Screen:
             self.out.print(plain_text(text), soft_wrap=True)
 
     def table(self, columns: Mapping[str, JustifyMethod], rows: Iterable[Sequence[str]]) -> None:
-        """A plain table; `columns` maps headings to "left" or "right"."""
-        if self.quiet:
+        """A plain table; `columns` maps headings to "left" or "right". Who listens is told sentences, and no tables."""
+        if self.quiet or _heard_by.get() is not None:
             return
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for heading, justify in columns.items():
@@ -103,7 +119,12 @@ class Screen:
 
     @contextmanager
     def working(self, step: str) -> Iterator[None]:
-        """A moving line on a terminal that names the step under way; nothing elsewhere."""
+        """A moving line on a terminal that names the step under way; nothing elsewhere, but to whoever listens."""
+        if (listener := _heard_by.get()) is not None and not self.quiet:
+            with progress.listen(lambda text: listener("step", text)), progress.steps():
+                progress.begin(step)
+                yield
+            return
         if self.quiet or not self.err.is_terminal:
             yield
             return
@@ -115,9 +136,12 @@ class Screen:
             progress.begin(step)
             yield
 
-    def _paragraph(self, label: Part, message: str) -> None:
-        text = plain_text(label, " ", " ".join(message.split()))
-        self.err.print(text, soft_wrap=not self.err.is_terminal)
+    def _paragraph(self, kind: str, label: Part, message: str) -> None:
+        message = " ".join(message.split())
+        if (listener := _heard_by.get()) is not None:
+            listener(kind, message)
+        else:
+            self.err.print(plain_text(label, " ", message), soft_wrap=not self.err.is_terminal)
 
 
 def print_json(answer: object) -> None:

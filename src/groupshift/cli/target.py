@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +23,12 @@ USUAL_PAIRS = (
     ("absent", "present"), ("alive", "dead"), ("control", "case"),
 )
 # fmt: on
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
 # More different numbers than this are no classes but a measurement.
 MOST_CLASSES = 10
 # What people write where they have no label, in small letters and without marks ("N/A?" is "n a").
@@ -43,10 +50,22 @@ class Target:
     negatives: tuple[str, ...]
     notes: list[str] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
+    positives: tuple[str, ...] = ()  # values that `positive` names; itself where there are none
 
     @property
     def negative(self) -> str:
         return self.negatives[0] if len(self.negatives) == 1 else f"not {self.positive}"
+
+    @property
+    def classes(self) -> NDArray[np.generic]:
+        """Both classes by their names, whole numbers as such; the positive one second.
+
+        >>> Target("yes", ("no",)).classes.tolist(), Target("1", ("0",)).classes.tolist()
+        (['no', 'yes'], [0, 1])
+        """
+        names = [self.negative, self.positive]
+        whole = all(re.fullmatch(r"-?[1-9]\d{0,8}|0", name) for name in names)
+        return np.array([int(name) for name in names] if whole else names)
 
     def labels(self, column: pa.ChunkedArray) -> NDArray[np.int64]:
         """Labels as 1, 0 and -1 (unlabelled): what is missing, or stands for no class, is no label.
@@ -55,9 +74,10 @@ class Target:
         >>> Target("yes", ("no",)).labels(pa.chunked_array([["yes", "no", None]])).tolist()
         [1, 0, -1]
         """
-        code = pc.index_in(as_text(column), value_set=pa.array([self.positive, *self.negatives]))
+        positives = self.positives or (self.positive,)
+        code = pc.index_in(as_text(column), value_set=pa.array([*positives, *self.negatives]))
         number = np.asarray(pc.fill_null(code, -1))
-        return np.select([number == 0, number > 0], [1, 0], -1)
+        return np.select([number < 0, number < len(positives)], [-1, 1], 0)
 
 
 def read_target(counts: Mapping[str, int], name: str, positive: str | None, path: str) -> Target:
@@ -75,17 +95,58 @@ def read_target(counts: Mapping[str, int], name: str, positive: str | None, path
         raise InputError(f"No row of {path} has a {name!r}. Name the column that holds the known labels.")
     if positive is None:
         positive = _positive(counts, name, notes)
-    elif positive not in counts:
-        raise InputError(
-            f"--positive {positive!r} is no value of {name!r}, whose values are {_shown(counts)}."
-        )
-    negatives = tuple(value for value in counts if value != positive)
+    positives = (positive,) if positive in counts else _values_of(positive, counts, name, notes)
+    negatives = tuple(value for value in counts if value not in set(positives))
     if not negatives:
         raise InputError(
             f"All labelled rows of {path} have the same {name!r}, {positive!r}; two classes are needed. Add "
             "rows of the other class."
         )
-    return Target(positive, negatives, notes, _unknown_as_label(counts, name, positive))
+    alarms = _unknown_as_label(counts, name, set(positives))
+    return Target(positive, negatives, notes, alarms, positives)
+
+
+def _values_of(positive: str, counts: dict[str, int], name: str, notes: list[str]) -> tuple[str, ...]:
+    """The values that a limit, a range or a list names; of numbers, what is none loses its label."""
+    is_meant = condition(positive)
+    if is_meant is None:
+        listed_values = [part.strip() for part in positive.split(",")]
+        if len(listed_values) > 1 and set(listed_values) <= set(counts):
+            return tuple(listed_values)
+        raise InputError(
+            f"--positive {positive!r} is no value of {name!r}, whose values are {_shown(counts)}."
+        )
+    words = [value for value in counts if not _is_number(value)]
+    if other := [value for value in words if not means_no_label(value)]:
+        raise InputError(
+            f"--positive {positive!r} is about numbers, and {name!r} holds {other[0]!r}. Empty such cells, or name values."
+        )
+    if words:
+        notes.append(
+            f"{listed(words)} in {name!r} is no number: its {sum(map(counts.pop, words)):,} rows have no label."
+        )
+    found = tuple(value for value in counts if is_meant(float(value)))
+    if not found:
+        raise InputError(
+            f"--positive {positive!r} holds for no value of {name!r}, whose values are {_shown(counts)}."
+        )
+    return found
+
+
+def condition(text: str) -> Callable[[float], bool] | None:
+    """What a limit (">=8") or a range ("8..10", ends included) asks of a number; None of other texts.
+
+    >>> [condition(text)(8) for text in (">=8", "> 8", "<8.5", "5..8")], condition("yes")
+    ([True, False, True, True], None)
+    """
+    number = r"\s*(-?\d+(?:\.\d+)?)\s*"
+    if found := re.fullmatch(rf"\s*(>=|<=|>|<){number}", text):
+        compare, limit = COMPARISONS[found[1]], float(found[2])
+        return lambda value: compare(value, limit)
+    if found := re.fullmatch(rf"{number}\.\.{number}", text):
+        low, high = float(found[1]), float(found[2])
+        return lambda value: low <= value <= high
+    return None
 
 
 def means_no_label(value: str) -> bool:
@@ -98,9 +159,9 @@ def means_no_label(value: str) -> bool:
     return words in NO_LABEL or re.fullmatch(r"[?.\-_/ ]+", value) is not None
 
 
-def _unknown_as_label(counts: dict[str, int], name: str, positive: str) -> list[str]:
+def _unknown_as_label(counts: dict[str, int], name: str, positives: set[str]) -> list[str]:
     return [
-        f"{value!r} in {name!r} counts as a label, a {'positive' if value == positive else 'negative'} one, in "
+        f"{value!r} in {name!r} counts as a label, a {'positive' if value in positives else 'negative'} one, in "
         f"{count:,} rows. If it means that the label is not known, {HOW_TO_LEAVE_OUT}."
         for value, count in counts.items()
         if means_no_label(value)
@@ -125,8 +186,8 @@ def _positive(counts: dict[str, int], name: str, notes: list[str]) -> str:
         low, *_, high = sorted(counts, key=_order)
         raise InputError(
             f"The target {name!r} looks like a number: it has {len(counts):,} different values, from {low} to {high}. "
-            "Labels must have two values: make a column that says yes or no, such as whether "
-            f"{name!r} lies above a limit, or name another --target."
+            f"Labels must have two values: say what counts as positive, such as --positive '>={high}', or name another "
+            "--target."
         )
     if len(counts) > 2:
         raise InputError(_too_many(counts, name))

@@ -5,8 +5,9 @@ Labelled rows are held in memory, the others are read in batches whenever the me
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
@@ -18,14 +19,19 @@ from groupshift import GroupShiftClassifier, streaming
 from groupshift._explain.wording import percent
 from groupshift._io.column_facts import ColumnSurvey, Nearly, plan_of
 from groupshift._io.columns import ColumnPlan, is_plain
-from groupshift._io.table_files import Source, no_column, open_source
+from groupshift._io.file_readings import read_file, surveys_in_file, with_typical
+from groupshift._io.places import open_source
+from groupshift._io.table_files import Source, no_column
 from groupshift._rows.chunks import add_up
 from groupshift._rows.keys import sampled
 from groupshift._rows.roles import Roles as ColumnRoles
 from groupshift.cli import prepared
 from groupshift.cli.columns_read import FileSurvey, FileSurveyor, survey_file
 from groupshift.cli.errors import InputError
-from groupshift.cli.groups import about_groups
+from groupshift.cli.grouped import columns_of, group_name, with_groups
+from groupshift.cli.groups import about_groups, none_in_common
+from groupshift.cli.identified_groups import about_identifying
+from groupshift.cli.known_rates import NOTHING_KNOWN, KnownRates
 from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, Part, Prepared
 from groupshift.cli.recipe import Recipe
 from groupshift.cli.screen import listed
@@ -36,8 +42,6 @@ WHY_LEFT_OUT = {
     "empty": "is empty",
     "nested": "holds lists or raw bytes",
 }
-# Rates by group, with their standard errors if these are known.
-KnownShares = Mapping[str, float | tuple[float, float]]
 # Shows how dates are written; a day that cannot be a month.
 A_DAY = datetime(2024, 12, 31)
 
@@ -47,16 +51,23 @@ class Roles:
     """Which column is what, as the command names them."""
 
     target: str
-    group: str | None = None
+    groups: tuple[str, ...] = ()
     weight: str | None = None
     example_id: str | None = None
     features: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     positive: str | None = None
+    missing_group: str = "error"
+
+    @property
+    def group(self) -> str | None:
+        """The column of groups; where several make a group, the one that is made of them."""
+        return group_name(self.groups)
 
     @property
     def special(self) -> list[str]:
-        return [name for name in (self.target, self.group, self.weight, self.example_id) if name is not None]
+        named = (self.target, self.group, *self.groups, self.weight, self.example_id)
+        return [name for name in dict.fromkeys(named) if name is not None]
 
 
 @dataclass
@@ -88,12 +99,14 @@ class Training:
     def n_unlabeled(self) -> int:
         return sum(self.n_rows) - len(self.numbers)
 
-    def fit(self, model: GroupShiftClassifier, known_shares: KnownShares | None = None) -> None:
+    def fit(self, model: GroupShiftClassifier, known: KnownRates = NOTHING_KNOWN) -> None:
         """Fit a model to all rows."""
         if self.population is None:
-            self._fit_labeled(model, self.labeled, known_shares)
+            self._fit_labeled(model, self.labeled, known)
         else:
-            streaming.fit_to(model, self._streamed(self.population), known_shares)
+            streaming.fit_to(model, self._streamed(self.population), known.known_shares, known.known_overall)
+        # Classes are called what the files call them.
+        model.schema_ = replace(model.schema_, classes=self.target.classes)
 
     def fit_sample(self, model: GroupShiftClassifier) -> GroupShiftClassifier:
         """A copy of the model, fitted to a part of the rows."""
@@ -101,7 +114,7 @@ class Training:
             sample: GroupShiftClassifier = streaming.fit_sample(model, self._streamed(self.population))
             return sample
         some = sampled(self.numbers.astype(np.uint64), streaming.LABELED_TRIED / len(self.numbers), 0)
-        return self._fit_labeled(clone(model), self.labeled.filter(some), None)
+        return self._fit_labeled(clone(model), self.labeled.filter(some), NOTHING_KNOWN)
 
     def _streamed(self, population: Prepared) -> streaming.Training:
         group, weight, example_id = (
@@ -113,7 +126,7 @@ class Training:
         return streaming.Training(self.labeled, population, roles, TARGET, self.first)
 
     def _fit_labeled(
-        self, model: GroupShiftClassifier, table: pa.Table, known_shares: KnownShares | None
+        self, model: GroupShiftClassifier, table: pa.Table, known: KnownRates
     ) -> GroupShiftClassifier:
         groups, weight, ids = (
             table[name] if name in table.column_names else None for name in (GROUP, WEIGHT, EXAMPLE)
@@ -124,14 +137,18 @@ class Training:
             groups,
             sample_weight=weight,
             example_ids=ids,
-            known_shares=known_shares,
+            known_shares=known.known_shares,
+            known_overall=known.known_overall,
         )
         return model
 
 
 def read_training(paths: Sequence[str], roles: Roles) -> Training:
-    """Read one stacked file, or labelled and unlabelled rows from two."""
-    sources = [open_source(path) for path in paths]
+    """Read one stacked file, or labelled rows from the first and unlabelled ones from the others."""
+    labeled, *others = paths
+    opened = [open_source(labeled), *([open_source(others)] if others else [])]
+    roles = replace(roles, groups=columns_of(roles.group, opened[0]))
+    sources = [with_groups(source, roles.groups, roles.missing_group) for source in opened]
     notes: list[str] = []
     _check_roles(sources, roles)
     names = _feature_names(sources, roles, notes)
@@ -143,9 +160,14 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
             f"The target column {roles.target!r} of {sources[1].path} is not looked at: its rows count as unlabelled."
         )
     columns = add_up(survey.columns for survey in surveys).by_name
-    plans = [_plan(name, columns[name], name in roles.features) for name in names]
+    by_file = [survey.columns.by_name for survey in surveys]
+    plans = [_plan(name, [found[name] for found in by_file], name in roles.features) for name in names]
     used = [plan for plan in plans if plan.used]
-    notes += _notes_on_columns(columns, plans)
+    in_files = [surveys_in_file(used, *found) for found in zip(by_file, sources, strict=True)]
+    lost = Counter[str]()
+    for found, own in zip(by_file, in_files, strict=True):
+        lost.update({plan.name: found[plan.name].lost(plan) for plan in own})
+    notes += _notes_on_columns(columns, plans, lost)
     if not used:
         raise InputError(
             f"No usable feature is left in {listed([str(s.path) for s in sources])}. "
@@ -156,35 +178,62 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
     if roles.weight is not None and any(roles.weight not in source.columns for source in sources):
         notes.append(f"Unlabelled rows have no {roles.weight!r}: each counts as one row.")
     n_rows = [survey.rows for survey in surveys]
-    labeled, numbers, parts = _labeled_rows(sources, n_rows, used, target, roles)
+    labeled, numbers, parts = _labeled_rows(sources, n_rows, in_files, target, roles)
+    used = with_typical(in_files[0], labeled)
     if len(parts) == 2:
         notes.append(
             f"{n_rows[0] - len(numbers):,} unlabelled rows come from {sources[0].path} and {n_rows[1]:,} from "
             f"{sources[1].path}. Rows that stand in both count twice: leave them out of one."
         )
     groups = add_up(survey.groups for survey in surveys)
+    population = Prepared(parts, sum(n_rows[len(sources) - len(parts) :])) if parts else None
     return Training(
         sources=sources,
         n_rows=n_rows,
         labeled=labeled,
         numbers=numbers,
-        population=Prepared(parts, sum(n_rows[len(sources) - len(parts) :])) if parts else None,
+        population=population,
         first=parts[0].first if parts else 0,
         target=target,
-        recipe=Recipe(used, roles.group, roles.target, target.positive, target.negative),
+        recipe=Recipe(
+            used,
+            roles.group,
+            roles.target,
+            target.positive,
+            target.negative,
+            roles.groups,
+            roles.missing_group,
+        ),
         plans=plans,
         notes=notes,
-        alarms=[*target.alarms, *about_groups(roles.group, groups, used, columns)],
+        alarms=[
+            *target.alarms,
+            *_not_alike(sources, used, in_files),
+            *about_groups(roles.group, groups, used, columns),
+            *none_in_common(roles.group, surveys),
+            *about_identifying(labeled, population, used),
+        ],
     )
 
 
+def _not_alike(sources: list[Source], used: list[ColumnPlan], in_files: list[list[ColumnPlan]]) -> list[str]:
+    """What the unlabelled rows hold in other sizes or kinds than the labelled ones."""
+    return [
+        problem.replace("where the model was fitted", "among labelled rows").replace(
+            "in the model", "among labelled rows"
+        )
+        for source, plans in zip(sources[1:], in_files[1:], strict=True)
+        for problem in read_file(source, used, plans).problems
+    ]
+
+
 def _labeled_rows(
-    sources: list[Source], n_rows: list[int], plans: list[ColumnPlan], target: Target, roles: Roles
+    sources: list[Source], n_rows: list[int], plans: list[list[ColumnPlan]], target: Target, roles: Roles
 ) -> tuple[pa.Table, NDArray[np.int64], list[Part]]:
     """Labelled rows and their numbers, and the files that hold others."""
     first, *others = (
-        _part(source, start, plans, roles, target if start == 0 else None)
-        for source, start in zip(sources, (0, n_rows[0]), strict=False)
+        _part(source, start, own, roles, target if start == 0 else None)
+        for source, start, own in zip(sources, (0, n_rows[0]), plans, strict=False)
     )
     found, numbers, start = [], [], 0
     for table in first.batches(list(first.columns)):
@@ -254,13 +303,24 @@ def _survey(sources: list[Source], names: list[str], roles: Roles) -> list[FileS
     return surveys
 
 
-def _plan(name: str, survey: ColumnSurvey, wanted: bool) -> ColumnPlan:
+def _plan(name: str, surveys: Sequence[ColumnSurvey], wanted: bool) -> ColumnPlan:
+    survey = add_up(iter(surveys))
     plan = plan_of(name, survey)
+    own = [plan_of(name, one) for one in surveys]
+    # Dates that are written in one way here and in another there are dates, though no one way fits all.
+    if (
+        plan.kind not in ("number", "date")
+        and len({one.kind for one in own}) == 1
+        and own[0].kind in ("number", "date")
+    ):
+        return own[0]
     # Who names a column wants it, even if it looks like an id.
     return plan_of(name, survey, wanted=True) if wanted and plan.kind == "id" else plan
 
 
-def _notes_on_columns(columns: Mapping[str, ColumnSurvey], plans: list[ColumnPlan]) -> list[str]:
+def _notes_on_columns(
+    columns: Mapping[str, ColumnSurvey], plans: list[ColumnPlan], lost: Mapping[str, int]
+) -> list[str]:
     """What was left out, what may have been meant otherwise, and what could not be read."""
     notes = []
     for kind, reason in WHY_LEFT_OUT.items():
@@ -276,8 +336,8 @@ def _notes_on_columns(columns: Mapping[str, ColumnSurvey], plans: list[ColumnPla
                 f"{percent(found.share, 0)} of its rows look like {found.kind}s. {_how_to_read(found)}"
             )
     for plan in plans:
-        if lost := columns[plan.name].lost(plan):
-            notes.append(f"{lost:,} values of {plan.name!r} are no {plan.kind} and count as missing.")
+        if count := lost.get(plan.name):
+            notes.append(f"{count:,} values of {plan.name!r} are no {plan.kind} and count as missing.")
     return notes
 
 

@@ -108,4 +108,4 @@ def partition_facts(model: object, sample: GroupedSample) -> dict[str, float]:
 
 def _clusters(model: object, sample: GroupedSample, rows: np.ndarray) -> np.ndarray:
     details = cast(Clustered, model).predict_details(take_rows(sample.X, rows), sample.groups[rows])
-    return details["cluster"]
+    return np.asarray(details["cluster"])

@@ -1,8 +1,11 @@
-"""The first page: what was learned, is it worth it, what to beware of, in sentences."""
+"""The first page: the shares, whether to believe them, what to beware of, what was gained, in sentences."""
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
+from groupshift._explain.identified import identified, identifying_of
 from groupshift._explain.report.facts import Facts, GroupLines
 from groupshift._explain.report.formats import count, percent, percent_range
 from groupshift._explain.wording import plural
@@ -11,12 +14,19 @@ from groupshift._explain.wording import plural
 FEW_ROWS = 30
 
 
+class Belief(NamedTuple):
+    """Whether to believe the answer: a mark ("yes", "no" or none) and a sentence."""
+
+    mark: str
+    sentence: str
+
+
 def tiles(facts: Facts) -> dict[str, str]:
     """The numbers that everyone asks for first."""
     model = facts.model
     pairs = {"labelled positive": percent(facts.labeled_overall)}
     if facts.has_population:
-        pairs = {"population positive": percent(facts.overall), **pairs}
+        pairs = {"population positive": percent(facts.overall.share), **pairs}
         if model.has_groups_:
             pairs["groups"] = count(facts.n_groups)
         pairs["population rows"] = count(model.rows_.sum())
@@ -30,15 +40,63 @@ def tiles(facts: Facts) -> dict[str, str]:
     return pairs
 
 
-def learned(facts: Facts) -> list[str]:
-    """What the population looks like, in a few sentences."""
+def headline(facts: Facts) -> str:
+    """The answer in a sentence: the share of the population."""
     sample = percent(facts.labeled_overall)
     if not facts.has_population:
-        found = f"A calibrated classifier, from labelled rows of which {sample} are positive."
-        return [found, "Without unlabelled rows there is no population whose shares could be learned."]
-    sentences = [
-        f"In the population {percent(facts.overall)} are positive, against {sample} of the labelled sample."
-    ]
+        return f"A calibrated classifier, from labelled rows of which {sample} are positive."
+    overall = facts.overall
+    return (
+        f"In the population {percent(overall.share)} are positive ({percent(facts.coverage, 0)} interval "
+        f"{percent_range(overall.low, overall.high)}), against {sample} of the labelled sample."
+    )
+
+
+def believe(facts: Facts) -> Belief:
+    """Whether to believe the shares, in a sentence."""
+    diagnosis = facts.diagnosis
+    if not facts.has_population:
+        return Belief(
+            "", "There were no unlabelled rows, so there are no shares of a population to believe or not."
+        )
+    if diagnosis.worth == "harmful":
+        return Belief("no", "Do not believe the shares: on labels that were hidden, the shifts did harm.")
+    if diagnosis.holds == "no":
+        return Belief("no", "Check the shares before you use them: the assumption behind them does not hold.")
+    if diagnosis.holds == "roughly":
+        return Belief("", "Use the shares with care: the assumption behind them holds only roughly.")
+    if diagnosis.holds == "unknown":
+        return Belief(
+            "", "Whether to believe the shares could not be tested: labels are too few, or of too few groups."
+        )
+    confirmed = (
+        ", and hidden labels confirm the shifts"
+        if facts.shifted and diagnosis.worth in ("yes", "little")
+        else ""
+    )
+    return Belief(
+        "yes",
+        f"The shares can be believed as far as labels can tell: the assumption behind them holds{confirmed}.",
+    )
+
+
+def sensitivity(facts: Facts) -> str | None:
+    """What nothing in the data tells, in a sentence; None where it is known."""
+    found = facts.diagnosis.overview
+    if facts.model.known_overall_ is not None or not {"share_if_half", "share_if_twice"} <= found.keys():
+        return None
+    return (
+        f"Nothing in the data tells whether positives were labelled more often than negatives, in all groups alike: if twice as "
+        f"often, {percent(found['share_if_twice'])} of the population are positive; if half as often, "
+        f"{percent(found['share_if_half'])}."
+    )
+
+
+def learned(facts: Facts) -> list[str]:
+    """What the groups of the population look like, in a few sentences."""
+    if not facts.has_population:
+        return ["Without unlabelled rows there is no population whose shares could be learned."]
+    sentences = []
     if (words := _extremes(facts.groups)) is not None:
         sentences.append(words)
     if (words := _disagreement(facts)) is not None:
@@ -90,11 +148,16 @@ def _cluster_words(facts: Facts) -> str:
     )
 
 
+def first_of_all(facts: Facts) -> str | None:
+    """What spoils everything else on the page: features that tell which group a row is of."""
+    return identified(identifying_of(facts.model))
+
+
 def worth(facts: Facts) -> list[str]:
     """What it gains, and that the assumption behind it holds where it does."""
     diagnosis = facts.diagnosis
     holds = ["The assumption behind it was tested and holds."] if diagnosis.holds == "yes" else []
-    return [*diagnosis.gain, *holds] or ["There is no more to say than the above."]
+    return [diagnosis.verdict, *diagnosis.gain, *holds]
 
 
 def beware(facts: Facts) -> list[str]:
@@ -102,8 +165,10 @@ def beware(facts: Facts) -> list[str]:
     diagnosis = facts.diagnosis
     words = {
         "roughly": "The assumption holds only roughly; see the tests below.",
-        "no": "The assumption does not hold on the labelled rows; see the tests below.",
+        "no": "The assumption does not hold; see the tests below.",
         "unknown": "Whether the assumption holds is not known.",
     }
     doubt = [words[diagnosis.holds]] if diagnosis.holds in words else []
-    return [*doubt, *diagnosis.caution] or ["Nothing that the tests below could find."]
+    # What is said first of all is not said twice.
+    caution = [sentence for sentence in diagnosis.caution if sentence != first_of_all(facts)]
+    return [*doubt, *caution] or ["Nothing that the tests below could find."]

@@ -23,7 +23,7 @@ def figures(facts: Facts) -> dict[str, Figure]:
     """Data of the figures that the script draws."""
     found, model = {}, facts.model
     if facts.has_population:
-        found["shares"] = _shares(facts.groups, facts.coverage, facts.overall)
+        found["shares"] = _shares(facts.groups, facts.coverage, facts.overall.share)
         if facts.shifted:
             found["shifts"] = _shifts(facts.cells, model.evidence_.labeled_clusters.share, facts.coverage)
     if facts.hidden is not None and facts.any_gain:

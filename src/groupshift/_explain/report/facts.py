@@ -7,6 +7,7 @@ import numpy as np
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._explain.evidence_parts import BoolArray, Column, FloatArray, IntArray
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._explain.share_errors import ShareInterval, overall_share
 from groupshift._explain.share_tables import cell_shares, group_level_shares, labeled_sample, overall_shares
 
 # Keep the page under 5 MB: a few hundred bytes for each group, some thirty for each cell.
@@ -145,9 +146,9 @@ class Facts:
         return self.hidden is not None and bool(np.any(self.hidden.gain))
 
     @property
-    def overall(self) -> float:
+    def overall(self) -> ShareInterval:
         """Share of positives of the whole population, over all groups and clusters."""
-        return overall_shares(self.model)[1]
+        return overall_share(self.model, self.coverage)
 
     @property
     def labeled_overall(self) -> float:

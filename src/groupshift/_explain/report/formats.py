@@ -1,30 +1,15 @@
-"""Numbers and sentences as the page shows them."""
+"""Numbers as the page shows them."""
 
-import re
 from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 
 from groupshift._explain.evidence_parts import Column
+from groupshift._explain.wording import DASH, THIN
 
-# A narrow space that does not break: "34.2 %" stays in one piece.
-THIN = "\u202f"
 MINUS = "\u2212"
-DASH = "\u2013"
-# A line may break after a dash, unless this follows.
-JOINER = "\u2060"
 NOTHING = DASH
-
-
-def tidy(sentence: str) -> str:
-    """A sentence whose numbers stay in one piece: units and errors do not fall to the next line.
-
-    >>> tidy("10.6 % ± 1.4%")
-    '10.6\u202f%\xa0±\xa01.4\u202f%'
-    """
-    joined = re.sub(rf"(?<=\d){DASH}(?=\d)", f"{DASH}{JOINER}", sentence)
-    return re.sub(r"(?<=\d) ?%", f"{THIN}%", joined).replace(" ± ", "\u00a0±\u00a0")
 
 
 def fixed(value: float, digits: int) -> str:

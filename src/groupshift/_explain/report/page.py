@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.report import answer, charts, formats, provenance, report_tables
+from groupshift._explain.report import answer, charts, formats, outline, provenance, report_tables
 from groupshift._explain.report.facts import Facts, Names
-from groupshift._explain.wording import plural
+from groupshift._explain.wording import plural, tidy
 
 if TYPE_CHECKING:
     import jinja2
@@ -48,20 +48,24 @@ def render_report(model: FittedModel, *, title: str | None = None, names: Names 
     from markupsafe import Markup  # comes with Jinja
 
     facts = Facts.of(model, diagnose(model), names=names)
-    script = _asset("report.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page = template.render(
         facts=facts,
         model=model,
         diagnosis=facts.diagnosis,
         title=_title(facts) if title is None else title,
-        policy=POLICY.format(digest),
+        policy=policy(),
         # These two are ours, and the only text that is not escaped.
         style=Markup(_asset("report.css")),
-        script=Markup(script),
+        script=Markup(_asset("report.js")),
     )
     # A lone surrogate, which Python's strings may hold, has no place in a file.
     return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def policy() -> str:
+    """The Content-Security-Policy of the page, which names its script by what it holds."""
+    digest = base64.b64encode(hashlib.sha256(_asset("report.js").encode()).digest()).decode()
+    return POLICY.format(digest)
 
 
 def write_report(
@@ -105,10 +109,11 @@ def templates() -> "jinja2.Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": formats.count, "percent": formats.percent, "tidy": formats.tidy}
+    environment.filters |= {"count": formats.count, "percent": formats.percent, "tidy": tidy}
     environment.globals |= {
         "answer": answer,
         "charts": charts,
+        "outline": outline,
         "plural": plural,
         "provenance": provenance,
         "tables": report_tables,

@@ -63,6 +63,8 @@ def data_facts(facts: Facts) -> dict[str, str]:
     if model.has_groups_:
         pairs["Groups with labelled rows"] = count(len(model.labeled_groups_))
         pairs["Groups with unlabelled rows"] = count(facts.n_groups)
+    seed = model.get_params(deep=False)["random_state"]
+    pairs["Random seed"] = "none: another fit may differ a little" if seed is None else str(seed)
     return pairs | {"Features": count(len(model.encoder_.names_))}
 
 

@@ -3,12 +3,15 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from groupshift._explain.evidence_parts import FloatArray
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.report.facts import Facts, shown_names
+from groupshift._explain.identified import importance_of
+from groupshift._explain.refusals import reasons
+from groupshift._explain.report.facts import MAX_GROUPS, Facts, largest, shown_names
 from groupshift._explain.report.formats import (
     NOTHING,
     THIN,
@@ -58,12 +61,56 @@ def shares_table(facts: Facts) -> TableView:
     if groups.sample_rows.any():
         columns["Labelled sample"] = [percent(v) for v in groups.sample_share]
         columns["Labelled rows"] = [count(v) for v in groups.sample_rows]
-    return TableView(columns, "Shares of positives by group")
+    first = {
+        "Group": "All",
+        "Population": percent(facts.overall.share),
+        f"{percent(facts.coverage, 0)} interval": percent_range(facts.overall.low, facts.overall.high),
+        "Population rows": count(facts.model.rows_.sum()),
+        "Labelled sample": percent(facts.labeled_overall),
+        "Labelled rows": count(facts.model.labeled_rows_.sum()),
+    }
+    lines = {name: [first[name], *values] for name, values in columns.items()}
+    return TableView(lines, "Shares of positives by group", marked=0)
+
+
+def sensitivity_table(facts: Facts) -> TableView | None:
+    """Shares under other labelling: all rows, then the groups that the page shows."""
+    found = facts.diagnosis.sensitivity
+    if not found or facts.model.known_overall_ is not None:
+        return None
+    shown = np.append(0, largest(found["rows"][1:], MAX_GROUPS) + 1)
+    columns = {
+        "Group": ["All", *shown_names(found["group"][shown[1:]])],
+        "Half as likely": [percent(v) for v in found["if_half"][shown]],
+        "As estimated": [percent(v) for v in found["share"][shown]],
+        "Twice as likely": [percent(v) for v in found["if_twice"][shown]],
+    }
+    caption = "Share of positives if positives were half, or twice, as likely to be labelled as negatives, in all groups alike"
+    return TableView(columns, caption, marked=0)
 
 
 def shifts_table(facts: Facts) -> TableView:
     shifts = {f"Cluster {k}": [signed(v) for v in shift] for k, shift in enumerate(facts.cells.shift.T)}
     return TableView({"Group": facts.cells.name, **shifts}, "Shifts (log-odds) by group and cluster")
+
+
+class Bar(NamedTuple):
+    """A line of a list with bars; `part` is the length of its bar in percent."""
+
+    name: str
+    rise: str
+    part: float
+
+
+def importance_bars(facts: Facts) -> list[Bar]:
+    found = importance_of(facts.model)
+    longest = max(*found.values(), 1e-12)
+    return [Bar(name, signed(rise, 4), 100 * max(rise, 0) / longest) for name, rise in found.items()]
+
+
+def shift_range(facts: Facts) -> str:
+    shift = facts.model.shift_
+    return f"{signed(float(shift.min()))} to {signed(float(shift.max()))}"
 
 
 def calibration_table(bins: FloatArray) -> TableView:
@@ -153,9 +200,10 @@ def mixture_table(facts: Facts) -> TableView | None:
 
 
 def candidates_table(model: FittedModel) -> TableView | None:
-    found = model.candidates_
+    found, held_out = model.candidates_, model.evidence_.held_out
     if found is None:
         return None
+    n_groups = 2 if held_out is None else held_out.total.groups
     columns = {
         "Candidate": texts(found["name"]),
         "Clusters": [count(v) for v in found["n_clusters"]],
@@ -163,8 +211,9 @@ def candidates_table(model: FittedModel) -> TableView | None:
         "Gain": [signed(v, 4) for v in found["gain"]],
         "Standard error": [decimals(v, 4) for v in found["std_error"]],
         "Trust": [decimals(v, 2) for v in found["trust"]],
+        "Why": reasons(found, n_groups),
     }
-    return TableView(columns, "Candidates", marked=int(found["chosen"].argmax()))
+    return TableView(columns, "Candidates", words=("Why",), marked=int(found["chosen"].argmax()))
 
 
 def features_table(model: FittedModel) -> TableView:
@@ -182,15 +231,6 @@ def features_table(model: FittedModel) -> TableView:
 def last_notes(model: FittedModel) -> list[str]:
     """What was decided on the way; a step that was decided anew says the same with other numbers: the last counts."""
     return list({re.sub(r"\d+\.\d+", "", note): note for note in model.notes_}.values())
-
-
-def why_unjudged(model: FittedModel) -> str:
-    if model.partition == "validated" or isinstance(model.partition, (list, tuple)):
-        reason = "it needs labelled rows of two groups or more"
-    else:
-        given = model.partition if isinstance(model.partition, (str, int)) else type(model.partition).__name__
-        reason = f"the partition was set to {given!r}"
-    return f"{reason}. {' '.join(model.notes_)}"
 
 
 def _effect(value: float) -> str:

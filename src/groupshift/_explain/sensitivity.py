@@ -1,0 +1,126 @@
+"""What no diagnosis can check: labels of positives that came more often, or less, in all groups alike."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import expit, logit
+
+from groupshift._explain.evidence_parts import FloatArray, Table
+from groupshift._explain.fitted_model import FittedModel
+from groupshift._explain.share_errors import overall_share
+from groupshift._explain.share_tables import group_level_shares, overall_shares
+from groupshift._explain.wording import percent
+from groupshift._math.known_shares import mean_posterior
+
+# A common shift of which it is worth to speak: a tenth of the odds.
+FACE_VALUE = 0.1
+# What all groups have in common is seldom off by a factor of two: half of what that would cost.
+IF_SELECTED = 0.5
+
+
+def shares_if_selected(model: FittedModel, odds: float) -> tuple[float, FloatArray]:
+    """Overall share, and that of each group, if positives were so many times likelier to be labelled, in all groups alike.
+
+    Nothing in the data can tell: labels of positives that came twice as often make every share too high by an odds ratio of 2.
+    Known rates stay as they are.
+    """
+    points, weight = model.tally_, model.row_weight_
+    if points is None or not weight.sum():
+        return np.nan, np.full(len(model.groups_), np.nan)
+    is_open = ~np.isin(model.groups_, model.known_groups_) & (model.known_overall_ is None)
+    move = np.where(is_open, np.log(odds), 0.0)[:, None] * np.ones(weight.shape[1])
+
+    def mean(shift: FloatArray) -> FloatArray:
+        found = mean_posterior(points, shift)[0]
+        return np.clip(np.where(np.isnan(found), 0.5, found), 1e-12, 1 - 1e-12)
+
+    # From the share as it is reported: scores of rows that were learned from are not quite those of predictions.
+    share = np.clip(model.group_prior_, 1e-12, 1 - 1e-12)
+    moved = expit(logit(share) + logit(mean(model.shift_ - move)) - logit(mean(model.shift_)))
+    positive = weight * np.where(move == 0, model.group_prior_, moved)
+    return float(positive.sum() / weight.sum()), positive.sum(1) / np.maximum(weight.sum(1), 1e-300)
+
+
+def sensitivity(model: FittedModel) -> Table:
+    """All rows together (group None), then each group: its share, and what it would be under other labelling."""
+    if not len(model.groups_):
+        return {}
+    half, twice = (shares_if_selected(model, odds) for odds in (0.5, 2.0))
+    table = group_level_shares(model, 0.9)
+    return {
+        "group": np.array([None, *model.groups_.tolist()], dtype=object),
+        "rows": np.append(model.rows_.sum(), table["rows"]),
+        "share": np.append(overall_shares(model)[1], table["share"]),
+        "if_half": np.append(*half),
+        "if_twice": np.append(*twice),
+    }
+
+
+def overall_numbers(model: FittedModel) -> dict[str, float]:
+    """The overall share, its 90 % interval, and what it would be under other labelling or at face value."""
+    found = overall_share(model)
+    numbers = {"share": found.share, "share_low": found.low, "share_high": found.high}
+    numbers["share_if_half"], numbers["share_if_twice"] = (
+        shares_if_selected(model, o)[0] for o in (0.5, 2.0)
+    )
+    numbers["share_at_face_value"] = _at_face_value(model)
+    return numbers
+
+
+def selection_cost(numbers: dict[str, float]) -> float:
+    """How far the overall share may be off by what all groups have in common, roughly."""
+    away = [abs(numbers[name] - numbers["share"]) for name in ("share_if_half", "share_if_twice")]
+    return IF_SELECTED * max(away)
+
+
+def undecided(model: FittedModel, numbers: dict[str, float]) -> Iterator[str]:
+    """What all groups may have in common: what it would do to the overall share, and what would decide it."""
+    if not len(model.groups_):
+        return
+    before, after = overall_shares(model)
+    low, high = numbers["share_low"], numbers["share_high"]
+    range_of = f", 90 % interval {percent(low)} to {percent(high)}" if low < high else ""
+    moves = f"from {percent(before)} (labelled sample) to {percent(after)} (population{range_of})"
+    start = f"The model moves the overall share {moves}. " if np.any(model.shift_) else ""
+    if model.known_overall_ is not None:
+        share, error = model.known_overall_
+        known = f"{percent(share)} ± {percent(error)}" if error else percent(share)
+        yield f"{start}The known rate of the population, {known}, settles what all groups have in common."
+        return
+    yield (
+        f"{start}Labelled groups cannot check what all groups have in common: their own common shift is zero by construction. "
+        f"If positives were twice as likely to be labelled as negatives, in all groups alike, "
+        f"{percent(numbers['share_if_twice'])} of the population would be positive instead of {percent(after)}; if half as "
+        f"likely, {percent(numbers['share_if_half'])}. {_face_value(numbers)}{_remedy(model)}"
+    )
+
+
+def _at_face_value(model: FittedModel) -> float:
+    """The overall share if all that scores say of all groups together were believed; NaN where it is, or says nothing."""
+    use = model.view_use_
+    if use is None or model.known_overall_ is not None:
+        return np.nan
+    unused = (1 - use.common) * use.common_shift
+    return shares_if_selected(model, float(np.exp(-unused)))[0] if abs(unused) >= FACE_VALUE else np.nan
+
+
+def _face_value(numbers: dict[str, float]) -> str:
+    if np.isnan(share := numbers.get("share_at_face_value", np.nan)):
+        return ""
+    return (
+        f"Taken at face value, scores of unlabelled rows would make it {percent(share)}; labels chosen by the features look the "
+        "same, so this is not used unless you say that they were chosen by the label. Nothing in the data decides between the "
+        "two. "
+    )
+
+
+def _remedy(model: FittedModel) -> str:
+    if len(model.known_groups_):
+        return (
+            f"Known shares settle it for {len(model.known_groups_):,} of {len(model.groups_):,} groups. The others follow as far "
+            "as these agree."
+        )
+    return (
+        "What would decide it: the rate of the population or, as a known share, that of some groups; or labels of a random "
+        "sample of its rows (an audit)."
+    )

@@ -1,0 +1,76 @@
+"""What drives a prediction: how much worse hidden labels are predicted when a feature is shuffled."""
+
+import numpy as np
+
+from groupshift._fit.classifiers import out_of_fold_scores, raw_score
+from groupshift._fit.learned import Learned
+from groupshift._fit.problem import Problem
+from groupshift._fit.trained import Trained
+from groupshift._math.arrays import FloatArray
+from groupshift._math.odds import log_loss_rows
+from groupshift._rows.frames import Features, as_frame, take_rows
+from groupshift._rows.keys import uniform_keys
+
+# More rows do not change which features matter, and of many features only those that move scores can.
+MAX_ROWS, MAX_FEATURES = 1_000, 20
+# Parts into which the values of a feature are cut, to see whether scores follow it at all.
+N_PARTS = 10
+
+
+def feature_importance(problem: Problem, trained: Trained, learned: Learned) -> dict[str, float]:
+    """Rise of the log loss of hidden labels when a feature is shuffled over the rows, by feature, the largest first.
+
+    Only the features that scores follow most are tried. Empty where no label could be hidden.
+    """
+    if trained.fold is None:
+        return {}
+    key = problem.labeled.key[trained.judged]
+    order = np.argsort(uniform_keys(key, problem.seeds.named("importance rows")), kind="stable")
+    few = np.sort(order[:MAX_ROWS])
+    rows, y, fold = (
+        problem.labeled.take(trained.judged[few]),
+        problem.y[trained.judged[few]],
+        trained.fold[few],
+    )
+    cluster = learned.posterior.partition.predict(rows)
+    shuffled = np.argsort(uniform_keys(rows.key, problem.seeds.named("importance")), kind="stable")
+
+    def loss(features: Features) -> float:
+        if trained.fold_models:
+            score = out_of_fold_scores(trained.fold_models, features, fold, trained.edge, cluster)
+        else:
+            assert trained.last is not None
+            score = raw_score(trained.last, features, trained.edge)
+        log_odds = learned.posterior.calibration.transform(score, cluster)
+        return float(np.average(log_loss_rows(log_odds, y), weights=rows.weight))
+
+    before = loss(rows.features)
+    follows = [_follows(trained.score[few], np.asarray(column, float)) for column in rows.matrix.T]
+    tried = np.argsort(follows, kind="stable")[::-1][:MAX_FEATURES]
+    names = problem.encoder.names_
+    found = {names[j]: loss(_with_shuffled(rows.features, int(j), shuffled)) - before for j in tried}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _follows(score: FloatArray, values: FloatArray) -> float:
+    """Part of the variance of scores between parts of a feature's values, whatever these mean."""
+    ranks = np.unique(values, return_inverse=True)[1]
+    part = ranks * N_PARTS // (ranks.max() + 1)
+    count = np.bincount(part)
+    mean = np.bincount(part, weights=score) / np.maximum(count, 1)
+    return float(
+        (count * (mean - score.mean()) ** 2).sum() / max(float(((score - score.mean()) ** 2).sum()), 1e-300)
+    )
+
+
+def _with_shuffled(features: Features, j: int, order: np.ndarray) -> Features:
+    """Features in which column j is that of other rows."""
+    frame = as_frame(features)
+    if frame is None:
+        moved = features.copy()
+        moved[:, j] = moved[order, j]
+        return moved
+    other = as_frame(take_rows(features, order))
+    assert other is not None
+    name = frame.columns[j]
+    return frame.with_columns(other.get_column(name).alias(name)).to_native()

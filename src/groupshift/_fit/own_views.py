@@ -1,0 +1,112 @@
+"""What labelled rows say of the shifts of their groups: their labels, their scores, and how well these foretell those."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from groupshift._fit.trials import LabeledRows, gain, labeled_points
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
+from groupshift._math.odds import log_loss_rows
+from groupshift._math.sites import cell_sites
+from groupshift._math.sums import mean_by, sum_by
+from groupshift._math.trust import most_trust
+from groupshift._math.view_worlds import OWN_SCORES, Views
+from groupshift._math.views import Predicted, label_sites, learn_views
+
+# Scores are used if hidden labels make it likelier than not; half a standard error more, since what scores are worth was
+# learned from the same groups.
+HIDDEN_MARGIN = 0.5
+# Intervals are stretched until they hold so many of the labelled groups' shares, their labels hidden.
+COVERAGE, NORMAL_REACH = 0.9, 1.645
+# Beyond a factor of three an interval of shifts says next to nothing, and a single group would have made it so.
+MAX_STRETCH = 3.0
+
+
+@dataclass(frozen=True)
+class OwnViews:
+    """What labelled rows say of the shifts of their groups' cells: their labels, and their scores without them."""
+
+    groups: ValueArray  # (n_labeled_groups,): names
+    response: FloatArray  # (n_labeled_groups, n_clusters, 2)
+    precision: FloatArray  # the same shape
+    rows: IntArray  # (n_labeled_groups,)
+    is_confirmed: bool  # whether scores foretell hidden labels
+    stretch: float  # of standard errors of shifts, so that intervals hold the shares of hidden groups
+
+    def views(self) -> Views:
+        """These two views; that of the population is missing."""
+        missing = np.zeros((*self.response.shape[:2], 1))
+        response, precision = (np.concatenate([v, missing], 2) for v in (self.response, self.precision))
+        return Views(response, precision, np.zeros(len(self.groups)))
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """Labelled rows as they would be predicted if the labels of their groups were hidden."""
+
+    own: OwnViews
+    shift: FloatArray  # (n_rows,)
+    loss: FloatArray  # (n_rows,)
+    use: float  # how far the shift follows scores, 0 to 1
+
+
+def foretell(
+    rows: LabeledRows,
+    log_odds: FloatArray,
+    cluster: IntArray,
+    n_clusters: int,
+    *,
+    names: ValueArray,
+    selection: str,
+    seed: int,
+) -> Foretold:
+    """Hide the labels of each group: do its scores foretell them, and do intervals hold its share?"""
+    cell = rows.group * n_clusters + cluster
+    labels = label_sites(log_odds, rows.y, rows.weight, cell, rows.n_groups * n_clusters)
+    points, prior = labeled_points(rows, log_odds, cluster, n_clusters)
+    scores = cell_sites(points, labeled_prior=prior, n_groups=rows.n_groups)
+    shape = scores.response.shape
+    response = np.stack([labels[0].reshape(shape), scores.response], 2)
+    precision = np.stack([labels[1].reshape(shape), scores.weight], 2)
+    n_rows = np.bincount(rows.group, minlength=rows.n_groups)
+    views = OwnViews(names, response, precision, n_rows, True, 1.0).views()
+    model = learn_views(views, selection=selection, seed=seed)
+    found = model.predict(views.only(OWN_SCORES), of_labeled=True)
+    shift = found.shift[rows.group, cluster]
+    plain, loss = log_loss_rows(log_odds, rows.y), log_loss_rows(log_odds + shift, rows.y)
+    mean, error = gain(plain, loss, rows)
+    is_confirmed = mean > HIDDEN_MARGIN * error
+    if not is_confirmed:
+        found = model.predict(views.only(), of_labeled=True)
+        shift, loss = np.zeros_like(shift), plain
+    own = OwnViews(
+        names, response, precision, n_rows, is_confirmed, _stretch(rows, log_odds + shift, cluster, found)
+    )
+    use = np.average(found.use[..., OWN_SCORES], weights=scores.weight + 1e-9) if is_confirmed else 0.0
+    return Foretold(own, shift, loss, float(np.clip(use, 0, most_trust(rows.n_groups))))
+
+
+def _stretch(rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, found: Predicted) -> float:
+    """How many times wider intervals of shifts must be to hold nine in ten of the hidden groups' shares.
+
+    As in conformal prediction, the group itself counts as one more that may lie outside; with fewer than nine groups no width
+    is known to be enough, and the model's is taken.
+    """
+    n_groups, n_clusters = found.variance.shape
+    rank = int(np.ceil(COVERAGE * (n_groups + 1)))
+    if rank > n_groups:
+        return 1.0
+    p = expit(log_odds)
+    cell = rows.group * n_clusters + cluster
+    # How the share of a group moves with the shift of each of its cells.
+    total = sum_by(rows.group, rows.weight, n_groups)
+    slope = sum_by(cell, rows.weight * p * (1 - p), n_groups * n_clusters).reshape(n_groups, n_clusters)
+    slope = slope / total[:, None]
+    own = np.maximum(found.variance - found.shared[:, None], 0)
+    variance = (slope**2 * own).sum(1) + slope.sum(1) ** 2 * found.shared
+    miss = mean_by(rows.group, rows.y - p, rows.weight, n_groups, empty=0.0)
+    noise = slope.sum(1) / total
+    # Only the shift's part is stretched: the chance of single rows is what it is.
+    needed = np.sqrt(np.maximum((miss / NORMAL_REACH) ** 2 - noise, 0) / np.maximum(variance, 1e-300))
+    return float(np.clip(np.sort(needed)[rank - 1], 1, MAX_STRETCH))

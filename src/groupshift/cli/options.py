@@ -1,0 +1,116 @@
+"""What stands below the first help, and arguments and options that several commands have, with theirs."""
+
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+[bold]From two files to a report[/]
+
+  groupshift check   labeled.csv unlabeled.parquet --target y --group state
+
+  groupshift fit     labeled.csv unlabeled.parquet --target y --group state --out model.gshift
+
+  groupshift predict model.gshift new.parquet --out predictions.csv --keep person_id
+
+  groupshift shares  model.gshift --out shares.csv
+
+  groupshift report  model.gshift --out report.html
+
+[bold]Files[/]  CSV, TSV (any separator and encoding), JSON lines, Parquet, Arrow, Excel (book.xlsx::SHEET), Stata, SPSS,
+SAS; text may be packed (.gz, .bz2, .xz). A folder, or a name with * in quotes, is all its files below each other. - is
+standard input. A query to a database is people.db::TABLE, 'people.db::select …' (SQLite, DuckDB), or
+'postgresql://…::select …' (any SQLAlchemy URL). Unlabelled rows are read in batches and may be larger than memory.
+One file with an empty target where the label is unknown works as well as two. Outputs go by the ending of their name
+(.csv, .parquet, .xlsx, .dta, .sav, .jsonl, .arrow); - is standard output. They are written whole or not at all, and
+never over an existing file without --force.
+
+[bold]Columns[/]  Every column but target, group, weight and id is a feature: numbers (also written as text),
+dates, categories, missing values as they are. Columns that look like ids are left out, with a note.
+
+[bold]Exit codes[/]  0 all went well · 2 wrong usage, bad input or an output that cannot be written · 1 a
+fault of ours (run again with --debug for a traceback) · 130 stopped with Ctrl-C.
+
+No files at hand? groupshift demo. Rather click than type? groupshift serve
+"""
+
+
+def argument(name: str, help: str) -> object:
+    return typer.Argument(metavar=name, show_default=False, help=help)
+
+
+def column(help: str) -> object:
+    return typer.Option(metavar="COLUMN", show_default=False, help=help)
+
+
+def out_file(help: str, metavar: str = "FILE") -> object:
+    return typer.Option("--out", "-o", metavar=metavar, show_default=False, help=help)
+
+
+Files = Annotated[
+    list[str],
+    argument(
+        "LABELED [UNLABELED …]",
+        "Labelled rows, then unlabelled rows in one file or several; or one file with both. See Files below.",
+    ),
+]
+Model = Annotated[str, argument("MODEL", "A model that `groupshift fit` saved.")]
+Data = Annotated[str, argument("DATA", "A file with the columns of the model.")]
+Target = Annotated[str, column("Column of the known labels; two values.")]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN[,COLUMN]",
+        show_default=False,
+        help="Column of the groups: state, hospital, gene …; several columns together make smaller groups.",
+    ),
+]
+MissingGroup = Annotated[
+    str,
+    typer.Option(
+        metavar="HOW", help="Rows without a group: error, drop (leave them out), or own (a group of theirs)."
+    ),
+]
+GroupHere = Annotated[str | None, column("Column of the groups, if it has another name here.")]
+Weight = Annotated[str | None, column("Column of row weights.")]
+ExampleId = Annotated[
+    str | None, column("Column that is equal for copies of one example, or members of one household.")
+]
+Positive = Annotated[
+    str | None,
+    typer.Option(
+        metavar="VALUE",
+        help="What counts as positive, against all others: a value, several (a,b), a limit ('>=8') or a range (8..10).",
+    ),
+]
+Features = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Use these columns only.")]
+Exclude = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Leave these columns out.")]
+KnownShares = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Rates of groups known from elsewhere: group, share and, where known, std_error (empty: exact).",
+    ),
+]
+KnownOverall = Annotated[
+    str | None,
+    typer.Option(
+        metavar="P[,SE]",
+        help="Known rate of all unlabelled rows together, alone (exact) or with its standard error.",
+    ),
+]
+Seed = Annotated[int, typer.Option(help="The same seed, files and versions give the same model.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
+Anyway = Annotated[
+    bool,
+    typer.Option("--anyway", help="Go on though columns are of another kind or size than those of fit."),
+]
+EscapeFormulas = Annotated[
+    bool,
+    typer.Option(
+        "--escape-formulas",
+        help="Put an apostrophe before CSV cells that a spreadsheet would take for formulas.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
+Coverage = Annotated[float, typer.Option(metavar="P", help="Probability that an interval holds the truth.")]

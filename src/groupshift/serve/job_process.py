@@ -1,0 +1,71 @@
+"""The process that does a job's work: `python -P -m groupshift.serve.job_process FOLDER TASK`.
+
+What it has to say goes to `TASK.jsonl` in the job's folder, a line each; what it found to JSON files beside it. It ends
+when the page's process does, whose end of the pipe on standard input closes then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+# Seconds between two lines about one step: nobody reads faster.
+BETWEEN_LINES = 0.4
+
+
+class Events:
+    """What is said, a line of JSON each: its kind, and the text."""
+
+    def __init__(self, file: TextIO):
+        self._file = file
+        self._step, self._last = "", 0.0
+
+    def say(self, kind: str, text: str) -> None:
+        if kind == "step" and not self._is_due(text):
+            return
+        self._file.write(json.dumps({"kind": kind, "text": text}) + "\n")
+        self._file.flush()
+
+    def _is_due(self, text: str) -> bool:
+        name, now = text.partition(":")[0], time.monotonic()
+        if name == self._step and now - self._last < BETWEEN_LINES:
+            return False
+        self._step, self._last = name, now
+        return True
+
+
+def main(home: Path, task: str) -> int:
+    """The exit code of the task: 0, 2 for what the user can put right, 1 for a fault of ours."""
+    threading.Thread(target=_end_with_the_page, daemon=True).start()
+    with open(home / f"{task}.jsonl", "w", encoding="utf-8") as file:
+        events = Events(file)
+        events.say("step", "Starting")
+        # Late, since it takes seconds: the page can say already that something happens.
+        from groupshift.cli.errors import guarded
+        from groupshift.cli.screen import Screen
+        from groupshift.serve.jobs import Job
+        from groupshift.serve.tasks import TASKS
+
+        job = Job.from_json((home / "job.json").read_text(encoding="utf-8"))
+        # Names in commands, and so in sentences, are those of the files alone.
+        os.chdir(home / "files")
+        work: Callable[[Job, Path], int] = TASKS[task]
+        with Screen.heard_by(events.say):
+            return guarded(lambda: work(job, home))
+
+
+def _end_with_the_page() -> None:
+    # Not through sys.stdin, whose lock would be held when Python ends.
+    while os.read(0, 1):
+        pass
+    os._exit(3)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).resolve(), sys.argv[2]))

@@ -1,0 +1,156 @@
+"""What the page shows of a job, as values, and the templates that they fill."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from groupshift._explain.wording import tidy
+from groupshift.serve import command_lines
+from groupshift.serve.jobs import ROLES, Job, Refused, TaskState
+from groupshift.serve.jobs_folder import MODEL, REPORT, JobsFolder
+from groupshift.serve.wording_of_pages import on_page, without_paths
+from groupshift.serve.work_queue import read_events
+
+NEW = TaskState("new")
+# What can be taken away, and what it is.
+DOWNLOADS = {
+    "shares.csv": "Shares (CSV)",
+    "shares.xlsx": "Shares (Excel)",
+    MODEL: "Model file",
+    "predictions.csv": "Predictions (CSV)",
+    "predictions.xlsx": "Predictions (Excel)",
+}
+ROLE_NAMES = dict(
+    zip(ROLES, ("feature", "target", "group", "weight", "same example", "leave out"), strict=True)
+)
+COUNTED = re.compile(r": ([\d,]+) of ([\d,]+) ")
+
+
+class JobView:
+    """A job and its folder, as the pages ask for them."""
+
+    def __init__(self, folder: JobsFolder, job: Job):
+        self.folder, self.job = folder, job
+        self.home, self.files = folder.home(job.id), folder.files(job.id)
+
+    @property
+    def open_task(self) -> str | None:
+        return next((task for task, state in self.job.tasks.items() if state.is_open), None)
+
+    @property
+    def screen(self) -> str:
+        """Which page the job has come to."""
+        main = self.job.tasks.get(self.job.main_task, NEW)
+        if main.status == "done":
+            return "answer"
+        if main.is_open:
+            return "progress"
+        # The first look ends with roles that are guessed; before that there is nothing to change.
+        if self.job.tasks.get("look", NEW).is_open and not self.job.settings.roles:
+            return "progress"
+        return "columns" if self.job.kind == "fit" and (self.home / "look.json").is_file() else "files"
+
+    @property
+    def trouble(self) -> str:
+        """What went wrong with the task that the screen waits for."""
+        for task in (self.job.main_task, "look"):
+            state = self.job.tasks.get(task, NEW)
+            if state.status in ("failed", "stopped"):
+                return self.said(state.sentence)
+        return ""
+
+    @property
+    def commands(self) -> str:
+        """The command line that does the same."""
+        try:
+            main = command_lines.main_arguments(self.job, command_lines.usual_roles(self.home))
+        except Refused:
+            return ""
+        return command_lines.shown([main, *command_lines.answer_arguments()])
+
+    @property
+    def downloads(self) -> dict[str, str]:
+        return {name: words for name, words in DOWNLOADS.items() if (self.files / name).is_file()}
+
+    @property
+    def to_predict(self) -> list[str]:
+        """Endings of predictions that are not made yet."""
+        endings = [ending for ending in command_lines.ENDINGS if command_lines.writes(ending)]
+        return [ending for ending in endings if not (self.files / f"predictions{ending}").is_file()]
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        found = self.read("answer.json")
+        found["cautions"] = [on_page(sentence) for sentence in found["cautions"]]
+        return found
+
+    @property
+    def has_report(self) -> bool:
+        return (self.files / REPORT).is_file()
+
+    def heard(self, task: str, *kinds: str) -> list[str]:
+        """What the task's process said, of some kinds."""
+        events = read_events(self.home / f"{task}.jsonl")
+        return [self.said(event["text"]) for event in events if event["kind"] in kinds]
+
+    def said(self, sentence: str) -> str:
+        """A sentence of the command line, as the page says it."""
+        folders = (self.files, self.home, self.folder.path, Path.home(), Path(tempfile.gettempdir()))
+        return on_page(without_paths(sentence, *folders, Path(sys.prefix)))
+
+    def progress(self, task: str) -> dict[str, object]:
+        """Where a task stands: its steps so far, and how much is done of the last."""
+        state = self.job.tasks.get(task, NEW)
+        steps: dict[str, str] = {}
+        for text in self.heard(task, "step") if state.status != "waiting" else []:
+            steps[text.partition(": ")[0]] = text
+        last = next(reversed(steps.values()), "")
+        counted = COUNTED.search(last)
+        done, of = (int(number.replace(",", "")) for number in counted.groups()) if counted else (0, 0)
+        return {
+            "task": task,
+            "status": state.status,
+            "sentence": self.said(state.sentence),
+            "steps": list(steps),
+            "last": last,
+            "share": done / of if of else None,
+        }
+
+    def columns(self) -> dict[str, object]:
+        """What the last look found, and what the user has chosen since."""
+        found = self.read("look.json")
+        for kind in ("alarms", "notes"):
+            found[kind] = [self.said(sentence) for sentence in found[kind]]
+        for column in found["columns"]:
+            column["remark"] = on_page(column["remark"])
+        settings = json.loads(self.job.to_json())["settings"]
+        return {**found, "settings": settings, "roles": ROLE_NAMES, "command": self.commands}
+
+    def read(self, name: str) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = json.loads((self.home / name).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise Refused(404, "This is not there yet. Load the page again.") from error
+        return found
+
+
+@cache
+def templates() -> jinja2.Environment:
+    """Every value is escaped on its way into a page; a misspelt one fails."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("groupshift.serve", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["tidy"] = tidy
+    return environment

@@ -1,0 +1,130 @@
+"""What a job's process does: look at files, fit, update, predict. Work is done by the commands that the page shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from groupshift import GroupShiftClassifier
+from groupshift._explain.report import answer
+from groupshift._explain.report.facts import Facts, Names
+from groupshift._explain.report.formats import rounded, texts
+from groupshift._explain.report.page import policy
+from groupshift._explain.sensitivity import shares_if_selected
+from groupshift._explain.share_errors import overall_share
+from groupshift._explain.share_tables import group_level_shares, labeled_sample, overall_shares
+from groupshift._explain.summary import Summary
+from groupshift._io.files import write_whole
+from groupshift.cli.compare import change_table, show_changes
+from groupshift.cli.errors import OK, run
+from groupshift.cli.recipe import load_model
+from groupshift.cli.screen import Screen
+from groupshift.serve.command_lines import (
+    ENDINGS,
+    answer_arguments,
+    main_arguments,
+    predict_arguments,
+    usual_roles,
+)
+from groupshift.serve.jobs import Job
+from groupshift.serve.jobs_folder import BEFORE, MODEL
+from groupshift.serve.looking import look_at
+
+# How much likelier positives are to be labelled, in what the page draws beside the shares.
+LIKELIER = 2.0
+COVERAGE = 0.9
+
+
+def look(job: Job, home: Path) -> int:
+    """What is in the files, as the roles that were chosen have it."""
+    _write(home / "look.json", look_at(job))
+    return OK
+
+
+def learn(job: Job, home: Path) -> int:
+    """Fit or update, then shares and report, then what the page shows."""
+    if (code := run(main_arguments(job, usual_roles(home)))) != OK:
+        return code
+    with Screen().working("Summing up"):
+        model, recipe, _ = load_model(MODEL)
+        for arguments in answer_arguments():
+            # A model without unlabelled rows knows no shares.
+            if len(model.groups_) or arguments[0] != "shares":
+                run(arguments)
+        moved = _changes(model) if job.kind == "update" else None
+        _write(home / "shares.json", share_columns(model, moved))
+        title = Names(recipe.target, recipe.positive, recipe.group).title() or "Share of positives"
+        _write(home / "answer.json", {**answers(model, moved), "title": title, "report_policy": policy()})
+    return OK
+
+
+def answers(model: GroupShiftClassifier, moved: pa.Table | None) -> dict[str, object]:
+    """The first screen of an answer: numbers, sentences, and what moved since the model before."""
+    summary = Summary.of(model)
+    return {
+        "tiles": answer.tiles(Facts.of(model, summary.diagnosis)),
+        "worth": summary.diagnosis.worth,
+        "verdict": summary.diagnosis.verdict,
+        "gain": summary.diagnosis.gain[:1],
+        "cautions": summary.cautions,
+        "n_groups": len(model.groups_),
+        "moved": [] if moved is None else _said(lambda: show_changes(Screen(), moved, COVERAGE)),
+    }
+
+
+def share_columns(model: GroupShiftClassifier, moved: pa.Table | None) -> dict[str, object]:
+    """Shares of the groups as columns, beside what they were before an update and what selection would make of them."""
+    if not len(model.groups_):
+        return {"group": []}
+    overall_if, share_if = shares_if_selected(model, LIKELIER)
+    table = group_level_shares(model, COVERAGE)
+    columns = {name: table[name] for name in ("rows", "share", "low", "high")}
+    columns |= {"labeled": labeled_sample(model)[0], "if_likelier": share_if}
+    overall = {**overall_share(model, COVERAGE)._asdict(), "if_likelier": overall_if}
+    overall |= {"rows": float(model.rows_.sum()), "labeled": overall_shares(model)[0]}
+    if moved is not None:
+        whole, *groups = moved.select(["group", "before", "change"]).to_pylist()
+        by_name = {row["group"]: row for row in groups}
+        own = [by_name[name] for name in texts(table["group"])]
+        for name in ("before", "change"):
+            columns[name] = np.array([row[name] for row in own], float)
+            overall[name] = whole[name]
+    return {
+        "group": texts(table["group"]),
+        **{name: rounded(np.asarray(values, float)) for name, values in columns.items()},
+        "overall": {name: rounded(np.array([value], float))[0] for name, value in overall.items()},
+    }
+
+
+def _changes(model: GroupShiftClassifier) -> pa.Table | None:
+    """What an update moved; None where there were no shares before it."""
+    before = load_model(BEFORE)[0]
+    return change_table(before, model, coverage=COVERAGE) if len(before.groups_) else None
+
+
+def _said(command: Callable[[], None]) -> list[str]:
+    """What a command says on a screen, as sentences."""
+    heard: list[str] = []
+    with Screen.heard_by(lambda kind, text: heard.append(text)):
+        command()
+    return heard
+
+
+def _predict(ending: str) -> Callable[[Job, Path], int]:
+    return lambda job, home: run(predict_arguments(job, ending))
+
+
+def _write(path: Path, found: object) -> None:
+    write_whole(path, json.dumps(found, ensure_ascii=False, allow_nan=False), force=True)
+
+
+TASKS: dict[str, Callable[[Job, Path], int]] = {
+    "look": look,
+    "fit": learn,
+    "update": learn,
+    **{f"predict{ending}": _predict(ending) for ending in ENDINGS},
+}

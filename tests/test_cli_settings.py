@@ -1,0 +1,80 @@
+"""A settings file holds a whole job, and is the commands that one would type."""
+
+import pytest
+
+pytest.importorskip("typer", reason="the command line needs the extra cli")
+
+from cli_files import make_fits_quick, write_survey
+from groupshift._io.places import open_source
+from groupshift.cli.errors import run
+from groupshift.cli.job import job_commands
+
+JOB = """
+[fit]
+labeled = "labeled.csv"
+unlabeled = ["unlabeled.parquet"]
+target = "in_favour"
+group = "state"
+exclude = ["person"]
+seed = 7
+out = "m.gshift"
+
+[predict]
+data = "new.csv"
+keep = ["person", "state"]
+out = "p.csv"
+
+[shares]
+out = "s.csv"
+
+[report]
+out = "r.html"
+"""
+
+
+def test_a_whole_job_runs_from_one_file_wherever_one_stands(tmp_path, monkeypatch, capsys):
+    make_fits_quick(monkeypatch)
+    write_survey(tmp_path)
+    (tmp_path / "groupshift.toml").write_text(JOB)
+    assert run(["run", f"{tmp_path}/groupshift.toml"]) == 0
+    assert open_source(tmp_path / "p.csv").columns[:3] == ("person", "state", "probability")
+    assert {"s.csv", "r.html", "m.gshift"} <= {path.name for path in tmp_path.iterdir()}
+    # The seed is in the report, so that the model can be made again.
+    assert "Random seed" in (tmp_path / "r.html").read_text()
+    capsys.readouterr()
+    assert run(["run", f"{tmp_path}/groupshift.toml"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    assert run(["run", "--force"]) == 0
+
+
+def test_lists_and_switches_become_options():
+    section = {
+        "labeled": "a",
+        "unlabeled": ["b", "c"],
+        "target": "y",
+        "group": ["g", "h"],
+        "out": "m",
+        "json": True,
+    }
+    (command,) = job_commands({"fit": section})
+    assert command == ["fit", "a", "b", "c", "--target", "y", "--group", "g,h", "--out", "m", "--json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[fit]\nlabeled = 'a.csv'", "needs a section [fit] with labeled, target and out"),
+        ("[fits]\n", "no section [fits]"),
+        ("fit = 3", "is a section"),
+        ("[fit", "no settings file in TOML"),
+        ("[fit]\nlabeled='a.csv'\ntarget='y'\nout='m.gshift'\nnope=1", "--nope"),
+        (None, "There is no settings file"),
+    ],
+)
+def test_a_settings_file_that_is_none_is_one_paragraph(tmp_path, monkeypatch, capsys, text, said):
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "groupshift.toml").write_text(text)
+    assert run(["run"]) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,131 @@
+"""Groups without labels: judged by classifiers that saw none of a group's labels, with intervals and gains that hold there."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn.tree import DecisionTreeClassifier
+
+from groupshift import GroupShiftClassifier
+from groupshift._fit.hidden_groups import balanced_folds
+from groupshift._fit.own_views import MAX_STRETCH, _stretch
+from groupshift._fit.posterior import FoldPosterior
+from groupshift._fit.trials import LabeledRows
+from groupshift._math.views import Predicted
+from shifted_groups import draw, fit_on
+
+
+@given(sizes=st.lists(st.integers(1, 50), min_size=2, max_size=30), n_folds=st.integers(2, 4))
+def test_folds_hold_whole_groups_and_differ_by_less_than_the_largest_of_them(sizes, n_folds):
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    fold = balanced_folds(group, n_folds, seed=0)
+    for g in range(len(sizes)):
+        assert len(np.unique(fold[group == g])) == 1
+    rows = np.bincount(fold, minlength=n_folds)
+    assert rows.max() - rows.min() <= max(sizes)
+
+
+def telling_groups(seed=0, n_groups=60, n_rows=60, spread=1.5):
+    """A feature that names the group, and a share of positives of each group's own: what trees remember of a group
+    they cannot know of another."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(n_groups), n_rows)
+    X = np.c_[rng.normal(size=len(group)), rng.permutation(n_groups)[group]]
+    truth = (rng.random(len(group)) < expit(X[:, 0] + rng.normal(0, spread, n_groups)[group])).astype(int)
+    return X, truth, group
+
+
+def log_loss(p, y):
+    return float(-np.mean(np.where(y == 1, np.log(p), np.log1p(-p))))
+
+
+@pytest.fixture(scope="module")
+def natural():
+    """Half of such groups labelled, the others not; the model, and the probabilities of the others."""
+    X, truth, group = telling_groups()
+    is_labeled = group < 30
+    model = GroupShiftClassifier(
+        DecisionTreeClassifier(min_samples_leaf=20), partition=1, refine=0, random_state=0
+    )
+    model.fit(X, np.where(is_labeled, truth, -1), groups=group)
+    return model, model.predict_proba(X[~is_labeled], group[~is_labeled])[:, 1], truth, is_labeled, group
+
+
+def test_the_hidden_loss_is_that_of_groups_whose_labels_the_classifier_never_saw(natural):
+    model, p, truth, is_labeled, group = natural
+    realised = log_loss(p, truth[~is_labeled])
+    hidden = model.diagnose().overview["loss_model"]
+    assert hidden == pytest.approx(realised, rel=0.1)
+    # With labels in every group the classifier may remember them, and it does: that loss is another one.
+    X, truth, group = telling_groups()
+    known = np.arange(len(truth)) % 2 == 0
+    other = GroupShiftClassifier(
+        DecisionTreeClassifier(min_samples_leaf=20), partition=1, refine=0, random_state=0
+    ).fit(X, np.where(known, truth, -1), groups=group)
+    assert other.learned_.hidden is None
+    assert other.diagnose().overview["loss_model"] < hidden - 0.03
+
+
+def test_intervals_hold_the_shares_of_groups_without_labels(natural):
+    model, _, truth, _, group = natural
+    table = model.group_shares(by="group", coverage=0.9)
+    share = np.array([truth[group == g].mean() for g in table["group"]])
+    held = (table["low"] <= share) & (share <= table["high"])
+    assert 0.8 <= held.mean() <= 1.0
+
+
+def test_the_population_is_scored_by_models_of_folds_whatever_its_size(rows, quick):
+    X, y, groups = rows
+    assert isinstance(quick().fit(X, y, groups=groups).learned_.population_posterior, FoldPosterior)
+
+
+def test_few_labelled_groups_cannot_be_hidden_and_nothing_breaks():
+    X, truth, group = telling_groups(n_groups=6)
+    model = GroupShiftClassifier(DecisionTreeClassifier(max_depth=2), partition=1, refine=0, random_state=0)
+    model.fit(X, np.where(group < 3, truth, -1), groups=group)
+    assert model.learned_.hidden is None
+    assert np.isfinite(model.predict_proba(X[group >= 3], group[group >= 3])).all()
+
+
+@pytest.mark.parametrize(("spread", "expected"), [(0.0, 1.0), (1.0, 1.0), (2.0, 2.0), (9.0, MAX_STRETCH)])
+def test_intervals_are_stretched_as_far_as_hidden_groups_ask(spread, expected):
+    rng = np.random.default_rng(0)
+    n_groups, n_rows = 400, 4_000
+    group = np.repeat(np.arange(n_groups), n_rows)
+    miss = 0.1 * spread * rng.normal(size=n_groups)
+    y = (rng.random(len(group)) < expit(miss[group])).astype(int)
+    everyone = np.zeros(len(group), np.int64)
+    rows = LabeledRows(np.zeros(len(group)), y, np.ones(len(group)), group, everyone)
+    one = np.ones(1)
+    claimed = Predicted(
+        np.zeros((n_groups, 1)), np.full((n_groups, 1), 0.01), np.full(n_groups, 0.01), np.zeros(3), one, one
+    )
+    assert _stretch(rows, np.zeros(len(group)), everyone, claimed) == pytest.approx(expected, rel=0.15)
+
+
+def test_too_few_groups_stretch_nothing():
+    group = np.repeat(np.arange(8), 10)
+    rows = LabeledRows(np.zeros(80), np.ones(80, int), np.ones(80), group, np.zeros(80, np.int64))
+    one = np.ones(1)
+    claimed = Predicted(np.zeros((8, 1)), np.full((8, 1), 1e-6), np.zeros(8), np.zeros(3), one, one)
+    assert _stretch(rows, np.zeros(80), np.zeros(80, np.int64), claimed) == 1.0
+
+
+def test_the_announced_gain_holds_the_one_that_comes():
+    held = 0
+    for seed in range(4):
+        data = draw(np.random.default_rng(seed), n_groups=30, share=(0.2, 0.6))
+        X, y, groups, truth = data
+        model, plain = fit_on(data), fit_on(data, shares=None, trust=1.0)
+        unlabeled = y < 0
+        losses = [
+            log_loss(m.predict_proba(X[unlabeled], groups[unlabeled])[:, 1], truth[unlabeled])
+            for m in (plain, model)
+        ]
+        found = model.diagnose()
+        low, high = (found.overview[f"expected_loss_gain_{end}"] for end in ("low", "high"))
+        held += low <= losses[0] - losses[1] <= high
+        assert any("log loss is expected to be" in sentence for sentence in found.gain)
+    # Nine in ten are to be held.
+    assert held >= 3
