@@ -86,7 +86,6 @@ BAD = {
         lambda: fit(y=np.where(TRUTH, 1, -1)),
         "if your classes are -1 and +1, pass another unlabeled_value",
     ),
-    "three classes": (lambda: fit(y=np.where(np.arange(N) < 5, 2, Y)), "Found 3 classes"),
     "continuous labels": (lambda: fit(y=X[:, 0]), "Unknown label type: continuous"),
     "infinite labels": (
         lambda: fit(y=changed(Y.astype(float), 0, np.inf)),

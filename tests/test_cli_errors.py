@@ -46,10 +46,8 @@ def one_paragraph(text):
         (["predict", "none.gshift", "A", "-o", "p.csv"], "There is no file"),
         (["predict", "A", "A", "-o", "p.docx"], "End its name in"),
         (["predict", "A", "A", "-o", "p.csv", "--coverage", "90"], "no probability"),
-        (["shares", "A", "--by", "town"], "Choose group or cell"),
         (["demo", "--data", "mars"], "Choose survey or flights"),
         (["check", "A", "--target", "age", "--group", "state"], "'age' looks like a number"),
-        (["check", "A", "--target", "work", "--group", "state"], "say with --positive VALUE which"),
     ],
 )
 def test_bad_input_is_one_paragraph_and_exit_code_2(files, tmp_path, monkeypatch, capsys, command, said):

@@ -162,13 +162,28 @@ def test_duplicate_column_names(tmp_path, capsys):
     assert "more than one column named 'x'" in capsys.readouterr().err
 
 
-def test_a_target_with_three_values_asks_which_is_positive(tmp_path, capsys):
+def test_a_target_with_three_values_has_three_classes(tmp_path, capsys):
     y = np.array(["red", "green", "blue", None], object)[np.arange(400) % 4]
     table = small(y=y)
-    assert fit_small(tmp_path, table) == 2
+    assert fit_small(tmp_path, table) == 0
     said = capsys.readouterr().err
-    assert "3 values ('red' 100 times, 'green' 100 times, 'blue' 100 times)" in said
+    assert "3 values, each of which is a class ('red' 100 times, 'green' 100 times, 'blue' 100 times)" in said
     assert "--positive" in said
+    assert load(tmp_path / "m.gshift").classes_.tolist() == ["blue", "green", "red"]
+
+
+def test_a_target_of_many_numbers_names_the_ways_out(tmp_path, capsys):
+    rating = np.array([*map(str, range(11)), None], object)[np.arange(400) % 12]
+    assert fit_small(tmp_path, small(y=rating)) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert '--positive ">=8"' in said
+    assert "if each value is a class, write it as text" in said
+
+
+def test_a_target_of_free_text_is_no_class(tmp_path, capsys):
+    words = np.array([f"answer {i}" for i in range(150)], object)[np.arange(400) % 150]
+    assert fit_small(tmp_path, small(y=words)) == 2
+    assert "more than the 100 classes" in capsys.readouterr().err
 
 
 def test_one_value_against_the_rest(tmp_path):

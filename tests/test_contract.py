@@ -122,7 +122,7 @@ def test_a_seeded_generator_is_a_seed(rows, quick):
 def test_tags_say_what_it_takes():
     tags = get_tags(GroupShiftClassifier())
     assert is_classifier(GroupShiftClassifier())
-    assert not tags.classifier_tags.multi_class
+    assert tags.classifier_tags.multi_class
     assert tags.input_tags.allow_nan
     assert not get_tags(GroupShiftClassifier(LogisticRegression())).input_tags.allow_nan
     assert get_tags(GroupShiftClassifier(RandomForestClassifier())).input_tags.allow_nan

@@ -96,6 +96,8 @@ LAYERS = [
     "_io",
     "_regions",
     "_fit",
+    "_audit",
+    "_multi",
     "_explain displays",
     "classifier baselines streaming distributed datasets",
     "experiments",

@@ -48,6 +48,8 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(groupshift.datasets, "make_survey", at_most(groupshift.datasets.make_survey, **sizes))
     mixture = at_most(groupshift.datasets.make_grouped_mixture, n_groups=12, unlabeled_per_group=(100, 0))
     monkeypatch.setattr(groupshift.datasets, "make_grouped_mixture", mixture)
+    classes = at_most(groupshift.datasets.make_grouped_classes, **sizes)
+    monkeypatch.setattr(groupshift.datasets, "make_grouped_classes", classes)
     monkeypatch.setattr(trained, "default_classifier", few_trees)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 

@@ -44,7 +44,7 @@ PLAIN: dict[str, Any] = {
 
 
 class _Labels(NamedTuple):
-    """Classes (0 or 1), weights and example ids of the labelled rows."""
+    """Numbers of classes, weights and example ids of the labelled rows."""
 
     y: IntArray
     weight: FloatArray
@@ -93,14 +93,17 @@ class _Grouped(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: object, groups: ArrayLike | None = None) -> FloatArray:
-        """Probabilities of the two classes, of shape (n_rows, 2)."""
+        """Probabilities of the classes, of shape (n_rows, n_classes)."""
         check_is_fitted(self)
         return self._probabilities(*self._read(X, groups, fit=False))
 
     def predict(self, X: object, groups: ArrayLike | None = None) -> ValueArray:
-        """The likelier class of each row."""
-        likelier: ValueArray = self.classes_[(self.predict_proba(X, groups)[:, 1] > 0.5).astype(int)]
-        return likelier
+        """The likeliest class of each row."""
+        probability = self.predict_proba(X, groups)
+        is_multiclass = len(self.classes_) > 2
+        number = probability.argmax(1) if is_multiclass else (probability[:, 1] > 0.5).astype(int)
+        likeliest: ValueArray = self.classes_[number]
+        return likeliest
 
     def _read(self, X: object, groups: ArrayLike | None, *, fit: bool) -> tuple[FloatArray, ValueArray]:
         """Features as numbers, and the group name of each row."""
@@ -184,7 +187,7 @@ class CoralClassifier(_Grouped):
     def _probabilities(self, matrix: FloatArray, names: ValueArray) -> FloatArray:
         embedded = self.space_.transform(matrix)
         code = self.codes_.transform(names)
-        probability = np.empty((len(matrix), 2))
+        probability = np.empty((len(matrix), len(self.classes_)))
         for g in np.unique(code):
             model = self.models_[g] if g >= 0 and self.models_[g] is not None else self.unaligned_
             probability[code == g] = model.predict_proba(embedded[code == g])

@@ -12,15 +12,15 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from groupshift._explain.evidence import Observed, record_evidence
+from groupshift._audit.doors import Audited
 from groupshift._explain.explained import Explained
+from groupshift._explain.whole_fit import detail_columns, estimate_again, fit_whole, known_of, scorer_of
 from groupshift._fit.classifiers import Classifier
-from groupshift._fit.estimate import estimate
-from groupshift._fit.problem import Known, KnownRates, KnownShare, Problem, Settings, sentences
-from groupshift._fit.scorer import Scored, Scorer, concatenated_details
-from groupshift._fit.stages import run
+from groupshift._fit.estimate import Estimate
+from groupshift._fit.problem import KnownRates, KnownShare, Problem, Settings, sentences
+from groupshift._fit.scorer import Scorer, concatenated_details
 from groupshift._math.arrays import FloatArray, ValueArray
-from groupshift._math.odds import in_doubt
+from groupshift._multi.class_scorer import ClassScorer
 from groupshift._rows.checks import (
     DegradedWarning,
     accepts_missing,
@@ -32,7 +32,7 @@ from groupshift._rows.checks import (
 )
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.codes import Codes
-from groupshift._rows.frames import Features, frame_beside, take_rows
+from groupshift._rows.frames import Features, frame_beside, library_of, take_rows
 from groupshift._rows.progress import begin, steps
 from groupshift._rows.reading import (
     COLUMN_ATTRIBUTES,
@@ -52,7 +52,7 @@ PREDICTED_ROWS = 32_768
 Answer = TypeVar("Answer")
 
 
-class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
+class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
     r"""Classifier for grouped data whose labels are a biased sample.
 
     Learns a posterior from labelled rows, finds regions of feature space (clusters) in which positives look alike in
@@ -104,16 +104,16 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : array of shape (2,)
+    classes_ : array of shape (n_classes,)
     groups_ : array
         The groups of the unlabelled rows, in the order of the arrays below.
     n_clusters_ : int
     group_prior_ : array of shape (n_groups, n_clusters)
-        Share of positives of each cell, α_k^g.
+        Share of positives of each cell, α_k^g. With more than two classes this and the next two have a last axis for the classes.
     labeled_prior_ : array of shape (n_clusters,)
         Share of positives among labelled rows of each cluster, α̃_k.
     shift_ : array of shape (n_groups, n_clusters)
-        Log-odds added to the labelled posterior in each cell.
+        Log-odds added to the labelled posterior in each cell; with more than two classes, added to log-probabilities.
     trust_ : float
     view_use_ : how far own labels and scores are used; None where a trust was given
     candidates_ : dict of arrays
@@ -219,7 +219,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
             Equal for copies of one example (or members of one household), which stay on one side of every split.
         known_shares : mapping of group to share or (share, standard error), optional
             Rates of positives of some groups' unlabelled rows, known from elsewhere. They move the other groups too, through what
-            all groups have in common.
+            all groups have in common. With more than two classes, mappings of class to share.
         known_overall : share or (share, standard error), optional
             Rate of positives of all unlabelled rows together, by weight: it settles what no unlabelled row can tell, a shift
             of all groups alike. Without a standard error, the predictions of these rows average to it.
@@ -255,27 +255,29 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         return self._update(InMemory(rows.numbered(numbers)), codes.values_, known_shares, known_overall)
 
     def predict_proba(self, X: Features, groups: ArrayLike | None = None) -> FloatArray:
-        """Probabilities of the two classes for rows of the given groups; they depend on the row and its group alone."""
-        parts = self._predicted(X, groups, lambda scorer, scored: in_doubt(scored.log_odds))
+        """Probabilities of the classes for rows of the given groups; they depend on the row and its group alone."""
+        parts = self._predicted(X, groups, lambda scorer, rows: scorer.probability(scorer(rows)))
+        if parts[0].ndim == 2:
+            return np.concatenate(parts)
         probability = np.empty((sum(map(len, parts)), 2))
         np.concatenate(parts, out=probability[:, 1])
         np.subtract(1, probability[:, 1], out=probability[:, 0])
         return probability
 
     def predict(self, X: Features, groups: ArrayLike | None = None) -> ValueArray:
-        """The likelier class of each row."""
-        positive = self.predict_proba(X, groups)[:, 1] > 0.5
-        likelier: ValueArray = self.classes_[positive.astype(int)]
-        return likelier
+        """The likeliest class of each row."""
+        likeliest: ValueArray = self.classes_[self.predict_proba(X, groups).argmax(1)]
+        return likeliest
 
     def predict_details(self, X: Features, groups: ArrayLike | None = None, *, coverage: float = 0.9) -> Any:
         """Probability of the positive class with its interval (low, high), cluster, pooled: a frame like X, or a dict of arrays.
 
-        The interval reflects what is not known about the shift of the row's cell. A row leans on pooling (`pooled`) where its
-        group has no unlabelled rows, or its cell so few that most of its shift is borrowed from others.
+        Of more than two classes the first three have a column for each. The interval reflects what is not known about the shift
+        of the row's cell. A row leans on pooling (`pooled`) where its group has no unlabelled rows, or its cell so few that most
+        of its shift is borrowed from others.
         """
-        parts = self._predicted(X, groups, lambda scorer, scored: scorer.details(scored, coverage))
-        return frame_beside(concatenated_details(parts), X)
+        parts = self._predicted(X, groups, lambda scorer, rows: scorer.details(scorer(rows), coverage))
+        return frame_beside(detail_columns(concatenated_details(parts), self.classes_, library_of(X)), X)
 
     def score(
         self,
@@ -295,7 +297,6 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         tags.input_tags.allow_nan = accepts_missing(self.estimator)
         return tags
 
@@ -338,21 +339,21 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
             encoder=training.schema.encoder,
             settings=settings,
             seeds=Seeds(seed),
-            known=Known.of(known_shares, known_overall, training.groups),
+            known=known_of(known_shares, known_overall, training.groups, training.schema.classes),
         )
         with workers(self.n_jobs), steps():
-            finished = run(problem)
-            evidence = record_evidence(Observed.of(problem, finished))
+            finished = fit_whole(problem, training.schema.classes)
         columns = column_attributes(self, training.head)
         for name in COLUMN_ATTRIBUTES:
             self.__dict__.pop(name, None)
         self.__dict__.update(
             columns,
             schema_=training.schema,
-            learned_=finished.settled.learned,
+            learned_=finished.learned,
             estimate_=finished.estimate,
-            evidence_=evidence,
-            candidates_=finished.judged.table,
+            evidence_=finished.evidence,
+            audit_=None,
+            candidates_=finished.candidates,
             notes_=sentences(finished.notes),
         )
         for note in finished.notes:
@@ -367,18 +368,22 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         known_shares: KnownRates | None = None,
         known_overall: KnownShare | None = None,
     ) -> Self:
-        known = Known.of(known_shares, known_overall, groups)
+        known = known_of(known_shares, known_overall, groups, self.classes_)
         with workers(self.n_jobs), steps():
             begin("estimating shares", self.verbose)
-            self.estimate_ = estimate(self.learned_, population, groups, known)
+            fresh = estimate_again(self.learned_, population, groups, self.classes_, known)
+        found: tuple[object, object] = None, fresh
+        if self.audit_ is not None and isinstance(fresh, Estimate):
+            found = self.audit_.applied(fresh)
+        self.__dict__.update(zip(("audit_", "estimate_"), found, strict=True))
         return self
 
-    def _scorer(self) -> Scorer:
+    def _scorer(self) -> Scorer | ClassScorer:
         """What predictions are made by, taken once: an `update` in another thread does not mix into them."""
-        return Scorer.of(self.learned_.posterior, self.estimate_)
+        return scorer_of(self.learned_, self.estimate_, self.classes_)
 
     def _predicted(
-        self, X: Features, groups: ArrayLike | None, answer: Callable[[Scorer, Scored], Answer]
+        self, X: Features, groups: ArrayLike | None, answer: Callable[[Any, Rows], Answer]
     ) -> list[Answer]:
         """What `answer` makes of the scores of rows, chunk by chunk: encoded, cut and scored while they are in the cache."""
         check_is_fitted(self)
@@ -393,7 +398,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
             report_unseen(values[number < 0], unseen=self.unseen, stacklevel=4)
 
         def of_part(part: slice) -> Answer:
-            return answer(scorer, scorer(schema.unweighted(take_rows(features, part), number[part])))
+            return answer(scorer, schema.unweighted(take_rows(features, part), number[part]))
 
         parts = (slice(start, start + PREDICTED_ROWS) for start in range(0, n_rows, PREDICTED_ROWS))
         with workers(self.n_jobs):

@@ -21,7 +21,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from groupshift._fit.packing import Packed
 from groupshift._fit.problem import KnownRates, KnownShare
-from groupshift._fit.scorer import DETAIL_TYPES
 from groupshift._rows.batches import Reader, picked
 from groupshift._rows.checks import check_settings
 from groupshift._rows.chunks import Sum, add_up
@@ -31,7 +30,7 @@ from groupshift._rows.roles import ColumnNames, assign_roles, check_columns, fit
 from groupshift._rows.rows import Rows, concatenated, draws_by_content
 from groupshift._rows.workers import as_worker
 from groupshift.classifier import GroupShiftClassifier
-from groupshift.streaming import Predictor
+from groupshift.streaming import Columns, Predictor
 
 Result = TypeVar("Result")
 # Dask is an extra, and has no types.
@@ -143,7 +142,7 @@ def predict(
     model: GroupShiftClassifier, data: DaskFrame, *, group: str | None = None, coverage: float = 0.9
 ) -> DaskFrame:
     """Details of every row as a lazy Dask DataFrame: probability, low, high, cluster, pooled
-    (`predict_details`).
+    (`predict_details`); with more than two classes probability_CLASS, low_CLASS and high_CLASS for each.
 
     It has the partitions and the index of `data`, so that ``data.join`` and ``assign`` fit. Rows of unseen
     groups get the shift common to all groups, or raise if the model has ``unseen="error"``.
@@ -154,8 +153,9 @@ def predict(
     _check_dask(data)
     roles = fitted_roles(model.schema_, model.group, group, None)
     check_columns(list(data.columns), roles.columns, "The data to predict")
-    meta = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in DETAIL_TYPES.items()})
     predictor = Predictor.of(model, roles, coverage)
+    types = predictor.scorer.column_types
+    meta = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})
     return data[roles.columns].map_partitions(
         _predict_partition, predictor, meta=meta, enforce_metadata=False
     )
@@ -258,7 +258,8 @@ def _predict_partition(partition: DaskFrame, predictor: Predictor) -> DaskFrame:
     import pandas as pd
 
     if not len(partition):
-        nothing = {name: np.empty(0, kind) for name, kind in DETAIL_TYPES.items()}
+        types = predictor.scorer.column_types
+        nothing: Columns = {name: np.empty(0, kind) for name, kind in types.items()}
         return pd.DataFrame(nothing, index=partition.index)
     with as_worker():
         return pd.DataFrame(predictor(partition)[0], index=partition.index)

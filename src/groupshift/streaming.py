@@ -16,19 +16,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from groupshift._audit.doors import census_of_batches, plan_audit
+from groupshift._audit.plan import AuditPlan
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._fit.problem import KnownRates, KnownShare
-from groupshift._fit.scorer import Details, Scorer
+from groupshift._fit.scorer import Scorer
 from groupshift._io.batch_sources import BATCH_ROWS, BatchSource, as_source
 from groupshift._io.files import write_batches
 from groupshift._io.streamed import Streamed, first_pass
-from groupshift._math.arrays import ValueArray
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
+from groupshift._multi.class_scorer import ClassScorer
 from groupshift._rows import reading
 from groupshift._rows.batches import Reader
 from groupshift._rows.checks import check_settings
@@ -53,6 +56,8 @@ from groupshift._rows.unseen import report_unseen
 from groupshift._rows.workers import workers
 from groupshift.classifier import GroupShiftClassifier
 
+# Details of rows, column by column.
+Columns: TypeAlias = dict[str, FloatArray | IntArray | BoolArray]
 # Rows that a check tries the method on: enough to tell whether it is worth it.
 LABELED_TRIED, UNLABELED_TRIED = 10_000, 30_000
 LABELED_TRIED_SEED, UNLABELED_TRIED_SEED = 1, 2
@@ -191,7 +196,7 @@ def _sampled(read: reading.Training, labeled_rows: int, unlabeled_rows: int) -> 
     """About so many labelled and unlabelled rows."""
     rows, y = read.labeled, read.y
     few = np.flatnonzero(sampled(rows.key, labeled_rows / len(rows), LABELED_TRIED_SEED))
-    if len(rows) > labeled_rows and len(np.unique(y[few])) == 2:
+    if len(rows) > labeled_rows and len(np.unique(y[few])) == len(np.unique(y)):
         rows, y = rows.take(few), y[few]
     labeled, labeled_groups = _renumbered(rows, read.labeled_groups)
     assert read.population is not None
@@ -230,6 +235,26 @@ def update(
         return model._update(Streamed(source, reader, found.n_rows), groups, known_shares, known_overall)
 
 
+def audit(
+    model: GroupShiftClassifier,
+    population: Features,
+    *,
+    group: str | None = None,
+    weight: str | None = None,
+    budget: int = 50,
+    seed: int = 0,
+    batch_rows: int = BATCH_ROWS,
+) -> AuditPlan:
+    """Which rows of a population in files to label: `audit`. Four numbers a row are kept in memory, and no more."""
+    check_is_fitted(model)
+    roles = fitted_roles(model.schema_, model.group, group, weight)
+    source = _opened_for(model, population, roles, batch_rows)
+    check_columns(source.columns, roles.columns, "The population")
+    reader = Reader(model.schema_, roles, model.groups_)
+    census = census_of_batches(model, reader, source.batches(list(roles.columns)))
+    return plan_audit(model, census, budget=budget, seed=seed)
+
+
 def predict(
     model: GroupShiftClassifier,
     data: Features,
@@ -243,7 +268,8 @@ def predict(
 ) -> int:
     """Write probabilities for the rows of files to a Parquet, Arrow or CSV file, in the order of the rows.
 
-    The file has the columns `keep`, then probability, low, high, cluster and pooled (see `predict_details`).
+    The file has the columns `keep`, then probability, low, high, cluster and pooled (see `predict_details`); with more than two
+    classes probability_CLASS, low_CLASS and high_CLASS for each of them.
     It appears when it is complete, and not at all if anything goes wrong.
 
     Returns
@@ -279,7 +305,7 @@ class Predictor:
     It travels to every machine of a cluster, and holds no more than predictions need.
     """
 
-    scorer: Scorer
+    scorer: Scorer | ClassScorer
     reader: Reader
     coverage: float
     refuses_unseen: bool
@@ -290,7 +316,7 @@ class Predictor:
         reader = Reader(model.schema_, roles, scorer.groups)
         return cls(scorer, reader, coverage, model.unseen == "error")
 
-    def __call__(self, batch: Features) -> tuple[Details, list[object]]:
+    def __call__(self, batch: Features) -> tuple[Columns, list[object]]:
         rows = self.reader(batch)
         new: list[object] = []
         if len(self.scorer.groups) and (rows.group < 0).any():
@@ -299,7 +325,7 @@ class Predictor:
             new = values[rows.group < 0].tolist()
             if self.refuses_unseen:
                 report_unseen(np.array([*dict.fromkeys(new)], object), unseen="error", stacklevel=2)
-        return self.scorer.details(self.scorer(rows), self.coverage), new
+        return self.scorer.columns(rows, self.coverage), new
 
 
 def _opened(

@@ -170,11 +170,11 @@ def _examples(observed: Observed) -> Examples:
     key, y = observed.labeled.key, observed.y
     examples = [len(np.unique(key[y == c])) for c in (0, 1)]
     fewest = int(np.argmin(examples))
-    copies = _unmarked_copies(observed.labeled, y, observed.is_category)
+    copies = unmarked_copies(observed.labeled, y, observed.is_category)
     return Examples(examples[fewest], int((y == fewest).sum()), copies)
 
 
-def _unmarked_copies(rows: Rows, y: IntArray, is_category: BoolArray) -> float:
+def unmarked_copies(rows: Rows, y: IntArray, is_category: BoolArray) -> float:
     """Part of the examples whose features, label and group repeat another example's; 0 if it may be chance."""
     content = hash_keys(rows.group.astype(np.uint64), 0) ^ hash_keys(y.astype(np.uint64), 1)
     for column in rows.matrix.T:
@@ -195,7 +195,7 @@ def _is_like_a_name(column: FloatArray) -> bool:
 
 
 def _profiles(observed: Observed) -> ClusterProfiles:
-    rows = observed.pooled.take(_few(observed.pooled, observed.seed))
+    rows = observed.pooled.take(few_rows(observed.pooled, observed.seed))
     cluster = observed.partition.predict(rows)
     return cluster_profiles(
         rows.matrix.astype(float, copy=False), rows.weight, cluster, observed.n_clusters, observed.is_category
@@ -203,7 +203,7 @@ def _profiles(observed: Observed) -> ClusterProfiles:
 
 
 def _independence(observed: Observed) -> Independence:
-    few = _few(observed.labeled, observed.seed)
+    few = few_rows(observed.labeled, observed.seed)
     rows, n_clusters = observed.labeled.take(few), observed.n_clusters
     strata = _strata(rows, observed.y[few], observed.partition.predict(rows), n_clusters)
     parts = [
@@ -233,7 +233,7 @@ def _rows_of(strata: Strata) -> IntArray:
     return np.bincount(strata.stratum, minlength=strata.n_strata).reshape(-1, 2)
 
 
-def _few(rows: Rows, seed: int) -> IntArray:
+def few_rows(rows: Rows, seed: int) -> IntArray:
     """Numbers of the rows that tests look at: all of them, or as many as keep to `MAX_VALUES`."""
     limit = max(MAX_VALUES // max(rows.matrix.shape[1], 1), 2_000)
     if len(rows) <= limit:

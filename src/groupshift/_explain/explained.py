@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from groupshift._explain.class_model import ClassModel
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._explain.fitted_attributes import FittedAttributes
 from groupshift._explain.fitted_model import FittedModel
@@ -14,6 +15,20 @@ from groupshift._rows.frames import Features, frame_beside, frame_like
 
 if TYPE_CHECKING:
     from groupshift._explain.share_errors import ShareDifference, ShareInterval
+
+
+def _of_classes(model: object) -> ClassModel:
+    """A fitted model of more than two classes, by the types of what it holds."""
+    return cast("ClassModel", model)
+
+
+def _check_two(model: FittedModel, method: str, instead: str = "") -> None:
+    """What is made for two classes says so."""
+    if model.is_multiclass_:
+        raise ValueError(
+            f"{method} is for two classes, and this model has {len(model.classes_)}. Fit a model of one class against the rest, "
+            f"y == that_class, and ask it.{instead}"
+        )
 
 
 class Explained(FittedAttributes):
@@ -33,8 +48,13 @@ class Explained(FittedAttributes):
         Returns
         -------
         frame of the library that X came in, or dict of arrays : (group, cluster,) rows, share, low, high(, labeled_share)
+            With more than two classes, a line for each class, named in a column class before rows.
         """
         check_is_fitted(self)
+        if self.is_multiclass_:
+            from groupshift._explain.class_share_tables import class_shares_by
+
+            return frame_like(class_shares_by(_of_classes(self), by, coverage), self.frame_library_)
         from groupshift._explain.share_errors import shares_by
 
         return frame_like(shares_by(self, by, coverage), self.frame_library_)
@@ -46,6 +66,7 @@ class Explained(FittedAttributes):
         settle it, what nothing in the data decides: labels of positives that came more often, in all groups alike.
         """
         check_is_fitted(self)
+        _check_two(self, "overall_share", " group_shares(by='overall') has the shares of all classes.")
         from groupshift._explain.share_errors import overall_share
 
         return overall_share(self, coverage)
@@ -58,6 +79,7 @@ class Explained(FittedAttributes):
         Errors that groups have in common cancel, so that it may be known better than either share.
         """
         check_is_fitted(self)
+        _check_two(self, "share_difference")
         from groupshift._explain.share_errors import share_difference
 
         return share_difference(self, group, other, coverage)
@@ -69,7 +91,8 @@ class Explained(FittedAttributes):
         what both make of it: logit(probability) = logit(plain_probability) + shift.
         """
         check_is_fitted(self)
-        parts = self._predicted(X, groups, lambda scorer, scored: scorer.parts(scored))
+        _check_two(self, "explain")
+        parts = self._predicted(X, groups, lambda scorer, rows: scorer.parts(scorer(rows)))
         return frame_beside({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, X)
 
     def feature_importance(self: FittedModel) -> Features:
@@ -81,6 +104,7 @@ class Explained(FittedAttributes):
         twenty features that scores follow most
         """
         check_is_fitted(self)
+        _check_two(self, "feature_importance")
         from groupshift._explain.identified import importance_of
 
         found = importance_of(self)
@@ -93,6 +117,10 @@ class Explained(FittedAttributes):
     def diagnose(self: FittedModel) -> Diagnosis:
         """Is it worth it, does the assumption hold, where not to trust it: a `Diagnosis` in sentences and tables."""
         check_is_fitted(self)
+        if self.is_multiclass_:
+            from groupshift._explain.class_diagnosis import diagnose_classes
+
+            return diagnose_classes(_of_classes(self))
         from groupshift._explain.diagnostics import diagnose
 
         return diagnose(self)

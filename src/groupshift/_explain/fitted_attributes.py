@@ -23,7 +23,8 @@ def _read(part: str, name: str) -> Any:
 class FittedAttributes:
     """Attributes that end in an underscore; none is there before `fit`."""
 
-    # What a fit ends in: four values, assigned together. Everything else is read from them.
+    # What a fit ends in, assigned together. Everything else is read from them. With more than two classes they are
+    # a ClassLearned, a ClassEstimate and a ClassEvidence (`ClassModel`), and arrays below have a last axis for the classes.
     schema_: Schema
     learned_: Learned
     estimate_: Estimate
@@ -32,6 +33,7 @@ class FittedAttributes:
     notes_: list[str]
 
     classes_: ValueArray = _read("schema_", "classes")
+    is_multiclass_: bool = _read("schema_", "is_multiclass")
     encoder_: FeatureEncoder = _read("schema_", "encoder")
     has_groups_: bool = _read("schema_", "has_groups")
     frame_library_: str | None = _read("schema_", "library")

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from numpy.typing import ArrayLike
 
+from groupshift._audit.found import AuditFound
 from groupshift._explain.evidence_parts import Column, Evidence, FloatArray, IntArray, Table
-from groupshift._fit.scorer import Scored, Scorer
+from groupshift._fit.scorer import Scorer
 from groupshift._fit.view_shifts import ViewUse
 from groupshift._math.context import Context
 from groupshift._math.points import Points
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.frames import Features
+from groupshift._rows.rows import Rows
 
 if TYPE_CHECKING:
     from groupshift._explain.diagnostics import Diagnosis
@@ -32,6 +34,7 @@ class FittedModel(Protocol):
     frame_library_: str | None
     role_names_: Mapping[str, str | None]
     has_groups_: bool
+    is_multiclass_: bool
     labeled_groups_: Column
     groups_: Column
     known_groups_: Column
@@ -57,11 +60,13 @@ class FittedModel(Protocol):
     shared_deviation_: FloatArray
     pooling_: FloatArray
     view_use_: ViewUse | None
+    # What an audit found; None before one
+    audit_: AuditFound | None
     common_variance_: FloatArray | float  # (n_clusters,)
     unidentified_: float
 
     def _predicted(
-        self, X: Features, groups: ArrayLike | None, answer: Callable[[Scorer, Scored], dict[str, FloatArray]]
+        self, X: Features, groups: ArrayLike | None, answer: Callable[[Scorer, Rows], dict[str, FloatArray]]
     ) -> list[dict[str, FloatArray]]: ...
 
     def get_params(self, deep: bool = True) -> dict[str, object]: ...

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from textwrap import fill
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from groupshift._explain.share_tables import group_level_shares, labeled_sample,
 from groupshift._explain.wording import percent, plural
 
 if TYPE_CHECKING:
+    from groupshift._explain.class_model import ClassModel
     from groupshift._explain.diagnostics import Diagnosis, Table
 
 WIDTH = 88
@@ -81,9 +82,15 @@ class Summary:
     population_share: float
     shares: tuple[ShareLine, ...]
     clusters: tuple[str, ...]
+    headings: ShareLine = HEADINGS
+    title: str = "Share of positives"
 
     @classmethod
     def of(cls, model: FittedModel) -> Summary:
+        if model.is_multiclass_:
+            from groupshift._explain.class_summary import class_summary
+
+            return class_summary(cast("ClassModel", model))
         found = model.diagnose()
         shares = share_lines(model) if np.any(model.shift_) else ()
         return cls(_learned(model), found, *overall_shares(model), tuple(shares), cluster_lines(found, model))
@@ -113,7 +120,7 @@ class Summary:
         """Blocks of text; `fitted` begins the first sentence: what was fitted on the rows."""
         blocks = [folded(f"{fitted} {self.learned}"), folded(self.diagnosis.verdict)]
         if self.shares:
-            blocks.append("Share of positives\n" + "\n".join(_aligned([HEADINGS, *self.shares])))
+            blocks.append(f"{self.title}\n" + "\n".join(_aligned([self.headings, *self.shares])))
         if self.clusters:
             blocks.append("Clusters\n" + _bullets(self.clusters))
         return [*blocks, "Before you trust it\n" + _bullets((*self.cautions, *self.more))]
@@ -136,7 +143,7 @@ def summary_html(model: FittedModel) -> str:
     summary = Summary.of(model)
     found = summary.diagnosis
     learned = escape(f"{type(model).__name__} on {summary.learned}")
-    shares = _table(HEADINGS, summary.shares) if summary.shares else ""
+    shares = _table(summary.headings, summary.shares) if summary.shares else ""
     parts = [("Clusters", summary.clusters), *_answers(found)]
     folds = "".join(_fold(title, _list(sentences)) for title, sentences in parts if sentences)
     return f"<div style='{STYLE}'>{_verdict(found)}<div>{learned}</div>{shares}{folds}</div>"

@@ -13,9 +13,9 @@ from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.rows import Population, Rows
 from groupshift._rows.seeds import Seeds
 
-# A rate of positives, or the rate and its standard error.
+# A rate of positives, or the rate and its standard error; with more than two classes, such of each class.
 KnownShare: TypeAlias = float | tuple[float, float]
-KnownRates: TypeAlias = Mapping[Any, KnownShare]
+KnownRates: TypeAlias = Mapping[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Problem:
     """Everything that a fit may look at."""
 
     labeled: Rows  # weights in units of their mean, since penalties and sampling errors count rows
-    y: IntArray  # 0 and 1
+    y: IntArray  # numbers of classes, from 0
     population: Population | None  # weights in the units that they came in
     unit: float  # mean weight of a labelled row in those units
     labeled_groups: ValueArray  # names of groups, in the order of their numbers among labelled rows
@@ -108,13 +108,17 @@ class Problem:
         return cls(labeled=labeled.in_units(unit), y=y, unit=unit, **others)
 
     @property
+    def n_classes(self) -> int:
+        return int(self.y.max()) + 1
+
+    @property
     def n_labeled_groups(self) -> int:
         return len(self.labeled_groups) if self.has_groups else 1
 
     @property
     def fewest_examples(self) -> int:
         """Distinct examples of the class that has fewest."""
-        return min(len(np.unique(self.labeled.key[self.y == c])) for c in (0, 1))
+        return min(len(np.unique(self.labeled.key[self.y == c])) for c in range(self.n_classes))
 
     def sample(self, n_rows: int, seed: int) -> Rows:
         """About so many rows of the population, weights in units of a labelled row."""

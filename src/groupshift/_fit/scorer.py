@@ -15,17 +15,13 @@ from groupshift._rows.rows import Rows
 
 
 class Details(TypedDict):
-    """What `predict_details` says of rows."""
+    """What `predict_details` says of rows; of more than two classes the first three have a column for each."""
 
     probability: FloatArray
     low: FloatArray
     high: FloatArray
     cluster: IntArray
     pooled: BoolArray
-
-
-# Dask wants to know before any row is read.
-DETAIL_TYPES = {"probability": float, "low": float, "high": float, "cluster": np.int64, "pooled": bool}
 
 
 @dataclass(frozen=True)
@@ -61,6 +57,26 @@ class Scorer:
             shift, common = self.estimate.shift, self.estimate.unseen_shift
             log_odds = log_odds + _of_cells(shift, common, rows.group, cluster)
         return Scored(log_odds, cluster, rows.group)
+
+    def probability(self, scored: Scored) -> FloatArray:
+        """Of the positive class, (n_rows,)."""
+        return in_doubt(scored.log_odds)
+
+    def columns(self, rows: Rows, coverage: float) -> dict[str, FloatArray | IntArray | BoolArray]:
+        """Details of rows as columns of a table."""
+        found = self.details(self(rows), coverage)
+        return {
+            "probability": found["probability"],
+            "low": found["low"],
+            "high": found["high"],
+            "cluster": found["cluster"],
+            "pooled": found["pooled"],
+        }
+
+    @property
+    def column_types(self) -> dict[str, type]:
+        """Names and kinds of these columns: Dask wants to know before any row is read."""
+        return {"probability": float, "low": float, "high": float, "cluster": np.int64, "pooled": bool}
 
     def parts(self, scored: Scored) -> dict[str, FloatArray]:
         """What a row's features say, what its group adds in log-odds, and what both make of it."""

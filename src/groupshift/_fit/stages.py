@@ -55,7 +55,7 @@ def run(problem: Problem) -> Finished:
     )
     fitted, refinement_notes = refine(problem, pooled, fitted, hidden)
     notes = (
-        *_data_notes(problem),
+        *data_notes(problem),
         *pooled.notes,
         *partition_notes,
         *trained.notes,
@@ -66,7 +66,8 @@ def run(problem: Problem) -> Finished:
     return Finished(pooled, trained, fitted.judged, fitted.settled, fitted.estimate, notes)
 
 
-def _data_notes(problem: Problem) -> Notes:
+def data_notes(problem: Problem) -> Notes:
+    """What is missing from the data, in sentences."""
     notes = []
     if problem.population is None:
         sentence = "No unlabelled rows: no shares to learn, so this is a calibrated classifier."

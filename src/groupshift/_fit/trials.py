@@ -1,7 +1,8 @@
 """Trials on hidden labels: hide the labels of labelled groups, predict them from features alone, compare what did it best."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from scipy.special import expit, stdtrit
@@ -30,7 +31,7 @@ CandidateTable: TypeAlias = dict[str, ValueArray]
 
 @dataclass(frozen=True)
 class LabeledRows:
-    """What the judge sees of the labelled rows: cross-fitted scores, never a fitted one.
+    """What the judge sees of the labelled rows: cross-fitted scores, never a fitted one; of several classes a column each.
 
     Weights count independent rows: they add up to fewer than there are rows where weights differ or examples have copies.
     """
@@ -58,6 +59,25 @@ class Trial:
     loss: FloatArray  # (n_rows,): log loss after the trusted shift
     trust: Trust
     shift_variance: FloatArray  # (n_groups, n_clusters), before trust
+
+    def plain(self, y: IntArray) -> FloatArray:
+        """Log loss of each row without any shift."""
+        return log_loss_rows(self.log_odds, y)
+
+
+class Tried(Protocol):
+    """What choosing between trials asks of them, whatever the number of classes."""
+
+    @property
+    def n_clusters(self) -> int: ...
+
+    @property
+    def loss(self) -> FloatArray: ...
+
+    @property
+    def trust(self) -> Trust: ...
+
+    def plain(self, y: IntArray) -> FloatArray: ...
 
 
 def labeled_prior(y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int) -> FloatArray:
@@ -163,7 +183,7 @@ def noise_margin(n_groups: int, level: float = 0.975) -> float:
     return float(stdtrit(max(n_groups - 1, 1), level))
 
 
-def choose(trials: list[Trial], rows: LabeledRows) -> int | None:
+def choose(trials: Sequence[Tried], rows: LabeledRows) -> int | None:
     """Number of the trial to use; None for no shift at all.
 
     Every choice needs a trust that is worth the name. The first trial has one cluster and a single number to learn, the
@@ -173,13 +193,13 @@ def choose(trials: list[Trial], rows: LabeledRows) -> int | None:
     """
     margin = noise_margin(rows.n_groups, PARTITION_LEVEL)
     whole = trials[0]
-    plain = log_loss_rows(whole.log_odds, rows.y)
+    plain = whole.plain(rows.y)
     accepted = [
         t
         for t in trials[1:]
         if t.trust.value >= MIN_TRUST
         and _exceeds(gain(plain, t.loss, rows), margin)
-        and _exceeds(gain(log_loss_rows(t.log_odds, rows.y), t.loss, rows), margin)
+        and _exceeds(gain(t.plain(rows.y), t.loss, rows), margin)
         and _exceeds(gain(whole.loss, t.loss, rows), 1.0)
     ]
     if not accepted:
@@ -203,10 +223,10 @@ def _exceeds(gain_and_error: tuple[float, float], margin: float) -> bool:
 
 
 def candidate_table(
-    names: list[str], trials: list[Trial], chosen: int | None, rows: LabeledRows
+    names: list[str], trials: Sequence[Tried], chosen: int | None, rows: LabeledRows
 ) -> CandidateTable:
     """The judge's scores of all candidates, "no shift" (Global) first."""
-    plain = log_loss_rows(trials[0].log_odds, rows.y)
+    plain = trials[0].plain(rows.y)
     gains = [gain(plain, t.loss, rows) for t in trials]
     total = rows.weight.sum()
     return {
@@ -223,4 +243,4 @@ def candidate_table(
 def without_shift(trial: Trial, rows: LabeledRows) -> Trial:
     """The trial with its shifts left out: the plain classifier."""
     nothing = replace(trial.trust, value=0.0, without=np.zeros(rows.n_groups))
-    return replace(trial, trust=nothing, loss=log_loss_rows(trial.log_odds, rows.y))
+    return replace(trial, trust=nothing, loss=trial.plain(rows.y))

@@ -43,7 +43,9 @@ SKLEARN_PARTS = frozenset(
     {
         "sklearn._loss.link.Interval",
         "sklearn._loss.link.LogitLink",
+        "sklearn._loss.link.MultinomialLogit",
         "sklearn._loss.loss.HalfBinomialLoss",
+        "sklearn._loss.loss.HalfMultinomialLoss",
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",
         "sklearn.compose._column_transformer._RemainderColsList",

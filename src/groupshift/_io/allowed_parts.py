@@ -19,6 +19,11 @@ OWN_TYPES = (
     "groupshift.baselines:CoralClassifier",
     "groupshift.baselines:GroupAwareClassifier",
     "groupshift.classifier:GroupShiftClassifier",
+    "groupshift._audit.found:AuditFound",
+    "groupshift._audit.found:DesignShare",
+    "groupshift._audit.found:Verdicts",
+    "groupshift._audit.state:State",
+    "groupshift._fit.audited:SharePosterior",
     "groupshift._fit.classifiers:PerClusterClassifier",
     "groupshift._fit.estimate:Estimate",
     "groupshift._fit.view_shifts:ViewUse",
@@ -28,8 +33,16 @@ OWN_TYPES = (
     "groupshift._fit.posterior:LabeledPosterior",
     "groupshift._io.columns:TableClassifier",
     "groupshift._math.calibration:PlattScaling",
+    "groupshift._math.common_shift:CommonPrior",
+    "groupshift._math.common_shift:CommonShift",
     "groupshift._math.context:Context",
     "groupshift._math.points:Points",
+    "groupshift._math.class_points:ClassPoints",
+    "groupshift._math.vector_scaling:VectorScaling",
+    "groupshift._multi.class_estimate:ClassEstimate",
+    "groupshift._multi.class_learned:ClassLearned",
+    "groupshift._multi.class_learned:ClassViews",
+    "groupshift._multi.class_scores:ClassPosterior",
     "groupshift._regions.gaussian_cells:GaussianPartition",
     "groupshift._regions.partitions:GivenPartition",
     "groupshift._regions.partitions:LinearPartition",
@@ -38,6 +51,10 @@ OWN_TYPES = (
     "groupshift._rows.codes:Codes",
     "groupshift._rows.encoder:FeatureEncoder",
     "groupshift._rows.schema:Schema",
+    *(
+        f"groupshift._explain.class_evidence:{part}"
+        for part in ("ClassEvidence", "ClassHidden", "ClassIndependence", "ClassSample")
+    ),
     *(
         f"groupshift._explain.evidence_parts:{part}"
         for part in (
@@ -66,9 +83,9 @@ Place = tuple[str, str]
 CHECK_ARRAY = "sklearn.utils.validation.check_array"
 # Boosted trees carry their loss, which holds nothing. skops trusts it by the name that the installed scikit-learn
 # gives it; files of later versions have this one.
-LOSS = "sklearn._loss._loss.CyHalfBinomialLoss"
+LOSSES = {"sklearn._loss._loss.CyHalfBinomialLoss", "sklearn._loss._loss.CyHalfMultinomialLoss"}
 OWN_NAMES = frozenset(place.replace(":", ".") for place in OWN_TYPES)
-ALLOWED_TYPES = OWN_NAMES | SKLEARN_PARTS | {"functools.partial", CHECK_ARRAY, LOSS}
+ALLOWED_TYPES = OWN_NAMES | SKLEARN_PARTS | {"functools.partial", CHECK_ARRAY} | LOSSES
 
 # Kinds of parts that only hold values. Methods, operators and arbitrary functions are not among them.
 # fmt: off

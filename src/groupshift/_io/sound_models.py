@@ -20,6 +20,10 @@ from groupshift._rows.rows import Rows
 
 # Parts that predictions are made of: no number in them may be missing or infinite.
 FINITE = (
+    "ClassEstimate",
+    "ClassLearned",
+    "ClassPoints",
+    "ClassViews",
     "Context",
     "Estimate",
     "GaussianPartition",
@@ -29,10 +33,12 @@ FINITE = (
     "PlattScaling",
     "Points",
     "Space",
+    "VectorScaling",
     "ViewUse",
 )
-# Fields of an estimate, one number for each group and cluster.
-OF_CELLS = ("rows", "row_weight", "shift", "variance", "shared_deviation", "pooling", "share", "share_error")
+# Fields of an estimate, one number for each group and cluster; of those that follow, one for each of several classes, too.
+OF_CELLS = ("rows", "row_weight", "pooling")
+OF_CLASSES = ("shift", "variance", "shared_deviation", "share", "share_error")
 OF_CLUSTERS = ("unseen_shift", "unseen_variance")
 KINDS = ("number", "boolean", "category", "date")
 NAMES_OF_GROUPS = ("groups", "known_groups", "labeled_groups", "labeled_groups_")
@@ -68,6 +74,9 @@ def _check_fields(part: object) -> None:
     """Every field of a value of ours holds what its type says."""
     hints = get_type_hints(type(part))
     for field in fields(part):  # type: ignore[arg-type]  # a dataclass, as the caller knows
+        if not hasattr(part, field.name):
+            # A field that is younger than the file: what needs it says so, the rest works.
+            continue
         if not _fits(getattr(part, field.name), hints[field.name]):
             found = type(getattr(part, field.name)).__name__
             raise UnsoundError(f"{field.name} in its {type(part).__name__} is a {found}")
@@ -137,10 +146,15 @@ def _check_shapes(model: Model) -> None:
     learned, estimate = model.learned_, model.estimate_
     n_groups, n_clusters = len(estimate.groups), len(learned.labeled_prior)
     calibration = learned.posterior.calibration
+    # Arrays of two classes have no axis for them.
+    n_classes = len(model.schema_.classes)
+    classes = () if n_classes == 2 else (n_classes,)
     shapes = {
         **{name: (getattr(estimate, name).shape, (n_groups, n_clusters)) for name in OF_CELLS},
-        **{name: (getattr(estimate, name).shape, (n_clusters,)) for name in OF_CLUSTERS},
-        "classes": (model.schema_.classes.shape, (2,)),
+        **{name: (getattr(estimate, name).shape, (n_groups, n_clusters, *classes)) for name in OF_CLASSES},
+        **{name: (getattr(estimate, name).shape, (n_clusters, *classes)) for name in OF_CLUSTERS},
+        "labelled shares": (learned.labeled_prior.shape, (n_clusters, *classes)),
+        "classes": (model.schema_.classes.shape, (max(n_classes, 2),)),
         "clusters": (learned.posterior.partition.n_clusters, n_clusters),
         "intercepts": (calibration.intercept_.shape, calibration.slope_.shape),
     }
@@ -148,7 +162,7 @@ def _check_shapes(model: Model) -> None:
         if found != wanted:
             raise UnsoundError(f"its {name} have shape {found} where others have {wanted}")
     _try(model, n_clusters)
-    if calibration.slope_.shape not in ((1,), (n_clusters,)):
+    if calibration.slope_.shape not in ((1, *classes), (n_clusters, *classes)):
         raise UnsoundError("it is calibrated for another number of clusters than it has")
     if (estimate.variance < 0).any() or (estimate.unseen_variance < 0).any():
         raise UnsoundError("it has negative variances")
@@ -176,8 +190,11 @@ def _try(model: Model, n_clusters: int) -> None:
     n_columns, nothing = len(schema.encoder.names_), np.zeros(2, np.int64)
     matrix = np.repeat([[0.0], [np.nan]], n_columns, axis=1)
     rows = Rows(matrix, matrix, nothing, np.ones(2), nothing.astype(np.uint64))
-    learned.space.transform(matrix)
-    for posterior in (learned.posterior, learned.population_posterior):
+    posteriors = [learned.posterior]
+    if not schema.is_multiclass:
+        learned.space.transform(matrix)
+        posteriors.append(learned.population_posterior)
+    for posterior in posteriors:
         if schema.takes_matrix:
             score, cluster = posterior.score(rows)
         elif not hasattr(learned.posterior.partition, "clusterer"):

@@ -149,6 +149,18 @@ def pool_shifts(
     return replace(state, variance=state.variance + state.pooling**2 * state.cluster_variance)
 
 
+def pool_sites(sites: Sites, *, max_iter: int = 200, tol: float = 1e-4) -> PooledShifts:
+    """Shifts of cells that are Gaussians already, and have none in common."""
+    n_groups, n_clusters = sites.response.shape
+    state = _no_shifts(n_groups, n_clusters)
+    for _ in range(max_iter):
+        before = state.group_variance, state.cell_variance
+        state = _settle(sites, state, True, 5)
+        if max(abs(state.group_variance - before[0]), abs(state.cell_variance - before[1])) < tol:
+            break
+    return state
+
+
 def _widened(sites: Sites, state: PooledShifts, centered: bool) -> PooledShifts:
     """Variances set back to large ones: the parabolas of vague cells may have made them too small to rise again soon."""
     n_groups, n_clusters = state.shift.shape
@@ -174,18 +186,23 @@ def _initial_state(points: Points, base: FloatArray, n_groups: int) -> PooledShi
     n = np.maximum(points.effective_rows, 1)
     share = np.clip(mlls(points, labeled_prior=expit(base), tol=1e-6).share, 0.5 / (n + 1), 1 - 0.5 / (n + 1))
     shift = np.where(np.isnan(share), 0.0, logit(share) - base).reshape(n_groups, -1)
-    n_clusters = shift.shape[1]
+    return replace(_no_shifts(*shift.shape), shift=shift)
+
+
+def _no_shifts(n_groups: int, n_clusters: int) -> PooledShifts:
+    """Where the search begins."""
+    nothing = np.zeros((n_groups, n_clusters))
     # Start wide: from a wide start variances fall to what the data support; from zero they could not rise.
     return PooledShifts(
-        shift=shift,
-        variance=np.ones_like(shift),
+        shift=nothing,
+        variance=np.ones_like(nothing),
         cluster_shift=np.zeros(n_clusters),
         cluster_variance=np.zeros(n_clusters),
         group_effect=np.zeros(n_groups),
         # With one group its effect and the common shift are one number; so are cell and group effects with one cluster.
         group_variance=0.5 if n_groups > 1 else 0.0,
         cell_variance=0.5 if n_clusters > 1 else 0.0,
-        shared_deviation=np.zeros_like(shift),
+        shared_deviation=np.zeros_like(nothing),
     )
 
 

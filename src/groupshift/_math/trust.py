@@ -1,9 +1,10 @@
 """How far to trust estimated shifts, learned from groups whose labels are known."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.sums import sum_by
@@ -62,7 +63,35 @@ class Trust:
 def learn_trust(
     log_odds: FloatArray, shift: FloatArray, y: IntArray, weight: FloatArray, group: IntArray, n_groups: int
 ) -> Trust:
-    """Logistic regression of `y` on ``log_odds + b · shift`` with `log_odds` as offset.
+    """Logistic regression of `y` on ``log_odds + b · shift`` with `log_odds` as offset."""
+
+    def terms(b: float) -> tuple[FloatArray, FloatArray, float]:
+        p = expit(log_odds + b * shift)
+        slope, bend = weight * shift * (y - p), weight * shift**2 * p * (1 - p)
+        return slope, bend, (weight * p * (1 - p)).sum()
+
+    return _trust(terms, group, n_groups)
+
+
+def learn_class_trust(
+    log_p: FloatArray, shift: FloatArray, y: IntArray, weight: FloatArray, group: IntArray, n_groups: int
+) -> Trust:
+    """The same for several classes: log-probabilities and shifts of shape (n_rows, n_classes)."""
+    at = np.arange(len(y))
+
+    def terms(b: float) -> tuple[FloatArray, FloatArray, float]:
+        r = softmax(log_p + b * shift, axis=1)
+        mean = (r * shift).sum(1)
+        spread = (r * shift**2).sum(1) - mean**2
+        return weight * (shift[at, y] - mean), weight * spread, (weight * (1 - (r**2).sum(1))).sum()
+
+    return _trust(terms, group, n_groups)
+
+
+def _trust(
+    terms: Callable[[float], tuple[FloatArray, FloatArray, float]], group: IntArray, n_groups: int
+) -> Trust:
+    """The b of highest likelihood; `terms`: slopes and curvatures of rows at some b, and the information that shifts of 1 have.
 
     Leave-one-group-out values cost one Newton step each: at the optimum the gradient of the others is minus the group's.
     """
@@ -72,12 +101,11 @@ def learn_trust(
 
     b = 0.5
     for _ in range(50):
-        p = expit(log_odds + b * shift)
-        gradient = by_group(weight * shift * (y - p))
-        curvature = by_group(weight * shift**2 * p * (1 - p))
+        slope, bend, information = terms(b)
+        gradient, curvature = by_group(slope), by_group(bend)
         total = curvature.sum()
         # Shifts of a hundredth move no probability by more than 0.0025, and labels cannot confirm them.
-        if total <= 1e-4 * (weight * p * (1 - p)).sum():
+        if total <= 1e-4 * information:
             return Trust(0.0, 0.0, np.inf, np.zeros(n_groups))
         step = float(np.clip(gradient.sum() / total, -1, 1))
         b += step

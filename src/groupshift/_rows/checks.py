@@ -15,6 +15,8 @@ from sklearn.utils.multiclass import type_of_target
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, KeyArray, ValueArray
 from groupshift._rows.frames import Features, as_column, as_frame, is_missing, some, split_column
 
+# More different numbers than this are no classes but a measurement.
+MOST_NUMBERS = 10
 # Weights beyond these overflow, or vanish, where their squares and products are summed.
 LIGHTEST, HEAVIEST = 1e-100, 1e100
 
@@ -148,7 +150,7 @@ def unlabeled_mask(y: ValueArray, unlabeled_value: object) -> BoolArray:
 def check_labels(
     y: ArrayLike | None, unlabeled_value: object, n_rows: int, classes: ValueArray | None = None
 ) -> tuple[IntArray, ValueArray]:
-    """Labels as 0, 1 and -1 for unlabelled, and the two classes: those of the labels, or the given ones."""
+    """Labels as numbers of classes, -1 for unlabelled, and the classes in order: those of the labels, or the given ones."""
     y = _label_column(y, unlabeled_value)
     check_length("y", y, n_rows)
     unlabeled = unlabeled_mask(y, unlabeled_value)
@@ -161,14 +163,14 @@ def check_labels(
     if known.dtype.kind == "O":
         known = np.array(known.tolist())
     if classes is None:
-        classes = _two_classes(known, unlabeled_value)
+        classes = _classes(known, unlabeled_value)
     elif len(strange := np.setdiff1d(known, classes)):
         raise ValueError(
             f"y holds {some(strange.tolist())} besides the classes {some(classes.tolist())} of fit. Rows without a label are "
             f"marked by {unlabeled_value!r} or missing."
         )
     coded = np.full(len(y), -1, np.int64)
-    coded[~unlabeled] = (known == classes[1]).astype(np.int64)
+    coded[~unlabeled] = np.searchsorted(classes, known)
     return coded, classes
 
 
@@ -192,27 +194,36 @@ def _label_column(y: ArrayLike | None, unlabeled_value: object) -> ValueArray:
     return column
 
 
-def _two_classes(known: ValueArray, unlabeled_value: object) -> ValueArray:
-    """The two classes of the labelled rows, in order."""
+def _classes(known: ValueArray, unlabeled_value: object) -> ValueArray:
+    """The classes of the labelled rows, in order."""
     if known.dtype.kind == "f" and np.isinf(known).any():
         raise ValueError(
-            f"y has infinite values in {np.isinf(known).sum()} rows. Labels must be two classes, such as 0 and 1."
+            f"y has infinite values in {np.isinf(known).sum()} rows. Labels must be classes, such as 0 and 1."
         )
     kind = type_of_target(known, input_name="y")
     if kind not in ("binary", "multiclass"):
         raise ValueError(
-            f"Unknown label type: {kind}. Labels must be two classes, such as 0 and 1; unlabelled rows are marked by "
-            f"{unlabeled_value!r} or missing."
+            f"Unknown label type: {kind}. Labels must be classes, such as 0 and 1; unlabelled rows are marked by "
+            f"{unlabeled_value!r} or missing. {_ways_out('a limit')}"
         )
     classes = np.unique(known)
-    if len(classes) > 2:
+    if len(classes) > MOST_NUMBERS and classes.dtype.kind in "iuf":
+        low, high = classes[0].item(), classes[-1].item()
         raise ValueError(
-            f"Only binary classification is supported. The type of the target is {kind}. "
-            f"Found {len(classes)} classes ({', '.join(map(str, classes[:5]))}…). Pass two classes, one against the rest."
+            f"y has {len(classes)} different numbers, from {low} to {high}: they look like an amount or a rating, whose order a "
+            f"classifier would not see. {_ways_out(repr(classes[3 * len(classes) // 4].item()))}"
         )
     if len(classes) < 2:
         raise ValueError(_one_class(classes[0].item(), unlabeled_value))
     return classes
+
+
+def _ways_out(limit: str) -> str:
+    """What to do with labels that are numbers in order."""
+    return (
+        f'Make two classes of them, y >= {limit} (on the command line: --positive ">={limit}"), or make each value a class '
+        "by passing text: numpy.asarray(y).astype(str), with missing labels left missing."
+    )
 
 
 def _one_class(found: object, unlabeled_value: object) -> str:
@@ -265,8 +276,8 @@ def check_weighed_classes(labels: IntArray, classes: ValueArray, weight: FloatAr
     for code, name in enumerate(classes.tolist()):
         if not weight[labels == code].any():
             raise ValueError(
-                f"Every labelled row of class {name!r} has sample_weight 0, which leaves one class only; two classes are "
-                "needed. Give some of these rows a positive weight."
+                f"Every labelled row of class {name!r} has sample_weight 0, which leaves nothing to learn it from"
+                f"{'; two classes are needed' if len(classes) == 2 else ''}. Give some of these rows a positive weight."
             )
 
 

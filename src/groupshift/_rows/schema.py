@@ -16,13 +16,18 @@ class Schema:
     """What `fit` learned of the columns."""
 
     encoder: FeatureEncoder
-    classes: ValueArray  # (2,)
+    classes: ValueArray  # (n_classes,)
     has_groups: bool
     library: str | None  # frame library that features came in; None for arrays
     takes_matrix: bool  # whether the classifier takes the encoded matrix; otherwise features as they came
     needs_values: str | None  # name of the classifier, where it does not take missing values
     target_name: str | None = None
     group_name: str | None = None
+
+    @property
+    def is_multiclass(self) -> bool:
+        """Whether there are more than two classes."""
+        return len(self.classes) > 2
 
     @property
     def role_names(self) -> dict[str, str | None]:

@@ -70,13 +70,30 @@ def describe(training: Training, facts: list[ColumnFacts], groups: Groups) -> di
         ],
         "labeled_rows": len(training.numbers),
         "unlabeled_rows": training.n_unlabeled,
-        "positive": training.target.positive,
-        "negative": training.target.negative,
-        "labeled_share": float(training.y.mean()),
+        **_target(training),
         "columns": [asdict(fact) for fact in facts],
         "notes": [*training.alarms, *training.notes],
         **({} if training.recipe.group is None else {"groups": about_groups}),
     }
+
+
+def _target(training: Training) -> dict[str, object]:
+    """What the target's values stand for, and their shares among labelled rows."""
+    target, shares = training.target, training.shares
+    if target.several:
+        return {"classes": list(target.several), "labeled_shares": shares}
+    return {
+        "positive": target.positive,
+        "negative": target.negative,
+        "labeled_share": shares[target.positive],
+    }
+
+
+def _composition(training: Training, most: int = 4) -> str:
+    """Shares of the classes among labelled rows, in words."""
+    shares = sorted(training.shares.items(), key=lambda item: -item[1])
+    named = [f"{percent(share)} of them {name!r}" for name, share in shares[:most]]
+    return ", ".join(named) + (f" and {len(shares) - most} more classes" if len(shares) > most else "")
 
 
 def try_method(screen: Screen, training: Training, seed: int) -> Trial:
@@ -109,8 +126,8 @@ def _show_rows(screen: Screen, training: Training, groups: Groups, *, spelled: b
     recipe = training.recipe
     screen.say(
         bold("Target"),
-        f"  {recipe.target}: {len(training.numbers):,} labelled rows, {percent(float(training.y.mean()))} of them "
-        f"{recipe.positive!r}; {training.n_unlabeled:,} unlabelled rows.",
+        f"  {recipe.target}: {len(training.numbers):,} labelled rows, {_composition(training)}; "
+        f"{training.n_unlabeled:,} unlabelled rows.",
     )
     if recipe.group is None:
         screen.say(bold("Groups"), "  none named (--group): all rows count as one group.")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from groupshift._io.column_facts import MOST_DISTINCT, Distinct, value_counts
+from groupshift._rows.checks import unlabeled_mask
 from groupshift._rows.chunks import add_up, map_chunks
 from groupshift._rows.keys import uniform_keys
 from groupshift.cli.prepared import GROUP, TARGET
@@ -145,18 +146,21 @@ def look(training: Training) -> tuple[list[ColumnFacts], Groups]:
 
 
 def _unlabeled(table: pa.Table) -> pa.Table:
-    return table.filter(pc.less(table[TARGET], 0))
+    return table.filter(unlabeled_mask(np.asarray(table[TARGET]), -1))
 
 
 def _column_facts(training: Training, labeled: Side, unlabeled: Side) -> list[ColumnFacts]:
     rows = np.argsort(uniform_keys(training.numbers.astype(np.uint64), 0))[:LEAK_ROWS]
-    y = training.y[rows]
+    against_rest = [y[rows] for y in training.against_rest.values()]
     facts = []
     for plan in training.plans:
         if not plan.used:
             facts.append(ColumnFacts(plan.name, "left out", remark=WHY_LEFT_OUT[plan.kind]))
             continue
-        auc = single_column_auc(training.labeled[plan.name].take(rows), plan.kind, y)
+        column = training.labeled[plan.name].take(rows)
+        found = [single_column_auc(column, plan.kind, y) for y in against_rest]
+        # Of several classes one that is given away is enough.
+        auc = max((value for value in found if value is not None), default=None)
         sides = labeled.features[plan.name], unlabeled.features[plan.name]
         both = sides[0] + sides[1]
         missing = sides[0].missing_share, sides[1].missing_share

@@ -5,11 +5,14 @@ from __future__ import annotations
 import warnings
 from copy import copy
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from groupshift import METHODS as ALL_METHODS
 from groupshift import GroupShiftClassifier, streaming
+from groupshift._explain.class_model import ClassModel
+from groupshift._explain.class_share_tables import overall_class_shares
 from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.summary import Summary
 from groupshift._explain.wording import percent
@@ -120,7 +123,7 @@ def update(
         streaming.update(
             model,
             new_rows(model, here, source, weight, survey.rows),
-            group=_group_name(model, recipe),
+            group=group_role(model, recipe),
             weight=weight and WEIGHT,
             known_shares=known.known_shares,
             known_overall=known.known_overall,
@@ -149,14 +152,14 @@ def new_rows(
 ) -> Prepared:
     """Rows of a file as a fitted model takes them."""
     columns = {plan.name: prepared.feature(plan) for plan in recipe.columns}
-    if group := _group_name(model, recipe):
+    if group := group_role(model, recipe):
         columns[group] = Column(recipe.group, lambda table, first: recipe.groups(table, model.groups_))
     if weight is not None:
         columns[WEIGHT] = prepared.weight(weight)
     return Prepared([Part(source, columns)], n_rows)
 
 
-def _group_name(model: GroupShiftClassifier, recipe: Recipe) -> str | None:
+def group_role(model: GroupShiftClassifier, recipe: Recipe) -> str | None:
     return None if recipe.group is None else model.group or GROUP
 
 
@@ -206,16 +209,13 @@ def _say_warnings(screen: Screen, caught: list[warnings.WarningMessage]) -> None
 
 def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> dict[str, object]:
     """The fit, for another program."""
-    labeled, population = overall_shares(model)[0], model.overall_share()
     found = model.diagnose()
     return {
         "out": out,
         "seed": model.random_state,
         "labeled_rows": len(training.numbers),
         "unlabeled_rows": training.n_unlabeled,
-        "labeled_share": labeled,
-        "population_share": None if np.isnan(population.share) else population.share,
-        "population_interval": None if np.isnan(population.share) else [population.low, population.high],
+        **_shares(model),
         "features": [plan.to_json() for plan in training.recipe.columns],
         "left_out": [plan.to_json() for plan in training.plans if not plan.used],
         "labeled_groups": len(model.labeled_groups_),
@@ -232,12 +232,29 @@ def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> d
     }
 
 
+def _shares(model: GroupShiftClassifier) -> dict[str, object]:
+    """Shares among labelled rows and in the population: of positives, or of each class."""
+    if not model.is_multiclass_:
+        labeled, population = overall_shares(model)[0], model.overall_share()
+        is_known = not np.isnan(population.share)
+        return {
+            "labeled_share": labeled,
+            "population_share": population.share if is_known else None,
+            "population_interval": [population.low, population.high] if is_known else None,
+        }
+    names = [str(name) for name in model.classes_.tolist()]
+    both = overall_class_shares(cast("ClassModel", model))
+    before, after = (dict(zip(names, shares.tolist(), strict=True)) for shares in both)
+    has_shares = not np.isnan(both[1]).any()
+    return {"labeled_shares": before, "population_shares": after if has_shares else None}
+
+
 def _summarize(screen: Screen, model: GroupShiftClassifier, training: Training, out: str) -> None:
     summary = Summary.of(model)
     for paragraph in summary.paragraphs("Fitted on"):
         screen.say(paragraph + "\n")
     # With shifts, the table of shares begins with all groups together.
-    if not summary.shares:
+    if not summary.shares and not model.is_multiclass_:
         screen.say(f"Share of positives: {_overall(summary)}.\n")
     # Without unlabelled rows a model has no shares to show, but can be given some.
     shares = f"shares {out} --out shares.csv"
@@ -248,7 +265,9 @@ def _summarize(screen: Screen, model: GroupShiftClassifier, training: Training, 
         f"report {out} --out report.html",
     )
     screen.say(
-        f"Positive is {training.target.positive!r} in {training.recipe.target!r}. Saved ",
+        "Saved "
+        if training.target.several
+        else f"Positive is {training.target.positive!r} in {training.recipe.target!r}. Saved ",
         bold(out),
         f" ({Path(out).stat().st_size / 1024:,.0f} kB). Next:\n",
         "\n".join(f"  {this_command()} {command}" for command in commands),

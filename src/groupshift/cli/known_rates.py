@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +28,7 @@ ERROR_NAMES = ("std_error", "se", "standard_error", "stderr")
 class KnownRates:
     """Rates of groups and of the whole population, as `fit` and `update` take them."""
 
-    known_shares: Mapping[str, KnownShare] | None = None
+    known_shares: Mapping[str, KnownShare | Mapping[str, KnownShare]] | None = None
     known_overall: KnownShare | None = None
 
 
@@ -59,8 +60,11 @@ def overall_rate(text: str) -> KnownShare:
     return (share, error[0]) if error else share
 
 
-def _shares_in(path: str, group: str | None) -> Mapping[str, KnownShare]:
-    """Rates by group from a table: group, share, and (if there) its standard error; an empty one means that it is exact."""
+def _shares_in(path: str, group: str | None) -> Mapping[str, KnownShare | Mapping[str, KnownShare]]:
+    """Rates by group from a table: group, share, and (if there) its standard error; an empty one means that it is exact.
+
+    With more than two classes a column names the class.
+    """
     source = open_source(path)
     name = group if group in source.columns else source.columns[0]
     share, error = (
@@ -72,10 +76,14 @@ def _shares_in(path: str, group: str | None) -> Mapping[str, KnownShare]:
             f"{no_column(['share'], source)} A file of known shares has the columns {name!r}, 'share' and, if known, "
             "'std_error'."
         )
-    table = source.read([column for column in (name, share, error) if column is not None])
+    of_class = next((column for column in source.columns if column.lower() == "class"), None)
+    table = source.read([column for column in (name, of_class, share, error) if column is not None])
     groups = group_text(table[name]).to_pylist()
-    if twice := [g for g in dict.fromkeys(groups) if groups.count(g) > 1]:
-        raise InputError(f"{path} has several rates of {twice[0]!r}. Keep one line for each group.")
+    classes = [None] * len(groups) if of_class is None else group_text(table[of_class]).to_pylist()
+    lines = list(zip(groups, classes, strict=True))
+    if twice := [line for line, count in Counter(lines).items() if count > 1]:
+        named = twice[0][0] if of_class is None else f"{twice[0][0]}, {twice[0][1]}"
+        raise InputError(f"{path} has several rates of {named!r}. Keep one line for each group.")
     shares = _numbers(table[share], share, path)
     if np.isnan(shares).any():
         raise InputError(
@@ -86,11 +94,24 @@ def _shares_in(path: str, group: str | None) -> Mapping[str, KnownShare]:
             f"{path} has shares outside 0 and 1 (the largest is {shares.max():g}). Write 12 % as 0.12."
         )
     if error is None:
-        return dict(zip(groups, shares.tolist(), strict=True))
+        return _by_group(lines, shares.tolist())
     errors = np.nan_to_num(_numbers(table[error], error, path), nan=0.0)
     if np.any(errors < 0):
         raise InputError(f"{path} has negative standard errors ({error!r}). Empty those that are not known.")
-    return dict(zip(groups, zip(shares.tolist(), errors.tolist(), strict=True), strict=True))
+    return _by_group(lines, list(zip(shares.tolist(), errors.tolist(), strict=True)))
+
+
+def _by_group(
+    lines: list[tuple[str, str | None]], values: Sequence[KnownShare]
+) -> Mapping[str, KnownShare | Mapping[str, KnownShare]]:
+    """Rates of groups, or of their classes where lines name them."""
+    found: dict[str, KnownShare | Mapping[str, KnownShare]] = {}
+    for (group, name), value in zip(lines, values, strict=True):
+        known = found.get(group, {})
+        found[group] = (
+            value if name is None else {**(known if isinstance(known, Mapping) else {}), name: value}
+        )
+    return found
 
 
 def _numbers(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.float64]:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from groupshift import GroupShiftClassifier
 from groupshift._explain.wording import percent
-from groupshift._fit.scorer import Details
 from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_batches
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.frames import is_missing
@@ -22,9 +21,7 @@ from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.prepared import GROUP
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json
-from groupshift.streaming import Predictor
-
-ANSWERS = ("probability", "low", "high", "cluster", "pooled")
+from groupshift.streaming import Columns, Predictor
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class Answered:
     """Kept columns and answers of a batch, and what to say of it."""
 
     table: pa.Table
-    answers: Details
+    answers: Columns
     unseen: list[object]  # groups of rows whose group the model does not know
     lost: dict[str, int]  # values of each column that did not fit
 
@@ -42,7 +39,7 @@ class Tally:
     """What was met on the way, over all batches."""
 
     rows: int = 0
-    probability: float = 0.0
+    probability: Counter[str] = field(default_factory=Counter)  # sums, by the name of the column
     pooled: int = 0
     no_group: int = 0
     unseen: Counter[str] = field(default_factory=Counter)
@@ -50,7 +47,8 @@ class Tally:
 
     def add(self, found: Answered) -> None:
         self.rows += found.table.num_rows
-        self.probability += float(found.answers["probability"].sum())
+        names = (name for name in found.answers if name.startswith("probability"))
+        self.probability.update({name: float(found.answers[name].sum()) for name in names})
         self.pooled += int(found.answers["pooled"].sum())
         no_group = is_missing(np.array(found.unseen, object))
         self.no_group += int(no_group.sum())
@@ -62,7 +60,7 @@ class Tally:
     def to_json(self) -> dict[str, object]:
         return {
             "rows": self.rows,
-            "mean_probability": self.probability / self.rows,
+            **{f"mean_{name}": total / self.rows for name, total in self.probability.items()},
             "pooled_rows": self.pooled,
             "rows_without_group": self.no_group,
             "unseen_groups": dict(self.unseen),
@@ -118,7 +116,7 @@ def predict(
     model, recipe, _ = load_model(model_path, group=group)
     source = recipe.open(data)
     keep = list(source.columns) if keep == ["all"] else keep
-    if clash := [name for name in keep if name in ANSWERS]:
+    if clash := [name for name in keep if name in model._scorer().column_types]:
         raise InputError(
             f"--keep {clash[0]} would stand twice in the output. Rename the column of {data} first."
         )
@@ -160,6 +158,14 @@ def _say(screen: Screen, tally: Tally, group: str | None, where: str) -> None:
     screen.say(
         f"Wrote {tally.rows:,} predictions to ",
         bold(where),
-        f": on average {percent(tally.probability / tally.rows)} positive; "
-        f"{percent(tally.pooled / tally.rows)} of the rows lean on pooling.",
+        f": on average {_means(tally)}; {percent(tally.pooled / tally.rows)} of the rows lean on pooling.",
     )
+
+
+def _means(tally: Tally, most: int = 5) -> str:
+    """Mean probabilities in words: of the positive class, or of the likeliest of several."""
+    if set(tally.probability) == {"probability"}:
+        return f"{percent(tally.probability['probability'] / tally.rows)} positive"
+    common = tally.probability.most_common(most)
+    shown = [f"{percent(total / tally.rows)} {name.removeprefix('probability_')}" for name, total in common]
+    return ", ".join(shown) + (" …" if len(tally.probability) > most else "")

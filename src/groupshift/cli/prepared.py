@@ -100,7 +100,7 @@ def example(name: str | None) -> Column:
 
 
 def labels(name: str, target: Target | None) -> Column:
-    """Labels as 1, 0 and -1 (unlabelled); -1 for all where no target is given."""
+    """Labels as `Target` has them; none where no target is given, which -1 says beside numbers and beside names."""
     if target is None:
         return Column(None, lambda table, first: np.full(table.num_rows, -1))
     return Column(name, lambda table, first: target.labels(table[name]))

@@ -35,6 +35,7 @@ class Recipe:
     negative: str = "0"
     group_columns: tuple[str, ...] = ()
     missing_group: str = "error"
+    classes: Sequence[str] = ()  # with more than two
 
     @property
     def names(self) -> list[str]:

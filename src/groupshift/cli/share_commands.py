@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 from rich.console import JustifyMethod
 
 from groupshift import GroupShiftClassifier
+from groupshift._explain.class_model import ClassModel
+from groupshift._explain.class_share_tables import class_shares_by
 from groupshift._explain.report import write_report
 from groupshift._explain.report.facts import Names
 from groupshift._explain.share_errors import shares_by, shares_of_levels
@@ -69,6 +72,9 @@ def share_table(
     `columns` are those that make a group, where they are several: their values stand beside the groups, and `by` may name
     one of them.
     """
+    if model.is_multiclass_:
+        by_class = class_shares_by(cast("ClassModel", model), by, coverage)
+        return pa.table({name: pa.array(values, from_pandas=True) for name, values in by_class.items()})
     if by in columns:
         values = np.array([parts_of(str(group), len(columns))[columns.index(by)] for group in model.groups_])
         names, level = np.unique(values, return_inverse=True)
@@ -96,7 +102,7 @@ def _overall(model: GroupShiftClassifier, table: pa.Table, coverage: float) -> p
 
 
 def _print(table: pa.Table, coverage: float) -> None:
-    """All rows together first, then groups by their share."""
+    """All rows together first, then groups by their share; the classes of a group stay together."""
     numbers = {
         "rows": "rows",
         "share": "share",
@@ -107,6 +113,8 @@ def _print(table: pa.Table, coverage: float) -> None:
     headings: dict[str, JustifyMethod] = dict.fromkeys(names, "left")
     headings |= {shown: "right" for name, shown in numbers.items() if name in table.column_names}
     parts = (table.slice(0, 1), table.slice(1).sort_by([("share", "descending")]))
+    if "class" in names:
+        parts = (table, table.slice(0, 0))
     lines = [_line(row, names) for part in parts for row in part.to_pylist()]
     if (more := len(lines) - MOST_ROWS) > 0:
         half = MOST_ROWS // 2

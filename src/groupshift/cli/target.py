@@ -31,6 +31,8 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 }
 # More different numbers than this are no classes but a measurement.
 MOST_CLASSES = 10
+# More different words than this are names or answers in free text.
+MOST_NAMES = 100
 # What people write where they have no label, in small letters and without marks ("N/A?" is "n a").
 # fmt: off
 NO_LABEL = frozenset((
@@ -51,6 +53,7 @@ class Target:
     notes: list[str] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
     positives: tuple[str, ...] = ()  # values that `positive` names; itself where there are none
+    several: tuple[str, ...] = ()  # classes, where there are more than two
 
     @property
     def negative(self) -> str:
@@ -58,22 +61,28 @@ class Target:
 
     @property
     def classes(self) -> NDArray[np.generic]:
-        """Both classes by their names, whole numbers as such; the positive one second.
+        """Both classes by their names, whole numbers as such; the positive one second. With more than two, those.
 
         >>> Target("yes", ("no",)).classes.tolist(), Target("1", ("0",)).classes.tolist()
         (['no', 'yes'], [0, 1])
         """
+        if self.several:
+            return np.array(self.several)
         names = [self.negative, self.positive]
         whole = all(re.fullmatch(r"-?[1-9]\d{0,8}|0", name) for name in names)
         return np.array([int(name) for name in names] if whole else names)
 
-    def labels(self, column: pa.ChunkedArray) -> NDArray[np.int64]:
-        """Labels as 1, 0 and -1 (unlabelled): what is missing, or stands for no class, is no label.
+    def labels(self, column: pa.ChunkedArray) -> NDArray[np.generic]:
+        """Labels as 1, 0 and -1 (unlabelled), or as names of classes: what is missing, or stands for no class, is no label.
 
         >>> import pyarrow as pa
         >>> Target("yes", ("no",)).labels(pa.chunked_array([["yes", "no", None]])).tolist()
         [1, 0, -1]
         """
+        if self.several:
+            text = as_text(column)
+            is_class = pc.is_in(text, value_set=pa.array(self.several))
+            return np.asarray(pc.if_else(is_class, text, None).to_pylist(), object)
         positives = self.positives or (self.positive,)
         code = pc.index_in(as_text(column), value_set=pa.array([*positives, *self.negatives]))
         number = np.asarray(pc.fill_null(code, -1))
@@ -93,6 +102,8 @@ def read_target(counts: Mapping[str, int], name: str, positive: str | None, path
         counts.pop("-1")
     if not counts:
         raise InputError(f"No row of {path} has a {name!r}. Name the column that holds the known labels.")
+    if positive is None and len(counts) > 2:
+        return _several(counts, name, notes)
     if positive is None:
         positive = _positive(counts, name, notes)
     positives = (positive,) if positive in counts else _values_of(positive, counts, name, notes)
@@ -168,29 +179,37 @@ def _unknown_as_label(counts: dict[str, int], name: str, positives: set[str]) ->
     ]
 
 
-def _too_many(counts: dict[str, int], name: str) -> str:
-    found = f"The target {name!r} has {len(counts):,} values ({_shown(counts)}), and two are needed."
+def _several(counts: dict[str, int], name: str, notes: list[str]) -> Target:
+    """More than two values: each is a class, unless they look like something else."""
+    values = sorted(counts, key=_order)
+    are_numbers = all(map(_is_number, counts))
+    limit = values[3 * len(values) // 4]
+    if len(counts) > MOST_CLASSES and are_numbers:
+        raise InputError(
+            f"The target {name!r} looks like a number: it has {len(counts):,} different values, from {values[0]} to "
+            f'{values[-1]}. Say with --positive ">={limit}" from where on it counts as positive; or, if each value is a '
+            f"class, write it as text (class {values[0]}, …); or name another --target."
+        )
     unknown = [value for value in counts if means_no_label(value)]
     if unknown:
-        found += f" {listed(unknown)} probably means that the label is not known: {HOW_TO_LEAVE_OUT}."
-    else:
-        found += f" If one of them means that the label is not known, {HOW_TO_LEAVE_OUT}."
-    return (
-        f"{found} Otherwise say with --positive VALUE which of them counts as positive, against all others together; or "
-        "name another --target."
-    )
+        raise InputError(
+            f"The target {name!r} has {len(counts):,} values ({_shown(counts)}). {listed(unknown)} probably means that the label "
+            f"is not known: {HOW_TO_LEAVE_OUT}. Otherwise say with --positive VALUE which of them counts as positive, against "
+            "all others together; or name another --target."
+        )
+    if len(counts) > MOST_NAMES:
+        raise InputError(
+            f"The target {name!r} has {len(counts):,} different values ({_shown(counts)}), more than the {MOST_NAMES} classes "
+            "that a model is made for. Join them into fewer, or name another --target."
+        )
+    found = f"{name!r} has {len(counts)} values, each of which is a class ({_shown(counts)})."
+    how = f'--positive ">={limit}" or --positive {limit}' if are_numbers else "--positive VALUE"
+    not_known = f"If one of them means that the label is not known, {HOW_TO_LEAVE_OUT}."
+    notes.append(f"{found} For one of them against all others: {how}. {not_known}")
+    return Target(values[-1], tuple(values[:-1]), notes, several=tuple(sorted(values)))
 
 
 def _positive(counts: dict[str, int], name: str, notes: list[str]) -> str:
-    if len(counts) > MOST_CLASSES and all(map(_is_number, counts)):
-        low, *_, high = sorted(counts, key=_order)
-        raise InputError(
-            f"The target {name!r} looks like a number: it has {len(counts):,} different values, from {low} to {high}. "
-            f"Labels must have two values: say what counts as positive, such as --positive '>={high}', or name another "
-            "--target."
-        )
-    if len(counts) > 2:
-        raise InputError(_too_many(counts, name))
     low, *rest = sorted(counts, key=_order)
     if not rest:
         return low

@@ -22,6 +22,7 @@ from groupshift._io.columns import ColumnPlan, is_plain
 from groupshift._io.file_readings import read_file, surveys_in_file, with_typical
 from groupshift._io.places import open_source
 from groupshift._io.table_files import Source, no_column
+from groupshift._rows.checks import unlabeled_mask
 from groupshift._rows.chunks import add_up
 from groupshift._rows.keys import sampled
 from groupshift._rows.roles import Roles as ColumnRoles
@@ -91,9 +92,17 @@ class Training:
     alarms: list[str] = field(default_factory=list)
 
     @property
-    def y(self) -> NDArray[np.int64]:
-        """Labels of the labelled rows."""
-        return np.asarray(self.labeled[TARGET])
+    def against_rest(self) -> dict[str, NDArray[np.int64]]:
+        """Labels of the labelled rows as 1 and 0, for each class; for the positive one alone where there are two."""
+        y = np.asarray(self.labeled[TARGET])
+        if not self.target.several:
+            return {self.target.positive: y}
+        return {name: (y == name).astype(np.int64) for name in self.target.several}
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of the same among labelled rows."""
+        return {name: float(y.mean()) for name, y in self.against_rest.items()}
 
     @property
     def n_unlabeled(self) -> int:
@@ -203,6 +212,7 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
             target.negative,
             roles.groups,
             roles.missing_group,
+            target.several,
         ),
         plans=plans,
         notes=notes,
@@ -237,7 +247,7 @@ def _labeled_rows(
     )
     found, numbers, start = [], [], 0
     for table in first.batches(list(first.columns)):
-        is_labeled = np.flatnonzero(np.asarray(table[TARGET]) >= 0)
+        is_labeled = np.flatnonzero(~unlabeled_mask(np.asarray(table[TARGET]), -1))
         found.append(table.take(is_labeled))
         numbers.append(is_labeled + start)
         start += table.num_rows

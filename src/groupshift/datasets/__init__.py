@@ -6,6 +6,7 @@ are used.
 
 from groupshift.datasets.acs import acs_task
 from groupshift.datasets.bias import bias_groups, natural_split
+from groupshift.datasets.class_mixture import make_grouped_classes
 from groupshift.datasets.election_survey import make_survey
 from groupshift.datasets.embedding import embed_reviews
 from groupshift.datasets.flights import load_flights
@@ -21,6 +22,7 @@ __all__ = [
     "embed_reviews",
     "load_flights",
     "load_reviews",
+    "make_grouped_classes",
     "make_grouped_mixture",
     "make_survey",
     "natural_split",

@@ -165,7 +165,7 @@ def _sizes(training: Training) -> dict[str, object]:
     return {
         "labeled_rows": len(training.numbers),
         "unlabeled_rows": training.n_unlabeled,
-        "labeled_share": float(training.y.mean()),
+        "labeled_share": training.shares[training.target.positive],
         "positive": training.target.positive,
         "file_rows": training.n_rows,
     }

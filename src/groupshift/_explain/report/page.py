@@ -4,12 +4,14 @@ import base64
 import hashlib
 import os
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sklearn.utils.validation import check_is_fitted
 
+from groupshift._explain.class_model import ClassModel
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.report import answer, charts, formats, outline, provenance, report_tables
+from groupshift._explain.report.class_page import class_facts
 from groupshift._explain.report.facts import Facts, Names
 from groupshift._explain.wording import plural, tidy
 
@@ -47,6 +49,8 @@ def render_report(model: FittedModel, *, title: str | None = None, names: Names 
     template = templates().get_template("page.html")
     from markupsafe import Markup  # comes with Jinja
 
+    if model.is_multiclass_:
+        return _class_page(cast("ClassModel", model), title, names)
     facts = Facts.of(model, diagnose(model), names=names)
     page = template.render(
         facts=facts,
@@ -59,6 +63,26 @@ def render_report(model: FittedModel, *, title: str | None = None, names: Names 
         script=Markup(_asset("report.js")),
     )
     # A lone surrogate, which Python's strings may hold, has no place in a file.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _class_page(model: ClassModel, title: str | None, names: Names | None) -> str:
+    """The page of several classes, which has no script."""
+    from markupsafe import Markup
+
+    facts = class_facts(model, names.target if names else None, names.group if names else None)
+    page = (
+        templates()
+        .get_template("class_page.html")
+        .render(
+            facts=facts,
+            model=model,
+            diagnosis=facts.diagnosis,
+            title=facts.title if title is None else title,
+            policy=POLICY.replace("script-src 'sha256-{}'; ", ""),
+            style=Markup(_asset("report.css")),
+        )
+    )
     return page.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,0 +1,226 @@
+"""What a fit of several classes keeps for its diagnosis: small tables about the labelled rows, never the rows themselves."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import softmax
+
+from groupshift._explain.assumption import Strata, comparable, group_effects
+from groupshift._explain.cluster_profile import cluster_profiles
+from groupshift._explain.evidence import few_rows, unmarked_copies
+from groupshift._explain.evidence_parts import ClusterProfiles, Examples, FloatArray, IntArray
+from groupshift._fit.problem import Problem
+from groupshift._fit.trials import LabeledRows, gain
+from groupshift._math.sums import mean_by, ratio, sum_by
+from groupshift._math.vector_scaling import class_log_loss, crossfit_scaling
+from groupshift._multi.class_stages import ClassFinished
+from groupshift._multi.class_trials import try_class_partition
+from groupshift._rows.rows import Rows
+
+CALIBRATION_BINS = 20
+
+
+@dataclass(frozen=True)
+class ClassSample:
+    """Labelled rows by group: number, weight, and shares of classes by weight, (n_groups, n_classes), NaN without rows."""
+
+    rows: IntArray
+    weight: FloatArray
+    share: FloatArray
+
+    @property
+    def overall_share(self) -> FloatArray:
+        """(n_classes,)."""
+        mean: FloatArray = np.average(np.nan_to_num(self.share), axis=0, weights=self.weight)
+        return mean
+
+
+@dataclass(frozen=True)
+class ClassIndependence:
+    """Effect of the group given cluster and class: of every feature (n_clusters, n_classes, n_features), and of the scores."""
+
+    feature_effect: FloatArray
+    feature_error: FloatArray
+    score_effect: FloatArray  # (n_clusters, n_classes)
+    score_error: FloatArray  # (n_clusters, n_classes)
+    rows: IntArray  # (n_clusters, n_classes)
+
+
+@dataclass(frozen=True)
+class ClassHidden:
+    """Labelled groups whose labels were hidden in turn, by the plain classifier and by the model.
+
+    Arrays have shape (n_groups,), means (n_groups, n_classes); totals are numbers.
+    """
+
+    group: IntArray
+    rows: IntArray
+    share: FloatArray
+    loss_global: FloatArray
+    loss_model: FloatArray
+    accuracy_global: FloatArray
+    accuracy_model: FloatArray
+    mean_global: FloatArray
+    mean_model: FloatArray
+    total: dict[str, float]
+    calibration_global: (
+        FloatArray  # (n_bins, 3): weight, mean probability, share, each class against the rest
+    )
+    calibration_model: FloatArray
+
+
+@dataclass(frozen=True)
+class ClassEvidence:
+    """Everything that diagnosis, summary and report know about labelled rows of several classes."""
+
+    groups: ClassSample
+    examples: Examples
+    clusters: ClusterProfiles
+    independence: ClassIndependence
+    hidden: ClassHidden | None  # None where no labels could be hidden
+    trust_estimate: float  # part of the estimated shifts that labels confirm; NaN where it was not learned
+    trust_error: float
+
+
+def record_class_evidence(problem: Problem, finished: ClassFinished) -> ClassEvidence:
+    """What the diagnosis will want to know about the labelled rows of a finished fit."""
+    trial = finished.judged.trial
+    learned_trust = (np.nan, np.nan) if trial is None else (trial.trust.estimate, trial.trust.std_error)
+    return ClassEvidence(
+        groups=_sample(problem),
+        examples=_examples(problem),
+        clusters=_profiles(problem, finished),
+        independence=_independence(problem, finished),
+        hidden=_hidden(problem, finished),
+        trust_estimate=float(learned_trust[0]),
+        trust_error=float(learned_trust[1]),
+    )
+
+
+def _sample(problem: Problem) -> ClassSample:
+    rows, n = problem.labeled, len(problem.labeled_groups)
+    share = [mean_by(rows.group, problem.y == c, rows.weight, n) for c in range(problem.n_classes)]
+    return ClassSample(
+        np.bincount(rows.group, minlength=n), sum_by(rows.group, rows.weight, n), np.column_stack(share)
+    )
+
+
+def _examples(problem: Problem) -> Examples:
+    key, y = problem.labeled.key, problem.y
+    examples = [len(np.unique(key[y == c])) for c in range(problem.n_classes)]
+    fewest = int(np.argmin(examples))
+    copies = unmarked_copies(problem.labeled, y, problem.encoder.is_category)
+    return Examples(examples[fewest], int((y == fewest).sum()), copies)
+
+
+def _profiles(problem: Problem, finished: ClassFinished) -> ClusterProfiles:
+    pooled, partition = finished.pooled.rows, finished.judged.candidate.partition
+    rows = pooled.take(few_rows(pooled, problem.seeds.named("evidence rows")))
+    matrix = rows.matrix.astype(float, copy=False)
+    return cluster_profiles(
+        matrix, rows.weight, partition.predict(rows), partition.n_clusters, problem.encoder.is_category
+    )
+
+
+def _independence(problem: Problem, finished: ClassFinished) -> ClassIndependence:
+    """Does the class look alike in every group: its features, and its scores?"""
+    trained, candidate = finished.judged.trained, finished.judged.candidate
+    few = few_rows(problem.labeled, problem.seeds.named("evidence rows"))
+    rows = problem.labeled.take(few)
+    shape = candidate.n_clusters, problem.n_classes
+    strata = _strata(rows, problem.y[few], candidate.cluster[few], shape)
+    found = [
+        group_effects(comparable(np.asarray(rows.matrix[:, j], float), is_category), strata)
+        for j, is_category in enumerate(problem.encoder.is_category)
+    ]
+    effect, error = (
+        np.stack([getattr(part, name) for part in found], -1).reshape(*shape, -1)
+        for name in ("effect", "std_error")
+    )
+    judged = problem.labeled.take(trained.judged)
+    own = _strata(judged, problem.y[trained.judged], candidate.cluster[trained.judged], shape)
+    scores = np.hstack([comparable(column, False) for column in trained.score.T])
+    by_score = group_effects(scores, own)
+    return ClassIndependence(
+        effect,
+        error,
+        by_score.effect.reshape(shape),
+        by_score.std_error.reshape(shape),
+        np.bincount(strata.stratum, minlength=strata.n_strata).reshape(shape),
+    )
+
+
+def _strata(rows: Rows, y: IntArray, cluster: IntArray, shape: tuple[int, int]) -> Strata:
+    n_groups = int(rows.group.max()) + 1
+    return Strata(cluster * shape[1] + y, rows.group, rows.weight, rows.key, shape[0] * shape[1], n_groups)
+
+
+def _hidden(problem: Problem, finished: ClassFinished) -> ClassHidden | None:
+    trained, candidate = finished.judged.trained, finished.judged.candidate
+    if trained.fold is None:
+        return None
+    rows = trained.labeled_rows(problem)
+    whole = np.zeros(len(rows.y), np.int64)
+    plain = crossfit_scaling(rows.score, rows.y, rows.weight, whole, 1, rows.fold, trained.spread)
+    # Where a trust was given, nothing was tried on the way: what it leads to is seen here.
+    trial = finished.judged.trial or try_class_partition(
+        rows, candidate.cluster[trained.judged], candidate.n_clusters, trained.spread
+    )
+    shift = finished.settled.hidden_shift
+    if shift is None:
+        is_shifted = problem.settings.shares is not None and rows.n_groups > 1
+        shift = finished.settled.learned.trust * trial.shift * is_shifted
+    moved = trial.log_p + shift
+    moved = moved - np.logaddexp.reduce(moved, axis=1)[:, None]
+    number = np.unique(problem.labeled.group[trained.judged])
+    return _compared(rows, number, plain, moved)
+
+
+def _compared(rows: LabeledRows, number: IntArray, plain: FloatArray, moved: FloatArray) -> ClassHidden:
+    n, n_classes = rows.n_groups, plain.shape[1]
+
+    def mean(values: FloatArray) -> FloatArray:
+        return mean_by(rows.group, values, rows.weight, n, empty=0.0)
+
+    before, after = class_log_loss(plain, rows.y), class_log_loss(moved, rows.y)
+    right = [(log_p.argmax(1) == rows.y).astype(float) for log_p in (plain, moved)]
+    loss_gain, loss_error = gain(before, after, rows)
+    more_right, right_error = gain(right[1], right[0], rows)
+    weighed = (float(np.average(v, weights=rows.weight)) for v in (before, after, *right))
+    names = ("loss_global", "loss_model", "accuracy_global", "accuracy_model")
+    return ClassHidden(
+        group=number,
+        rows=np.bincount(rows.group, minlength=n),
+        share=np.column_stack([mean((rows.y == c).astype(float)) for c in range(n_classes)]),
+        loss_global=mean(before),
+        loss_model=mean(after),
+        accuracy_global=mean(right[0]),
+        accuracy_model=mean(right[1]),
+        mean_global=np.column_stack([mean(np.exp(plain[:, c])) for c in range(n_classes)]),
+        mean_model=np.column_stack([mean(np.exp(moved[:, c])) for c in range(n_classes)]),
+        total=dict(zip(names, weighed, strict=True))
+        | {
+            "groups": float(n),
+            "rows": float(len(rows.y)),
+            "loss_gain": loss_gain,
+            "loss_gain_error": loss_error,
+            "accuracy_gain": more_right,
+            "accuracy_gain_error": right_error,
+        },
+        calibration_global=_reliability(rows, plain),
+        calibration_model=_reliability(rows, moved),
+    )
+
+
+def _reliability(rows: LabeledRows, log_p: FloatArray) -> FloatArray:
+    """Weight, mean probability and share in bins of probability, all classes against their rest together."""
+    p = softmax(log_p, axis=1)
+    is_class = (rows.y[:, None] == np.arange(p.shape[1])).astype(float)
+    cut = np.quantile(p, np.linspace(0, 1, CALIBRATION_BINS + 1)[1:-1])
+    place = np.searchsorted(cut, p.ravel(), side="right")
+    weight = np.repeat(rows.weight, p.shape[1])
+    total, predicted, observed = (
+        sum_by(place, weight * value, CALIBRATION_BINS)
+        for value in (np.ones(p.size), p.ravel(), is_class.ravel())
+    )
+    return np.column_stack([total, ratio(predicted, total), ratio(observed, total)])

@@ -1,0 +1,31 @@
+"""A fitted model of more than two classes, as what explains it sees it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from groupshift._explain.class_evidence import ClassEvidence
+from groupshift._explain.evidence_parts import Column, Table
+from groupshift._multi.class_estimate import ClassEstimate
+from groupshift._multi.class_learned import ClassLearned
+from groupshift._rows.encoder import FeatureEncoder
+
+
+class ClassModel(Protocol):
+    """Read, never changed."""
+
+    classes_: Column
+    encoder_: FeatureEncoder
+    frame_library_: str | None
+    role_names_: Mapping[str, str | None]
+    has_groups_: bool
+    labeled_groups_: Column
+    groups_: Column
+    known_groups_: Column
+    n_clusters_: int
+    candidates_: Table | None
+    notes_: Sequence[str]
+    learned_: ClassLearned
+    estimate_: ClassEstimate
+    evidence_: ClassEvidence
+
+    def get_params(self, deep: bool = True) -> dict[str, object]: ...

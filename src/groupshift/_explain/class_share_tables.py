@@ -1,0 +1,108 @@
+"""Shares of several classes as tables, with intervals: a line for each group (or cell) and class."""
+
+import numpy as np
+from scipy.special import betaincinv
+
+from groupshift._explain.class_model import ClassModel
+from groupshift._explain.evidence_parts import FloatArray, IntArray, Table
+from groupshift._rows.checks import check_coverage
+from groupshift._rows.codes import Codes
+
+
+def class_shares_by(model: ClassModel, by: str, coverage: float) -> Table:
+    """What `group_shares` returns: by cell and class, or by group and class with the share among labelled rows."""
+    if by not in ("cell", "group", "overall"):
+        raise ValueError(f"by={by!r} is not known. Pass 'cell', 'group' or 'overall'.")
+    check_coverage(coverage)
+    estimate, classes = model.estimate_, model.classes_
+    n_groups, n_clusters, n_classes = estimate.share.shape
+    if by == "cell":
+        rows = np.repeat(estimate.rows[:, :, None], n_classes, 2)
+        low, high = interval(estimate.share, estimate.share_error, rows, coverage)
+        return {
+            "group": np.repeat(model.groups_, n_clusters * n_classes),
+            "cluster": np.tile(np.repeat(np.arange(n_clusters), n_classes), n_groups),
+            "class": np.tile(classes, n_groups * n_clusters),
+            "rows": rows.ravel(),
+            "share": estimate.share.ravel(),
+            "low": low.ravel(),
+            "high": high.ravel(),
+        }
+    share, error, rows = group_class_shares(model)
+    if by == "overall":
+        return _overall(model, error, coverage)
+    low, high = interval(share, error, rows, coverage)
+    return {
+        "group": np.repeat(model.groups_, n_classes),
+        "class": np.tile(classes, n_groups),
+        "rows": rows.ravel(),
+        "share": share.ravel(),
+        "low": low.ravel(),
+        "high": high.ravel(),
+        "labeled_share": labeled_class_shares(model).ravel(),
+    }
+
+
+def _overall(model: ClassModel, error: FloatArray, coverage: float) -> Table:
+    """All rows together: errors of groups, which may go together, are averaged."""
+    before, after = overall_class_shares(model)
+    weight = model.estimate_.row_weight.sum(1)
+    mean_error = weight @ error / max(weight.sum(), 1e-300)
+    rows = np.full(len(after), model.estimate_.rows.sum())
+    low, high = interval(np.nan_to_num(after), mean_error, rows, coverage)
+    return {
+        "class": model.classes_,
+        "rows": rows,
+        "share": after,
+        "low": low,
+        "high": high,
+        "labeled_share": before,
+    }
+
+
+def group_class_shares(model: ClassModel) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Shares of each group, clusters weighted by its rows, their standard errors, and its rows: (n_groups, n_classes)."""
+    estimate = model.estimate_
+    weight = estimate.row_weight / np.maximum(estimate.row_weight.sum(1, keepdims=True), 1e-300)
+    share = np.einsum("gk,gkc->gc", weight, estimate.share)
+    error = weight[:, :, None] * estimate.share_error
+    # Cells of one group share the error of the group's effect, and have one of their own.
+    common = np.clip(estimate.shared_deviation / np.sqrt(np.maximum(estimate.variance, 1e-300)), 0, 1)
+    variance = (error**2 * (1 - common**2)).sum(1) + (error * common).sum(1) ** 2
+    rows = np.repeat(estimate.rows.sum(1)[:, None], share.shape[1], 1)
+    return share, np.sqrt(variance), rows
+
+
+def labeled_class_shares(model: ClassModel) -> FloatArray:
+    """Shares among the labelled rows of each group of the population, NaN without any: (n_groups, n_classes)."""
+    share, n_groups = model.evidence_.groups.share, len(model.groups_)
+    at = np.zeros(n_groups, np.int64)
+    if model.has_groups_:
+        at = Codes.of(model.labeled_groups_).transform(model.groups_)
+    return np.where((at >= 0)[:, None], share[at], np.nan)
+
+
+def overall_class_shares(model: ClassModel) -> tuple[FloatArray, FloatArray]:
+    """Shares among all labelled rows, and among all population rows (NaN without any), by weight: (n_classes,)."""
+    weight = model.estimate_.row_weight
+    nobody = np.full(len(model.classes_), np.nan)
+    if not weight.sum():
+        return model.evidence_.groups.overall_share, nobody
+    population = np.einsum("gk,gkc->c", weight, model.estimate_.share) / weight.sum()
+    return model.evidence_.groups.overall_share, population
+
+
+def interval(
+    share: FloatArray, error: FloatArray, rows: IntArray, coverage: float
+) -> tuple[FloatArray, FloatArray]:
+    """Interval of a share among so many rows: of a beta distribution with this mean and error, out to whole rows."""
+    inside = np.clip(share, 1e-12, 1 - 1e-12)
+    spread = inside * (1 - inside)
+    size = spread / np.clip(error**2, 1e-12 * spread, 0.999 * spread) - 1
+    tail = (1 - coverage) / 2
+    low, high = (betaincinv(inside * size, (1 - inside) * size, level) for level in (tail, 1 - tail))
+    n = np.maximum(rows, 1)
+    is_known = error > 0
+    low = np.where(is_known, np.floor(np.minimum(low, share) * n + 1e-9) / n, share)
+    high = np.where(is_known, np.ceil(np.maximum(high, share) * n - 1e-9) / n, share)
+    return np.clip(low, 0, 1), np.clip(high, 0, 1)

@@ -1,0 +1,86 @@
+"""A fitted model of several classes in a screenful."""
+
+import numpy as np
+
+from groupshift._explain.class_diagnosis import diagnose_classes, range_over_groups
+from groupshift._explain.class_model import ClassModel
+from groupshift._explain.class_share_tables import overall_class_shares
+from groupshift._explain.summary import MAX_PHRASES, ShareLine, Summary
+from groupshift._explain.wording import percent, plural
+
+HEADINGS = ShareLine("class", "share", "of groups, from to", "labelled sample", "rows")
+# Classes named before the rest are only counted.
+MAX_CLASSES = 12
+
+
+def class_summary(model: ClassModel) -> Summary:
+    """Rows, groups, classes, and the share of each class with its range over groups."""
+    found = diagnose_classes(model)
+    has_shares = len(model.groups_) > 0
+    return Summary(
+        _learned(model),
+        found,
+        np.nan,
+        np.nan,
+        tuple(_class_lines(model)) if has_shares else (),
+        tuple(_cluster_lines(model, found.clusters)),
+        HEADINGS,
+        "Shares of classes",
+    )
+
+
+def _learned(model: ClassModel) -> str:
+    estimate, use = model.estimate_, model.estimate_.use
+    labeled = f"{int(model.learned_.labeled_rows.sum()):,} labelled rows"
+    unlabeled = f"{int(estimate.rows.sum()):,} unlabelled rows"
+    if model.has_groups_:
+        labeled += f" of {plural(len(model.labeled_groups_), 'group')}"
+        unlabeled += f" of {plural(len(model.groups_), 'group')}" if len(model.groups_) else ""
+    shifts = "no shifts"
+    if np.any(estimate.shift):
+        shifts = f"{percent(model.learned_.trust, 0)} of every estimated shift is used"
+        if use is not None:
+            shifts = f"shifts follow own labels ({percent(max(use.labels, 0), 0)}) and unlabelled rows ({percent(use.scores, 0)})"
+    clusters = plural(model.n_clusters_, "cluster")
+    return f"{labeled} and {unlabeled}, {len(model.classes_)} classes: {clusters}; {shifts}."
+
+
+def _class_lines(model: ClassModel) -> list[ShareLine]:
+    before, after = overall_class_shares(model)
+    low, high = range_over_groups(model)
+    order = np.argsort(-after, kind="stable")
+    rows = model.estimate_.rows.sum() * after
+    lines = [
+        ShareLine(
+            str(model.classes_[c]),
+            percent(float(after[c])),
+            f"{percent(float(low[c]))} to {percent(float(high[c]))}",
+            percent(float(before[c])),
+            f"{rows[c]:,.0f}",
+        )
+        for c in order[:MAX_CLASSES]
+    ]
+    if len(order) > MAX_CLASSES:
+        rest = order[MAX_CLASSES:]
+        lines.append(
+            ShareLine(
+                f"{len(rest)} more",
+                percent(float(after[rest].sum())),
+                "",
+                percent(float(before[rest].sum())),
+                f"{rows[rest].sum():,.0f}",
+            )
+        )
+    return lines
+
+
+def _cluster_lines(model: ClassModel, table: dict[str, np.ndarray]) -> list[str]:
+    if model.n_clusters_ == 1:
+        return []
+    weight = model.evidence_.clusters.weight
+    lines = []
+    for k in range(model.n_clusters_):
+        phrases = table["phrase"][table["cluster"] == k].tolist() if table else []
+        apart = "; ".join(phrases[:MAX_PHRASES]) or "nothing sets it apart in single features"
+        lines.append(f"{k} ({percent(weight[k], 0)} of rows): {apart}")
+    return lines

@@ -1,0 +1,246 @@
+"""Shares and shifts of every cell and class of the population: the sums over its rows, and the solve on top."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from groupshift._fit.problem import Known
+from groupshift._fit.view_shifts import ViewUse
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
+from groupshift._math.class_points import ClassPoints, collect_class_points
+from groupshift._math.class_sites import against_rest, class_sites
+from groupshift._math.simplex_shift import CellBatch, simplex_shares
+from groupshift._multi.class_known import ALL_GROUPS, KnownClasses, agreeing_shift, numbered_known
+from groupshift._multi.class_learned import ClassLearned
+from groupshift._multi.class_scores import ClassPosterior
+from groupshift._multi.class_trials import ClassSites, followed, shifts_from
+from groupshift._multi.class_view_shifts import ClassMixture, ClassShifts, class_view_shifts
+from groupshift._rows.rows import Population, Rows
+
+# Half a row a class is given to a cell that is estimated alone: none is ever said to be absent.
+ALONE_ROWS = 0.5
+EM_ROUNDS = 100
+
+
+@dataclass(frozen=True)
+class ClassEstimate:
+    """What the population's rows say, given what was learned; `update` replaces it whole.
+
+    Arrays have shape (n_groups, n_clusters, n_classes) unless another is given.
+    """
+
+    groups: ValueArray  # (n_groups,): names
+    rows: IntArray  # (n_groups, n_clusters)
+    row_weight: FloatArray  # (n_groups, n_clusters)
+    shift: FloatArray  # added to the labelled log-probabilities
+    variance: FloatArray  # of the shift of each class against the rest, in log-odds
+    shared_deviation: FloatArray  # what the cells of a group have in common, as in `Estimate`
+    pooling: FloatArray  # (n_groups, n_clusters): part of a shift that is borrowed from other cells
+    share: FloatArray
+    share_error: FloatArray
+    unseen_shift: FloatArray  # (n_clusters, n_classes)
+    unseen_variance: FloatArray  # (n_clusters, n_classes)
+    points: ClassPoints | None
+    use: ViewUse | None
+    known_groups: ValueArray
+
+
+@dataclass(frozen=True)
+class TallyClasses:
+    """The points of a chunk of unlabelled rows; it travels to every machine of a cluster."""
+
+    posterior: ClassPosterior
+    prototypes: FloatArray
+    keep_means: bool
+    n_groups: int
+
+    def __call__(self, rows: Rows) -> ClassPoints:
+        log_p, cluster = self.posterior.score(rows)
+        n_clusters = self.posterior.partition.n_clusters
+        return collect_class_points(
+            np.exp(log_p),
+            rows.group * n_clusters + cluster,
+            n_cells=self.n_groups * n_clusters,
+            weight=rows.weight,
+            prototypes=self.prototypes,
+            keep_means=self.keep_means,
+        )
+
+
+def estimate_classes(
+    learned: ClassLearned,
+    population: Population | None,
+    groups: ValueArray,
+    classes: ValueArray,
+    known: Known,
+) -> ClassEstimate:
+    """Shares and shifts of every cell of the population."""
+    if population is None:
+        return _of_nothing(learned, groups)
+    tally = TallyClasses(learned.posterior, learned.prototypes, learned.keep_means, len(groups))
+    cells = _Cells(learned, population.sum(tally).thinned(learned.design_effect), len(groups))
+    shifts = cells.shifts(groups)
+    shift = shifts_from(shifts.shift, learned.labeled_prior)
+    if shifts.followed > 0:
+        mean = cells.points.mean_posterior(shift.reshape(-1, learned.n_classes))[0].reshape(shift.shape)
+        shift = followed(shift, mean, learned.labeled_prior, shifts.followed)
+    share, error = cells.shares(shift, shifts)
+    numbered = numbered_known(known, groups, classes)
+    if numbered is not None:
+        shift, share, error = cells.agreeing(numbered, shift, share, error)
+    variance = shifts.variance.transpose(0, 2, 1)
+    return ClassEstimate(
+        groups=groups,
+        rows=cells.points.rows.reshape(cells.shape[:2]),
+        row_weight=cells.points.weight_sum.reshape(cells.shape[:2]),
+        shift=shift,
+        variance=variance,
+        shared_deviation=np.minimum(np.sqrt(shifts.shared)[:, None, :], np.sqrt(variance)),
+        pooling=shifts.pooling,
+        share=share,
+        share_error=error,
+        unseen_shift=shifts_from(shifts.unseen_shift[None], learned.labeled_prior)[0],
+        unseen_variance=shifts.unseen_variance.T,
+        points=cells.points,
+        use=shifts.use,
+        known_groups=groups[np.array([g in known.shares for g in groups.tolist()], bool)],
+    )
+
+
+def _of_nothing(learned: ClassLearned, groups: ValueArray) -> ClassEstimate:
+    """No population: no groups to shift."""
+    n_clusters, n_classes = learned.labeled_prior.shape
+    cells, empty = np.zeros((0, n_clusters)), np.zeros((0, n_clusters, n_classes))
+    zero = np.zeros((n_clusters, n_classes))
+    return ClassEstimate(
+        groups,
+        cells.astype(np.int64),
+        cells,
+        empty,
+        empty,
+        empty,
+        cells,
+        empty,
+        empty,
+        zero,
+        zero,
+        None,
+        None,
+        groups,
+    )
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The population's cells: their points, and what labelled rows taught about their clusters."""
+
+    learned: ClassLearned
+    points: ClassPoints
+    n_groups: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return (self.n_groups, self.learned.n_clusters, self.learned.n_classes)
+
+    def shifts(self, groups: ValueArray) -> ClassShifts:
+        """Shifts of each class against the rest, as the settings say how."""
+        learned = self.learned
+        if learned.shares is None:
+            nothing = np.zeros((self.shape[0], self.shape[2], self.shape[1]))
+            return self._unpooled(nothing, nothing)
+        if learned.shrinkage == "none":
+            return self._each_alone()
+        mixture = ClassMixture.of(self._sites())
+        if learned.own is None:
+            return mixture.trusted(learned.trust, learned.trust_variance)
+        rows = self.points.rows.reshape(self.shape[:2]).sum(1)
+        return class_view_shifts(learned, learned.own, mixture, groups, rows)
+
+    def _sites(self) -> ClassSites:
+        """What the rows of each cell say by themselves; nothing of classes that labels do not show."""
+        prior = self.learned.labeled_prior
+        response, precision = np.zeros((2, self.points.n_cells, self.shape[2]))
+        for own, batch in self.points.batches(prior):
+            response[own], precision[own] = class_sites(batch, prior[own % len(prior)])
+        return ClassSites.of_cells(response, precision, self.n_groups).only(self.learned.is_shown)
+
+    def _each_alone(self) -> ClassShifts:
+        """Each cell by its own rows, as in the paper: one EM, or the maximum, of all classes together."""
+        prior, learned = self.learned.labeled_prior, self.learned
+        shift, variance = np.zeros((2, self.points.n_cells, self.shape[2]))
+        for own, batch in self.points.batches(prior):
+            labeled = prior[own % len(prior)]
+            q = (
+                _em(batch, labeled)
+                if learned.shares == "em"
+                else simplex_shares(batch, np.zeros(self.shape[2]))
+            )
+            total = batch.total[:, None]
+            q = (q * total + ALONE_ROWS * labeled) / (total + ALONE_ROWS)
+            shift[own] = against_rest(q, labeled)
+            _, precision = class_sites(batch, labeled)
+            variance[own] = 1 / np.maximum(precision, 0.25)
+        sites = ClassSites.of_cells(shift, variance, self.n_groups)
+        trust = learned.trust
+        return self._unpooled(trust * sites.response, trust**2 * sites.precision)
+
+    def _unpooled(self, shift: FloatArray, variance: FloatArray) -> ClassShifts:
+        """Cells each on their own; an unseen group gets the average shift of its cluster, weighted by rows."""
+        weight = self.points.weight_sum.reshape(self.shape[:2])
+        total = np.maximum(weight.sum(0), 1e-300)
+        mean = np.einsum("gk,gck->ck", weight, shift) / total
+        return ClassShifts(
+            shift,
+            variance,
+            np.zeros(shift.shape[:2]),
+            np.zeros(self.shape[:2]),
+            mean,
+            np.einsum("gk,gck->ck", weight, (shift - mean) ** 2) / total,
+            None,
+        )
+
+    def shares(self, shift: FloatArray, shifts: ClassShifts) -> tuple[FloatArray, FloatArray]:
+        """Shares of the cells, the means of their predictions, and their standard errors."""
+        flat = shift.reshape(-1, self.shape[2])
+        mean, doubt = (v.reshape(self.shape) for v in self.points.mean_posterior(flat))
+        prior = self.learned.labeled_prior
+        expected = np.exp(np.log(prior) + shift)
+        expected /= expected.sum(2, keepdims=True)
+        is_empty = np.isnan(mean)
+        share = np.where(is_empty, expected, mean)
+        slope = np.where(is_empty, share * (1 - share), doubt)
+        if self.learned.shares is None:
+            return share, np.zeros_like(share)
+        variance = shifts.variance.transpose(0, 2, 1)
+        rows = np.maximum(self.points.effective_rows.reshape(self.shape[:2]), 0.5)[:, :, None]
+        # The share of the rows at hand: what is not known of their shift, and the chance of each row.
+        return share, np.sqrt(slope**2 * variance + slope / rows)
+
+    def agreeing(
+        self, known: KnownClasses, shift: FloatArray, share: FloatArray, error: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Shifts and shares of groups with known shares, moved to agree with them: what is known needs no trust."""
+        shift, error = shift.copy(), error.copy()
+        weight = self.points.weight_sum.reshape(self.shape[:2])
+        for g, wanted, known_error in zip(known.group, known.share, known.std_error, strict=True):
+            own = slice(None) if g == ALL_GROUPS else slice(g, g + 1)
+            part = weight[own] / max(weight[own].sum(), 1e-300)
+            doubt = np.einsum("gk,gkc->c", part, error[own])
+            first = 0 if g == ALL_GROUPS else g * self.shape[1]
+            cells = shift[own].reshape(-1, self.shape[2])
+            moved = agreeing_shift(self.points, first, cells, wanted, known_error, doubt)
+            shift[own] = moved.reshape(shift[own].shape)
+            if g != ALL_GROUPS:
+                is_known = ~np.isnan(wanted)
+                error[g][:, is_known] = np.minimum(error[g], known_error)[:, is_known]
+        found = self.points.mean_posterior(shift.reshape(-1, self.shape[2]))[0].reshape(self.shape)
+        return shift, np.where(np.isnan(found), share, found), error
+
+
+def _em(batch: CellBatch, prior: FloatArray) -> FloatArray:
+    """The paper's EM: 100 rounds from the labelled shares."""
+    q = prior.copy()
+    total = np.maximum(batch.total, 1e-300)[:, None]
+    for _ in range(EM_ROUNDS):
+        q = q * batch.gradient(q) / total
+    return q

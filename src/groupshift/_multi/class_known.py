@@ -1,0 +1,153 @@
+"""Shares of classes that users know of some groups, checked, and a group's shifts moved to agree with them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from groupshift._fit.problem import Known, KnownRates
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
+from groupshift._math.class_points import ClassPoints
+
+if TYPE_CHECKING:
+    from groupshift._math.conditioning import KnownRate
+
+# Number of all groups together.
+ALL_GROUPS = -1
+# Shares that the user rounded to three digits still add up.
+ROUNDED = 2e-3
+MAX_ROUNDS = 500
+
+
+@dataclass(frozen=True)
+class KnownClasses:
+    """Known shares of some groups: numbers of the groups (n_known,), shares and standard errors (n_known, n_classes).
+
+    A class that is not named has a share of NaN.
+    """
+
+    group: IntArray
+    share: FloatArray
+    std_error: FloatArray
+
+
+def check_known_classes(
+    known_shares: KnownRates | None, overall: object, groups: ValueArray, classes: ValueArray
+) -> Known:
+    """Known shares by class, of groups of the population and of all of them, together not more than everything."""
+    known = dict(known_shares or {})
+    present, names = set(groups.tolist()), classes.tolist()
+    for group, shares in known.items():
+        if group not in present:
+            raise ValueError(
+                f"known_shares names group {group!r}, which has no unlabelled rows. Leave it out, or add rows of it."
+            )
+        _check_shares(shares, f"known_shares of group {group!r}", names)
+    if overall is not None:
+        _check_shares(overall, "known_overall", names)
+    # Mappings by class stand where two classes have a rate.
+    return Known(known, cast("KnownRate | None", overall))
+
+
+def _check_shares(shares: object, what: str, names: list[object]) -> None:
+    if not isinstance(shares, Mapping):
+        raise ValueError(
+            f"{what} is {shares!r}. With {len(names)} classes, pass a mapping of class to share, or to (share, standard error)."
+        )
+    strange = [name for name in shares if name not in names]
+    if strange:
+        raise ValueError(
+            f"{what} names class {strange[0]!r}, which no labelled row has. The classes are "
+            f"{', '.join(map(repr, names[:8]))}{'…' if len(names) > 8 else ''}."
+        )
+    pairs = [_pair(value) for value in shares.values()]
+    for name, (share, error) in zip(shares, pairs, strict=True):
+        if not (0 <= share <= 1 and error >= 0):
+            raise ValueError(
+                f"{what} for class {name!r} is {shares[name]!r}. Pass a share between 0 and 1, or "
+                "(share, standard error)."
+            )
+    total = sum(share for share, _ in pairs)
+    is_complete = len(pairs) == len(names)
+    if total > 1 + ROUNDED or (is_complete and total < 1 - ROUNDED):
+        wanted = "to 1" if is_complete else "to 1 or less, with classes missing"
+        raise ValueError(
+            f"{what} add up to {total:.4g}. They must add up {wanted}: pass shares, not percentages or "
+            "counts."
+        )
+
+
+def _pair(value: object) -> tuple[float, float]:
+    share, error = value if isinstance(value, (tuple, list)) else (value, 0.0)
+    return float(share), float(error)
+
+
+def numbered_known(known: Known, groups: ValueArray, classes: ValueArray) -> KnownClasses | None:
+    """Known shares as arrays; those of the whole population have the number -1, and come first."""
+    if not known.any:
+        return None
+    number = {g: i for i, g in enumerate(groups.tolist())}
+    place = {c: i for i, c in enumerate(classes.tolist())}
+    given: list[tuple[int, object]] = [] if known.overall is None else [(ALL_GROUPS, known.overall)]
+    given += [(number[g], shares) for g, shares in known.shares.items()]
+    share = np.full((len(given), len(classes)), np.nan)
+    error = np.zeros_like(share)
+    for i, (_, shares) in enumerate(given):
+        assert isinstance(shares, Mapping)
+        for name, value in shares.items():
+            share[i, place[name]], error[i, place[name]] = _pair(value)
+    return KnownClasses(np.array([g for g, _ in given]), share, error)
+
+
+def agreeing_shift(
+    points: ClassPoints,
+    first: int,
+    shift: FloatArray,
+    known: FloatArray,
+    error: FloatArray,
+    doubt: FloatArray,
+) -> FloatArray:
+    """Shifts (n_cells, n_classes) of cells from `first` on, all moved alike until their rows' mean prediction agrees.
+
+    `known`, `error`: known shares and their errors; `doubt`: errors of the shares as they are. All have shape (n_classes,).
+    """
+    n_prototypes = len(points.prototypes)
+    start, stop = np.searchsorted(points.key, [first * n_prototypes, (first + len(shift)) * n_prototypes])
+    posterior, weight = points.posterior[start:stop], points.weight[start:stop]
+    if not weight.sum():
+        return shift
+    weight = weight / weight.sum()
+    base = np.log(posterior) + shift[points.cell[start:stop] - first]
+    present = _mean(base, weight)
+    wanted = _wanted(present, known, error, doubt)
+    move = np.zeros(len(known))
+    # Each round multiplies odds by how far the mean is off: it never overshoots.
+    for _ in range(MAX_ROUNDS):
+        step = np.log(wanted / np.maximum(_mean(base + move, weight), 1e-15))
+        move = move + step
+        if np.abs(step).max() < 1e-8:
+            break
+    return shift + move
+
+
+def _mean(log_p: FloatArray, weight: FloatArray) -> FloatArray:
+    moved = np.exp(log_p - log_p.max(1, keepdims=True))
+    moved /= moved.sum(1, keepdims=True)
+    found: FloatArray = weight @ moved
+    return found
+
+
+def _wanted(present: FloatArray, known: FloatArray, error: FloatArray, doubt: FloatArray) -> FloatArray:
+    """Shares to agree with: known ones as far as they are surer, the other classes in their present proportions."""
+    is_known = ~np.isnan(known)
+    belief = doubt**2 / np.maximum(doubt**2 + error**2, 1e-300)
+    belief = np.where(error == 0, 1.0, belief)
+    wanted = np.where(is_known, present + belief * (np.where(is_known, known, 0.0) - present), present)
+    rest = max(1 - wanted[is_known].sum(), 0.0)
+    others = present[~is_known].sum()
+    if others > 0:
+        wanted[~is_known] *= rest / others
+    wanted = np.maximum(wanted, 1e-9)
+    found: FloatArray = wanted / wanted.sum()
+    return found

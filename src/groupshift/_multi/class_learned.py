@@ -1,0 +1,223 @@
+"""What labelled rows of several classes teach: calibration, labelled shares, own views, and how far to trust shifts."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from groupshift._fit.pooled import Pooled
+from groupshift._fit.problem import Notes, Problem
+from groupshift._fit.trials import LENIENT, MIN_CLASS_ROWS, MIN_TRUST, LabeledRows, gain, noise_margin
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
+from groupshift._math.class_points import wanted_prototypes
+from groupshift._math.prototypes import learn_prototypes
+from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE
+from groupshift._math.vector_scaling import VectorScaling
+from groupshift._math.view_worlds import OWN_SCORES
+from groupshift._math.views import ViewModel, Views, learn_views
+from groupshift._multi.class_judge import ClassJudged
+from groupshift._multi.class_scores import ClassPosterior
+from groupshift._multi.class_trained import ClassTrained
+from groupshift._multi.class_trials import (
+    ClassTrial,
+    class_rows,
+    expected_priors,
+    followed,
+    label_sites,
+    labeled_priors,
+    mean_predictions,
+    moved_loss,
+    score_sites,
+    shifts_from,
+)
+
+# Rows that prototypes are learned from.
+PROTOTYPE_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class ClassViews:
+    """What labelled rows say of the shifts of their groups' cells, each class against the rest: labels, and scores."""
+
+    groups: ValueArray  # (n_labeled_groups,): names
+    response: FloatArray  # (n_labeled_groups, n_classes, n_clusters, 2)
+    precision: FloatArray  # the same shape
+    rows: IntArray  # (n_labeled_groups,)
+
+    def views(self) -> Views:
+        """A class of a group as what a group is where there are two classes; the population's view is missing."""
+        n_clusters = self.response.shape[2]
+        missing = np.zeros((len(self.groups) * self.response.shape[1], n_clusters, 1))
+        response, precision = (
+            np.concatenate([v.reshape(-1, n_clusters, 2), missing], 2)
+            for v in (self.response, self.precision)
+        )
+        return Views(response, precision, np.zeros(len(response)))
+
+
+@dataclass(frozen=True)
+class ClassLearned:
+    """Everything that labelled rows taught; `update` keeps it as it is."""
+
+    posterior: ClassPosterior
+    labeled_prior: FloatArray  # (n_clusters, n_classes): π
+    labeled_rows: IntArray  # (n_clusters,)
+    class_rows: FloatArray  # (n_clusters, n_classes): labelled rows of each class, or of the rest where fewer
+    trust: float  # factor on every shift
+    trust_variance: float
+    design_effect: float  # how many times fewer examples than rows the population has
+    labeled_groups: ValueArray
+    shares: str | None
+    shrinkage: str
+    own: ClassViews | None  # None: shifts are those of the population's scores, times the trust
+    selection: str
+    seed: int
+    prototypes: FloatArray  # see `ClassPoints`
+    keep_means: bool
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.labeled_prior)
+
+    @property
+    def n_classes(self) -> int:
+        return self.labeled_prior.shape[1]
+
+    @property
+    def is_shown(self) -> BoolArray:
+        """Classes that labels of a cluster show enough of, (n_clusters, n_classes)."""
+        return np.asarray(self.class_rows >= MIN_CLASS_ROWS)
+
+    @property
+    def rarer_class_rows(self) -> FloatArray:
+        """(n_clusters,): of the class with fewest."""
+        fewest: FloatArray = self.class_rows.min(1)
+        return fewest
+
+
+@dataclass(frozen=True)
+class ClassSettled:
+    """What was learned, and what only the evidence of the same fit needs of it."""
+
+    learned: ClassLearned
+    hidden_shift: FloatArray | None = None  # (n_judged, n_classes): with labels of the row's group hidden
+    notes: Notes = ()
+
+
+def settle_classes(problem: Problem, pooled: Pooled, judged: ClassJudged) -> ClassSettled:
+    """Calibration, trust and views for the chosen partition; everything that shares depend on."""
+    trained, candidate = judged.trained, judged.candidate
+    assert trained.last is not None
+    rows = problem.labeled.take(trained.judged)
+    y, cluster = problem.y[trained.judged], candidate.cluster[trained.judged]
+    n_clusters, n_classes = candidate.n_clusters, problem.n_classes
+    calibration = VectorScaling().fit(trained.score, y, rows.weight, cluster, n_clusters, trained.spread)
+    posterior = ClassPosterior(trained.last, candidate.partition, calibration, trained.edge, trained.order)
+    log_p = calibration.transform(trained.score, cluster)
+    prior = (
+        labeled_priors(problem.y, problem.labeled.weight, candidate.cluster, n_clusters, n_classes)
+        if problem.settings.labeled_prior == "share"
+        else expected_priors(log_p, rows.weight, cluster, n_clusters)
+    )
+    trust = _settle_trust(problem, judged)
+    prototypes, keep_means = _prototypes(problem, pooled, posterior)
+    learned = ClassLearned(
+        posterior=posterior,
+        labeled_prior=prior,
+        labeled_rows=np.bincount(candidate.cluster, minlength=n_clusters),
+        class_rows=class_rows(problem.y, candidate.cluster, n_clusters, n_classes, trained.design_effect),
+        trust=trust.value,
+        trust_variance=trust.variance,
+        # Copies in the population repeat each other as much as those among labelled rows do.
+        design_effect=1 + (pooled.population_effect - 1) * trained.copy_correlation,
+        labeled_groups=problem.labeled_groups,
+        shares=problem.settings.shares,
+        shrinkage=problem.settings.shrinkage,
+        own=trust.own,
+        selection=problem.settings.selection,
+        seed=problem.seeds.named("views"),
+        prototypes=prototypes,
+        keep_means=keep_means,
+    )
+    return ClassSettled(learned, trust.hidden_shift)
+
+
+def spread_of_shifts(model: ViewModel, views: Views) -> FloatArray:
+    """Variance of the shift of a class of a group of which nothing is known, by cluster."""
+    variance: FloatArray = model.predict(
+        replace(views.take(slice(0, 1)).only(), remainder=np.zeros(1))
+    ).variance[0]
+    return variance
+
+
+def part_followed(model: ViewModel, spread: FloatArray) -> float:
+    """How far shifts follow the rows' mean predictions: as far as what scores show is a change of shares, not a misfit."""
+    return float(spread.mean() / (spread.mean() + model.misfit_variance))
+
+
+def _prototypes(problem: Problem, pooled: Pooled, posterior: ClassPosterior) -> tuple[FloatArray, bool]:
+    """Prototypes of the posteriors of both samples, as many as the population's cells afford."""
+    n_cells = max(len(problem.groups), 1) * posterior.partition.n_clusters
+    wanted, keep_means = wanted_prototypes(n_cells, problem.n_classes)
+    few = pooled.rows.at_most(PROTOTYPE_ROWS, problem.seeds.named("prototype rows"))
+    # By their keys: in which order the rows of a table stand does not matter.
+    p = np.exp(posterior.score(few.take(np.argsort(few.key, kind="stable")))[0])
+    return learn_prototypes(p, wanted, problem.seeds.named("prototypes")), keep_means
+
+
+@dataclass(frozen=True)
+class _SettledTrust:
+    value: float
+    variance: float = 0.0
+    hidden_shift: FloatArray | None = None
+    own: ClassViews | None = None
+
+
+def _settle_trust(problem: Problem, judged: ClassJudged) -> _SettledTrust:
+    trial, given = judged.trial, problem.settings.trust
+    if trial is None:
+        if given != "learned":
+            return _SettledTrust(float(given))
+        # Without any groups, one shift for all is what the user asks for.
+        return (
+            _SettledTrust(UNCHECKED_TRUST, UNCHECKED_VARIANCE) if problem.has_groups else _SettledTrust(1.0)
+        )
+    rows = judged.trained.labeled_rows(problem)
+    if given != "learned":
+        value = float(given) if trial.trust.value > 0 else 0.0
+        return _SettledTrust(value, hidden_shift=value * trial.shift)
+    if problem.settings.shrinkage == "hierarchical":
+        return _settle_views(problem, judged.trained, trial, rows)
+    left_out = trial.trust.without[rows.group][:, None] * trial.shift
+    return _SettledTrust(trial.trust.value, trial.trust.variance, left_out)
+
+
+def _settle_views(
+    problem: Problem, trained: ClassTrained, trial: ClassTrial, rows: LabeledRows
+) -> _SettledTrust:
+    """What labels and scores of labelled groups say, and whether scores alone would have predicted the labels."""
+    cluster, n_clusters = trial.cluster, trial.n_clusters
+    prior = expected_priors(trial.log_p, rows.weight, cluster, n_clusters)
+    shown = class_rows(rows.y, cluster, n_clusters, prior.shape[1], rows.design_effect) >= MIN_CLASS_ROWS
+    labels = label_sites(rows, trial.log_p, cluster, prior)
+    scores = score_sites(rows, trial.log_p, cluster, prior).only(shown)
+    own = ClassViews(
+        problem.labeled_groups[np.unique(problem.labeled.group[trained.judged])],
+        np.stack([labels.response, scores.response], 3),
+        np.stack([labels.precision, scores.precision], 3),
+        np.bincount(rows.group, minlength=rows.n_groups),
+    )
+    views = own.views()
+    model = learn_views(views, selection=problem.settings.selection, seed=problem.seeds.named("hidden views"))
+    found = model.predict(views.only(OWN_SCORES), of_labeled=True)
+    by_cell = shifts_from(found.shift.reshape(scores.response.shape), prior)
+    means = mean_predictions(trial.log_p, by_cell, rows, cluster)
+    hidden = followed(by_cell, means, prior, part_followed(model, spread_of_shifts(model, views)))[
+        rows.group, cluster
+    ]
+    plain, loss = trial.plain(rows.y), moved_loss(trial.log_p, hidden, rows.y)
+    mean, error = gain(plain, loss, rows)
+    # With several classes there are as many shifts to be wrong about: where the judge would choose none, none is used.
+    if mean <= noise_margin(rows.n_groups, LENIENT) * error or trial.trust.value < MIN_TRUST:
+        return _SettledTrust(0.0, hidden_shift=np.zeros_like(hidden), own=own)
+    used = np.average(found.use[..., OWN_SCORES], weights=scores.flat().weight + 1e-9)
+    return _SettledTrust(float(np.clip(used, 0, 1)), hidden_shift=hidden, own=own)

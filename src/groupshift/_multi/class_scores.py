@@ -1,0 +1,133 @@
+"""What classifiers say of rows of several classes: log-probabilities, and the labelled posterior made of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import parallel_config
+from scipy.special import log_softmax
+from sklearn.frozen import FrozenEstimator
+
+from groupshift._fit.classifiers import FINEST_EDGE, Classifier
+from groupshift._fit.posterior import probability_edge
+from groupshift._math.arrays import FloatArray, IntArray, KeyArray
+from groupshift._math.vector_scaling import SPREADS, VectorScaling, class_log_loss
+from groupshift._regions.partitions import Partition
+from groupshift._rows.frames import Features, take_rows
+from groupshift._rows.rows import Rows
+from groupshift._rows.workers import at_once
+
+
+def training_order(y: IntArray, key: KeyArray, estimator: Classifier) -> IntArray:
+    """Number of each class in training: by its lowest key, so that no classifier sees how classes are called.
+
+    A classifier that was trained elsewhere has them in their own order.
+
+    >>> training_order(np.array([2, 0, 1]), np.array([5, 7, 6], np.uint64), None).tolist()
+    [2, 1, 0]
+    """
+    n_classes = int(y.max()) + 1
+    if isinstance(estimator, FrozenEstimator):
+        return np.arange(n_classes)
+    lowest = np.array([key[y == c].min() for c in range(n_classes)])
+    number = np.empty(n_classes, np.int64)
+    number[np.argsort(lowest, kind="stable")] = np.arange(n_classes)
+    return number
+
+
+def log_probabilities(model: Classifier, features: Features, order: IntArray) -> FloatArray:
+    """Log-probabilities of all classes, (n_rows, n_classes); of a class that the classifier never saw, next to nothing."""
+    with parallel_config("sequential"):
+        found = np.asarray(model.predict_proba(features), float)
+    if found.shape[1] == len(order):
+        p = found
+    elif isinstance(model, FrozenEstimator):
+        raise ValueError(
+            f"The classifier that was trained elsewhere knows {found.shape[1]} classes, but the labels have {len(order)}. Train "
+            "it on all of them, or leave rows of the other classes out."
+        )
+    else:
+        p = np.zeros((len(found), len(order)))
+        p[:, np.asarray(model.classes_, np.int64)] = found  # type: ignore[attr-defined]  # scikit-learn's
+    return np.log(np.maximum(p, FINEST_EDGE))[:, order]
+
+
+def held(log_p: FloatArray, edge: float) -> FloatArray:
+    """Log-probabilities that no class has less than the edge.
+
+    >>> np.exp(held(np.log(np.array([[0.98, 0.02, 1e-9]])), 0.01)).round(3).tolist()
+    [[0.97, 0.02, 0.01]]
+    """
+    floored: FloatArray = log_softmax(np.maximum(log_p, np.log(edge)), axis=1)
+    return floored
+
+
+def choose_class_edge(log_p: FloatArray, y: IntArray, weight: FloatArray) -> float:
+    """How far to hold probabilities from 0: by the number of rows, or less if a temperature then predicts labels better."""
+    chosen = coarse = probability_edge(len(y))
+    everyone = np.zeros(len(y), np.int64)
+
+    def loss(edge: float) -> FloatArray:
+        score = held(log_p, edge)
+        scaling = VectorScaling().fit(score, y, weight, everyone, 1, SPREADS[0])
+        return class_log_loss(scaling.transform(score, everyone), y)
+
+    lowest = loss(coarse)
+    for edge in (coarse**2, FINEST_EDGE):
+        wider = loss(edge)
+        gain = weight * (lowest - wider)
+        if gain.sum() > np.sqrt((gain**2).sum()):
+            chosen, lowest = edge, wider
+    return chosen
+
+
+# A classifier for all rows, or one for each cluster.
+Models = tuple[Classifier, ...]
+
+
+def cluster_log_probabilities(
+    models: Models, features: Features, cluster: IntArray, order: IntArray
+) -> FloatArray:
+    """Log-probabilities by the one classifier, or by that of each row's cluster."""
+    if len(models) == 1:
+        return log_probabilities(models[0], features, order)
+    log_p = np.empty((len(cluster), len(order)))
+    for k, model in enumerate(models):
+        own = np.flatnonzero(cluster == k)
+        if len(own):
+            log_p[own] = log_probabilities(model, take_rows(features, own), order)
+    return log_p
+
+
+def out_of_fold(
+    models: Sequence[Models], features: Features, fold: IntArray, cluster: IntArray, order: IntArray
+) -> FloatArray:
+    """Log-probabilities of rows by the models that did not see their fold."""
+    rows = [np.flatnonzero(fold == f) for f in range(len(models))]
+
+    def of_fold(f: int) -> FloatArray:
+        own = rows[f]
+        return cluster_log_probabilities(models[f], take_rows(features, own), cluster[own], order)
+
+    log_p = np.empty((len(fold), len(order)))
+    with_rows = [f for f, own in enumerate(rows) if len(own)]
+    for f, found in zip(with_rows, at_once(of_fold, with_rows), strict=True):
+        log_p[rows[f]] = found
+    return log_p
+
+
+@dataclass(frozen=True)
+class ClassPosterior:
+    """log ρ̃(x) of all classes, with the cluster that each row belongs to."""
+
+    models: Models
+    partition: Partition
+    calibration: VectorScaling
+    edge: float
+    order: IntArray  # see `training_order`
+
+    def score(self, rows: Rows) -> tuple[FloatArray, IntArray]:
+        """Log-probabilities, (n_rows, n_classes), and clusters."""
+        cluster = self.partition.predict(rows)
+        log_p = cluster_log_probabilities(self.models, rows.features, cluster, self.order)
+        return self.calibration.transform(held(log_p, self.edge), cluster), cluster

@@ -1,0 +1,155 @@
+"""The first stage for several classes: classifiers, and log-probabilities of rows that they were not trained on."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from groupshift._fit.classifiers import Classifier, fit_sets
+from groupshift._fit.problem import Note, Notes, Problem
+from groupshift._fit.trained import choose_estimator, training_sets
+from groupshift._fit.trials import LabeledRows
+from groupshift._math.arrays import FloatArray, IntArray, KeyArray
+from groupshift._math.vector_scaling import choose_spread
+from groupshift._multi.class_scores import (
+    Models,
+    choose_class_edge,
+    cluster_log_probabilities,
+    held,
+    out_of_fold,
+    training_order,
+)
+from groupshift._regions.partitions import Partition
+from groupshift._rows.keys import copy_correlation, design_effect, stratified_folds
+
+N_FOLDS, MANY_ROWS, FEWER_FOLDS = 5, 10_000, 3
+TRAINED_ON = Note(
+    "Too few examples of one class to hold any out: scores are calibrated on the rows they were trained on."
+)
+
+
+@dataclass(frozen=True)
+class ClassTrained:
+    """Classifiers, and scores of labelled rows by models that did not see them."""
+
+    estimator: Classifier  # unfitted
+    order: IntArray  # see `training_order`
+    last: Models | None  # trained on all rows that may be trained on; None until `completed`
+    judged: IntArray  # labelled rows whose scores may be looked at
+    score: FloatArray  # (n_judged, n_classes): log-probabilities, held
+    fold: IntArray | None  # (n_judged,); None where labels cannot be hidden
+    edge: float
+    spread: tuple[float, float]  # see `choose_spread`
+    partition: Partition | None  # where each cluster has a classifier
+    copy_correlation: float = 1.0
+    design_effect: float = 1.0
+    notes: Notes = ()
+
+    def completed(self, problem: Problem) -> Self:
+        """With the model of all rows."""
+        if self.last is not None:
+            return self
+        everyone = [np.arange(len(problem.y))]
+        return replace(self, last=_fit(problem, self.estimator, self.order, everyone, self.partition)[0])
+
+    def labeled_rows(self, problem: Problem) -> LabeledRows:
+        """The judge's view of the labelled rows; groups that hold none of them are left out."""
+        rows = problem.labeled.take(self.judged)
+        fold = self.fold if self.fold is not None else np.zeros(len(self.judged), np.int64)
+        group = np.unique(rows.group, return_inverse=True)[1]
+        # Rows of unequal weight say less than as many equal ones (Kish), and so do copies.
+        weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum()) / self.design_effect
+        return LabeledRows(self.score, problem.y[self.judged], weight, group, fold, self.design_effect)
+
+
+def train_classes(problem: Problem, partition: Partition | None) -> ClassTrained:
+    """Train and score; `partition`: clusters that each have a classifier of their own."""
+    estimator = choose_estimator(problem)
+    order = training_order(problem.y, problem.labeled.key, estimator)
+    if problem.settings.calibration == "holdout" and problem.fewest_examples >= 2:
+        trained = _hold_out(problem, estimator, order, partition)
+    else:
+        trained = _cross_fit(problem, estimator, order, partition)
+    rows, y = problem.labeled.take(trained.judged), problem.y[trained.judged]
+    edge = choose_class_edge(trained.score, y, rows.weight)
+    score = held(trained.score, edge)
+    alike = _alike(rows.key, rows.weight, score, y)
+    effect = 1 + (design_effect(rows.key, rows.weight) - 1) * alike
+    spread = choose_spread(score, y, rows.weight, trained.fold)
+    return replace(
+        trained, score=score, edge=edge, spread=spread, copy_correlation=alike, design_effect=effect
+    )
+
+
+def _alike(key: KeyArray, weight: FloatArray, score: FloatArray, y: IntArray) -> float:
+    """How alike scores of copies of one example are, on average over classes."""
+    share = np.bincount(y, weights=weight, minlength=score.shape[1])
+    found = [copy_correlation(key, weight, column) for column in score.T]
+    return float(np.average(found, weights=share))
+
+
+def _fit(
+    problem: Problem,
+    estimator: Classifier,
+    order: IntArray,
+    sets: list[IntArray],
+    partition: Partition | None,
+) -> list[Models]:
+    """Classifiers of each set of labelled rows: one, or one for each cluster of at least two classes."""
+    y = order[problem.y]
+    if partition is None:
+        return [(model,) for model in fit_sets(estimator, problem.labeled, y, sets)]
+    cluster = partition.predict(problem.labeled)
+    parts: list[IntArray] = []
+    numbers: list[range] = []
+    for own in sets:
+        of_cluster = [own[cluster[own] == k] for k in range(partition.n_clusters)]
+        # A cluster of one class has nothing to train on: the classifier of all rows speaks for it.
+        wanted = [rows if len(np.unique(y[rows])) > 1 else own for rows in of_cluster]
+        numbers.append(range(len(parts), len(parts) + len(wanted)))
+        parts += wanted
+    fitted = fit_sets(estimator, problem.labeled, y, parts)
+    return [tuple(fitted[i] for i in mine) for mine in numbers]
+
+
+def _clusters(problem: Problem, partition: Partition | None) -> IntArray:
+    return np.zeros(len(problem.y), np.int64) if partition is None else partition.predict(problem.labeled)
+
+
+def _hold_out(
+    problem: Problem, estimator: Classifier, order: IntArray, partition: Partition | None
+) -> ClassTrained:
+    """A fifth of the examples held out once, as in the paper."""
+    # Folds are dealt out class by class: in the order of training, whatever classes are called.
+    labeled, y = problem.labeled, order[problem.y]
+    n_parts = min(N_FOLDS, problem.fewest_examples)
+    is_held = stratified_folds(y, labeled.key, n_parts, problem.seeds.named("held out")) == 0
+    rest, judged = np.flatnonzero(~is_held), np.flatnonzero(is_held)
+    models = _fit(problem, estimator, order, [rest], partition)[0]
+    own = labeled.take(judged)
+    fold = None
+    if len(judged) > 3:
+        fold = stratified_folds(y[judged], own.key, 2, problem.seeds.named("held out, judged"))
+    cluster = _clusters(problem, partition)[judged]
+    score = cluster_log_probabilities(models, own.features, cluster, order)
+    return ClassTrained(estimator, order, models, judged, score, fold, 0.0, (0.0, 0.0), partition)
+
+
+def _cross_fit(
+    problem: Problem, estimator: Classifier, order: IntArray, partition: Partition | None
+) -> ClassTrained:
+    """Every row scored by a model of the other folds."""
+    labeled, y, fewest = problem.labeled, order[problem.y], problem.fewest_examples
+    everyone = np.arange(len(y))
+    cluster = _clusters(problem, partition)
+    if fewest < 2:
+        models = _fit(problem, estimator, order, [everyone], partition)[0]
+        score = cluster_log_probabilities(models, labeled.features, cluster, order)
+        return ClassTrained(
+            estimator, order, models, everyone, score, None, 0.0, (0.0, 0.0), partition, notes=(TRAINED_ON,)
+        )
+    n_folds = FEWER_FOLDS if len(y) >= MANY_ROWS and fewest >= FEWER_FOLDS else min(N_FOLDS, len(y))
+    fold = stratified_folds(y, labeled.key, n_folds, problem.seeds.named("row folds"))
+    models_of_folds = _fit(problem, estimator, order, training_sets(fold), partition)
+    score = out_of_fold(models_of_folds, labeled.features, fold, cluster, order)
+    return ClassTrained(estimator, order, None, everyone, score, fold, 0.0, (0.0, 0.0), partition)

@@ -1,0 +1,156 @@
+"""Shifts of the population's groups and classes by three views: own labels, their scores, and the population's scores."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from groupshift._fit.view_shifts import UNIDENTIFIED, ViewUse
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
+from groupshift._math.shrinkage import COMMON_VARIANCE, PooledShifts
+from groupshift._math.view_worlds import LABELS, OWN_SCORES, SCORES
+from groupshift._math.views import Views, learn_views
+from groupshift._multi.class_learned import ClassLearned, ClassViews, part_followed, spread_of_shifts
+from groupshift._multi.class_trials import ClassSites, pooled_shifts
+from groupshift._rows.codes import Codes
+
+COMMON_ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class ClassShifts:
+    """Shifts of each class against the rest; arrays of shape (n_groups, n_classes, n_clusters) unless another is given."""
+
+    shift: FloatArray
+    variance: FloatArray
+    shared: FloatArray  # (n_groups, n_classes): variance that the cells of a group have in common
+    pooling: FloatArray  # (n_groups, n_clusters)
+    unseen_shift: FloatArray  # (n_classes, n_clusters)
+    unseen_variance: FloatArray  # (n_classes, n_clusters)
+    use: ViewUse | None
+    followed: float = 0.0  # how far the rows' mean predictions are
+
+
+@dataclass(frozen=True)
+class ClassMixture:
+    """What the population's rows say by themselves: what all groups have in common, and how each differs from it."""
+
+    sites: ClassSites
+    common: FloatArray  # (n_classes, n_clusters)
+    common_variance: FloatArray  # the same shape
+    pooled: PooledShifts  # of deviations from it, (n_groups * n_classes, n_clusters)
+
+    @classmethod
+    def of(cls, sites: ClassSites) -> "ClassMixture":
+        """The two by turns: a common shift weighs groups by how far they differ anyway."""
+        response, precision = sites.response, sites.precision
+        common = variance = np.zeros(response.shape[1:])
+        pooled = pooled_shifts(sites)
+        for _ in range(COMMON_ROUNDS):
+            between = pooled.group_variance + pooled.cell_variance
+            weight = precision / (1 + precision * between)
+            # Weakly drawn towards no shift at all.
+            variance = 1 / (weight.sum(0) + 1 / COMMON_VARIANCE)
+            moved = variance * (weight * response).sum(0)
+            pooled = pooled_shifts(replace(sites, response=response - moved))
+            is_settled = np.abs(moved - common).max(initial=0.0) < 1e-4
+            common = moved
+            if is_settled:
+                break
+        return cls(sites, common, variance, pooled)
+
+    @property
+    def pooling(self) -> FloatArray:
+        """(n_groups, n_clusters): how much of a cell's answer is borrowed, on average over classes."""
+        mean: FloatArray = self.pooled.pooling.reshape(self.sites.response.shape).mean(1)
+        return mean
+
+    def trusted(self, trust: float, trust_variance: float) -> ClassShifts:
+        """Shifts by the population's scores alone, times the trust."""
+        shape = self.sites.response.shape
+        shift = self.common + self.pooled.shift.reshape(shape)
+        variance = self.pooled.variance.reshape(shape) + self.common_variance
+        common_variance = self.common_variance + self.pooled.group_variance + self.pooled.cell_variance
+        return ClassShifts(
+            trust * shift,
+            trust**2 * variance + trust_variance * shift**2,
+            (trust * self.pooled.shared_deviation.reshape(shape).mean(2)) ** 2,
+            self.pooling,
+            trust * self.common,
+            trust**2 * common_variance + trust_variance * self.common**2,
+            None,
+            trust,
+        )
+
+
+def class_view_shifts(
+    learned: ClassLearned, own: ClassViews, mixture: ClassMixture, groups: ValueArray, rows: IntArray
+) -> ClassShifts:
+    """Shifts from what own labels, their scores and the population's scores say together; `rows`: of each group."""
+    views = _views(own, mixture, groups, rows)
+    shape = mixture.sites.response.shape
+    n_here = len(groups) * learned.n_classes
+    model = learn_views(views, selection=learned.selection, seed=learned.seed)
+    here = views.take(slice(0, n_here))
+    used = [LABELS, OWN_SCORES, SCORES] if learned.trust > 0 else [LABELS]
+    if learned.selection == "by_label":
+        used = [view for view in used if view == SCORES]
+    found = model.predict(here.only(*used))
+    # What is not used may yet be right, above all where labelled groups are few.
+    unused = np.zeros_like(found.shift)
+    if learned.trust == 0:
+        unused = (model.predict(here).shift - found.shift) ** 2
+    nobody = spread_of_shifts(model, here)
+    common = np.zeros_like(mixture.common) if learned.selection == "random" else mixture.common
+    factor = _common_factor(learned, mixture, nobody, model.misfit_variance, len(groups))
+    doubt = factor**2 * mixture.common_variance + np.minimum(((1 - factor) * common) ** 2, UNIDENTIFIED)
+    has = (here.precision > 0) + 1e-12
+    labels, scores = (float(np.average(found.use[..., v], weights=has[..., v])) for v in (LABELS, SCORES))
+    size = float(np.sqrt((common**2).mean()))
+    return ClassShifts(
+        shift=factor * common + found.shift.reshape(shape),
+        variance=(found.variance + unused).reshape(shape) + doubt,
+        shared=found.shared.reshape(shape[:2]) + unused.reshape(shape).mean(2) + doubt.mean(1),
+        pooling=mixture.pooling,
+        unseen_shift=factor * common,
+        unseen_variance=doubt + nobody,
+        followed=part_followed(model, nobody) if learned.trust > 0 else 0.0,
+        use=ViewUse(labels, scores, size, float(factor.mean()), model.no_selection, found.scale_error),
+    )
+
+
+def _common_factor(
+    learned: ClassLearned,
+    mixture: ClassMixture,
+    variance: FloatArray,
+    misfit_variance: float,
+    n_groups: int,
+) -> FloatArray:
+    """How much of what all groups seem to have in common is used, (n_classes, n_clusters): as where there are two classes."""
+    size = np.maximum(mixture.common**2, 1e-12)
+    factor = np.minimum(1, variance / n_groups / size)
+    if learned.selection == "by_label":
+        factor = np.maximum(factor, 1 - (misfit_variance + mixture.common_variance) / size)
+    return np.asarray(factor, float)
+
+
+def _views(own: ClassViews, mixture: ClassMixture, groups: ValueArray, rows: IntArray) -> Views:
+    """Views of the population's groups and classes, then of labelled groups that have no rows in it."""
+    n_groups = len(groups)
+    everyone = np.concatenate([groups, own.groups[Codes.of(groups).transform(own.groups) < 0]])
+    _, n_classes, n_clusters = mixture.sites.response.shape
+    shape = (len(everyone), n_classes, n_clusters, 3)
+    response, precision = np.zeros(shape), np.zeros(shape)
+    at = Codes.of(own.groups).transform(everyone)
+    is_labeled = at >= 0
+    response[is_labeled, ..., :2] = own.response[at[is_labeled]]
+    precision[is_labeled, ..., :2] = own.precision[at[is_labeled]]
+    response[:n_groups, ..., SCORES] = mixture.sites.response - mixture.common
+    precision[:n_groups, ..., SCORES] = mixture.sites.precision
+    remainder = np.zeros(len(everyone))
+    here = np.flatnonzero(is_labeled[:n_groups])
+    remainder[here] = own.rows[at[here]] / np.maximum(rows[here], 1)
+    return Views(
+        response.reshape(-1, n_clusters, 3),
+        precision.reshape(-1, n_clusters, 3),
+        np.repeat(remainder, n_classes),
+    )

@@ -1,0 +1,85 @@
+"""What several classes cannot do is refused in words that help."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from groupshift import GroupShiftClassifier
+
+N = 200
+RNG = np.random.default_rng(0)
+GROUPS = np.repeat(["a", "b", "c", "d"], N // 4)
+X = RNG.normal(size=(N, 2))
+THREE = np.where(np.arange(N) % 2 == 0, RNG.integers(0, 3, N), -1)
+
+
+def logistic(**settings):
+    return GroupShiftClassifier(LogisticRegression(), partition=1, random_state=0, **settings)
+
+
+def fit(y=THREE, *, model=None, **options):
+    return (logistic() if model is None else model).fit(X, y, groups=GROUPS, **options)
+
+
+CASES = {
+    "one example of a class": (
+        lambda: fit(y=np.where(np.arange(N) == 0, 2, np.minimum(THREE, 1))),
+        "Class 2 of 3 has one labelled example only",
+    ),
+    "ordered labels": (
+        lambda: fit(y=np.arange(N) % 11),
+        "y has 11 different numbers, from 0 to 10: they look like an amount or a rating, whose order a classifier would not see. "
+        'Make two classes of them, y >= 8 (on the command line: --positive ">=8"), or make each value a class',
+    ),
+    "known shares of a class that does not exist": (
+        lambda: fit(y=THREE, known_shares={"a": {7: 0.5}}),
+        "known_shares of group 'a' names class 7, which no labelled row has. The classes are 0, 1, 2.",
+    ),
+    "known shares of the mark of unlabelled rows": (
+        lambda: fit(y=THREE, known_shares={"a": {-1: 0.5}}),
+        "known_shares of group 'a' names class -1, which no labelled row has",
+    ),
+    "known shares that do not add up": (
+        lambda: fit(y=THREE, known_shares={"a": {0: 0.5, 1: 0.3, 2: 0.1}}),
+        "known_shares of group 'a' add up to 0.9. They must add up to 1",
+    ),
+    "known shares of some classes that are too much": (
+        lambda: fit(y=THREE, known_shares={"a": {0: 0.8, 1: 0.3}}),
+        "They must add up to 1 or less",
+    ),
+    "known shares without classes": (
+        lambda: fit(y=THREE, known_shares={"a": 0.5}),
+        "With 3 classes, pass a mapping of class to share",
+    ),
+    "one of three classes without weight": (
+        lambda: fit(y=THREE, sample_weight=np.where(THREE == 2, 0.0, 1.0)),
+        "Every labelled row of class 2 has sample_weight 0, which leaves nothing to learn it from.",
+    ),
+    "bbse with three classes": (
+        lambda: fit(y=THREE, model=logistic(shares="bbse-soft", shrinkage="none")),
+        "shares='bbse-soft' is for two classes, and the labels have 3",
+    ),
+    "known overall share that is one number": (
+        lambda: fit(known_overall=0.5),
+        "known_overall is 0.5. With 3 classes, pass a mapping of class to share",
+    ),
+    "a method of two classes": (
+        lambda: logistic(trust=1.0).fit(X, THREE, groups=GROUPS).overall_share(),
+        "overall_share is for two classes, and this model has 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_input_is_refused_in_words_that_help(name):
+    call, words = CASES[name]
+    with pytest.raises(ValueError) as refused:  # noqa: PT011  # the words are compared below
+        call()
+    assert words in str(refused.value)
+
+
+def test_a_known_overall_share_is_kept():
+    model = logistic(trust=1.0).fit(X, THREE, groups=GROUPS, known_overall={0: 0.6, 1: 0.3, 2: 0.1})
+    found = model.group_shares(by="overall")
+    np.testing.assert_allclose(found["share"], [0.6, 0.3, 0.1], atol=1e-4)
+    assert list(found) == ["class", "rows", "share", "low", "high", "labeled_share"]
