@@ -85,6 +85,26 @@ def test_one_byte_that_is_no_utf8_is_said_with_its_line(tmp_path, capsys, zipped
         open_source(tmp_path / "t.csv")
 
 
+def test_damaged_gzip_is_one_sentence(tmp_path):
+    data = bytearray(gzip.compress(b"x,g\n" + b"1,a\n2,b\n" * 200))
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        damaged = data.copy()
+        damaged[int(rng.integers(10, len(data)))] ^= 1 << int(rng.integers(0, 8))
+        (tmp_path / "t.csv.gz").write_bytes(damaged)
+        try:
+            open_source(tmp_path / "t.csv.gz").read()
+        except SourceError as error:
+            assert "\n" not in str(error)
+
+
+def test_dates_beyond_the_calendar_count_as_missing(tmp_path):
+    days = pa.array([2**40 * (i % 2) for i in range(400)], pa.timestamp("s"))
+    write_table(small(day=days), tmp_path / "t.parquet")
+    assert run(["check", f"{tmp_path}/t.parquet", "--target", "y", "--group", "g", "--quick"]) == 0
+    assert fit(tmp_path / "t.parquet") == 0
+
+
 def test_a_file_of_an_old_program_is_still_read(tmp_path):
     (tmp_path / "t.csv").write_bytes("x,g\n1,Zürich\n2,Besançon\n".encode("cp1252"))
     assert open_source(tmp_path / "t.csv").read()["g"].to_pylist() == ["Zürich", "Besançon"]
