@@ -27,8 +27,11 @@ NAMES = (
     "intervals",
     "import_time",
     "hostile",
+    "audit",
     "serve_memory",
 )
+# Those that need a folder of data; without one they are left out, unless they are named.
+NEED_DATA = {"audit"}
 
 
 def main() -> int:
@@ -36,6 +39,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help=f"some of {', '.join(NAMES)}; default: all")
     parser.add_argument("--quick", action="store_true", help="small sizes, a few minutes in all")
     parser.add_argument("--repeats", type=int)
+    parser.add_argument("--data", help=f"folder of the shared data, for {', '.join(sorted(NEED_DATA))}")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args()
     unknown = sorted(set(options.names) - set(NAMES))
@@ -43,10 +47,15 @@ def main() -> int:
         parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
     passed = ["--quick"] * options.quick + (["--repeats", str(options.repeats)] if options.repeats else [])
     passed += ["--out", str(options.out)]
+    data = ["--data", options.data] if options.data else []
+    wanted = options.names or [name for name in NAMES if options.data or name not in NEED_DATA]
     failed = [
         name
-        for name in options.names or NAMES
-        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *passed], check=False).returncode
+        for name in wanted
+        if subprocess.run(
+            [sys.executable, "-m", f"benchmarks.{name}", *passed, *(data if name in NEED_DATA else [])],
+            check=False,
+        ).returncode
     ]
     print(f"claims: {summarize(options.out)}")
     if failed:

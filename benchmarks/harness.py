@@ -103,21 +103,29 @@ def environment() -> dict[str, Any]:
 
 
 def run(
-    name: str, title: str, measure: Callable[[bool, int], dict], *, repeats: int = 5, quick_repeats: int = 3
+    name: str,
+    title: str,
+    measure: Callable[..., dict],
+    *,
+    repeats: int = 5,
+    quick_repeats: int = 3,
+    needs_data: bool = False,
 ) -> None:
     """Run one benchmark from the command line and keep its result as `results/benchmarks/<name>.json`.
 
-    `measure(quick, repeats)` returns a dict whose "lines" are the claims: what, against, ratio, reach, met,
-    accuracy.
+    `measure(quick, repeats)`, or `measure(quick, repeats, data)` where it needs a folder of data, returns a dict whose "lines"
+    are the claims: what, against, ratio, reach, met, accuracy.
     """
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
     parser.add_argument("--repeats", type=int, help="times that each contender runs")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    if needs_data:
+        parser.add_argument("--data", type=Path, required=True, help="folder of the shared data")
     options = parser.parse_args()
     before = environment()
     count = options.repeats or (quick_repeats if options.quick else repeats)
-    found = measure(options.quick, count)
+    found = measure(options.quick, count, *([options.data] if needs_data else []))
     report = {"title": title, **before, "quick": options.quick, "repeats": count, **found}
     report["peak_memory_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     options.out.mkdir(parents=True, exist_ok=True)

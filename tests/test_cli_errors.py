@@ -46,7 +46,6 @@ def one_paragraph(text):
         (["predict", "none.gshift", "A", "-o", "p.csv"], "There is no file"),
         (["predict", "A", "A", "-o", "p.docx"], "End its name in"),
         (["predict", "A", "A", "-o", "p.csv", "--coverage", "90"], "no probability"),
-        (["shares", "A", "--by", "town"], "Choose group or cell"),
         (["demo", "--data", "mars"], "Choose survey or flights"),
         (["check", "A", "--target", "age", "--group", "state"], "'age' looks like a number"),
     ],

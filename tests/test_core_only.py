@@ -96,6 +96,7 @@ LAYERS = [
     "_io",
     "_regions",
     "_fit",
+    "_audit",
     "_multi",
     "_explain displays",
     "classifier baselines streaming distributed datasets",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from groupshift import DegradedWarning, GroupShiftClassifier
+from groupshift import GroupShiftClassifier
 from groupshift._fit.classifiers import fit_classifier
 
 N = 200
@@ -30,8 +30,8 @@ def test_a_column_without_labelled_values_is_left_out(case, as_frame):
         pd = pytest.importorskip("pandas")
         table, plain = pd.DataFrame(table, columns=list("uvw")), pd.DataFrame(plain, columns=list("uv"))
     name = "w" if as_frame else "x2"
-    with pytest.warns(DegradedWarning, match=f"Left out: '{name}', for which fewer than two labelled rows"):
-        model = GroupShiftClassifier(random_state=0, refine=0).fit(table, Y, groups=GROUPS)
+    model = GroupShiftClassifier(random_state=0, refine=0).fit(table, Y, groups=GROUPS)
+    assert f"Left out: '{name}', for which fewer than two labelled rows have a value." in model.notes_
     without = GroupShiftClassifier(random_state=0, refine=0).fit(plain, Y, groups=GROUPS)
     assert len(without.notes_) == len(model.notes_) - 1
     # What it holds later does not matter either.
@@ -39,7 +39,6 @@ def test_a_column_without_labelled_values_is_left_out(case, as_frame):
     np.testing.assert_array_equal(model.predict_proba(later, GROUPS), model.predict_proba(table, GROUPS))
 
 
-@pytest.mark.filterwarnings("ignore::groupshift.DegradedWarning")
 @pytest.mark.parametrize("own", [True, False], ids=["the user's trees", "default"])
 def test_a_column_with_values_in_some_folds_only_is_survived(own):
     few = np.full(N, np.nan)
@@ -50,7 +49,6 @@ def test_a_column_with_values_in_some_folds_only_is_survived(own):
     assert not any("Left out" in note for note in model.notes_)
 
 
-@pytest.mark.filterwarnings("ignore::groupshift.DegradedWarning")
 def test_a_table_without_any_value_is_survived():
     model = GroupShiftClassifier(random_state=0).fit(np.full((N, 2), np.nan), Y, groups=GROUPS)
     assert np.isfinite(model.predict_proba(X, GROUPS)).all()
@@ -64,3 +62,22 @@ def test_frames_of_the_users_classifier_keep_their_other_columns(library):
     part = frame.iloc[known] if library == "pandas" else frame[known]
     model = fit_classifier(HistGradientBoostingClassifier(max_iter=3), part, Y[known], np.ones(len(known)))
     assert model.predict_proba(part).shape == (len(known), 2)
+
+
+@pytest.mark.usefixtures("quick_fits")
+@pytest.mark.parametrize("n_values", [0, 1])
+def test_commands_leave_the_column_out_with_a_note(tmp_path, capsys, n_values):
+    pytest.importorskip("typer", reason="the command line needs the extra cli")
+    pa = pytest.importorskip("pyarrow")
+    from groupshift._io.files import write_table
+    from groupshift.cli.errors import run
+
+    values = VALUES.copy()
+    values[np.flatnonzero(Y >= 0)[n_values:]] = np.nan
+    target = pa.array([None if label < 0 else str(label) for label in Y])
+    table = pa.table({"u": X[:, 0], "w": pa.array(values, from_pandas=True), "g": GROUPS, "y": target})
+    write_table(table, tmp_path / "t.csv")
+    roles = [f"{tmp_path}/t.csv", "--target", "y", "--group", "g"]
+    assert run(["fit", *roles, "-o", f"{tmp_path}/m.gshift"]) == 0
+    assert "Left out: 'w', for which fewer than two labelled rows have a value." in capsys.readouterr().err
+    assert run(["check", *roles]) == 0

@@ -13,7 +13,8 @@ from groupshift import GroupShiftClassifier
 from groupshift._explain.report import render_report, write_report
 from groupshift._explain.report.answer import believe, beware, learned, worth
 from groupshift._explain.report.facts import Facts
-from groupshift._explain.report.formats import percent, percent_range, tidy
+from groupshift._explain.report.formats import percent, percent_range
+from groupshift._explain.wording import tidy
 from report_pages import SECTIONS, Page
 
 
@@ -38,7 +39,7 @@ def test_the_first_sentences_are_the_share_and_whether_to_believe_it(fitted, pag
         answer.index(" ".join(tidy(text).split())) for text in (share, sentence, "log loss")
     )
     assert first < belief < gained
-    assert " ".join(percent_range(overall.low, overall.high).split()) in answer[:belief]
+    assert " ".join(tidy(percent_range(overall.low, overall.high)).split()) in answer[:belief]
     assert "if twice as often" in answer[belief:gained]
 
 
@@ -59,7 +60,6 @@ def test_words_of_the_field_are_explained(page):
 
 def test_the_answer_comes_first_and_is_the_diagnosis(fitted, page):
     from groupshift._explain.diagnostics import diagnose
-    from groupshift._explain.wording import tidy
 
     found = diagnose(fitted)
     answer = page.text[: page.text.index("Shares of the groups")]

@@ -134,6 +134,8 @@ COLOURS = """() => [...document.querySelectorAll('main *, header *')]
 
 def examine(tab):
     """A screen by keyboard and reader, wide and narrow, light and dark."""
+    # Before its styles are there, a page has no colours of its own.
+    tab.wait_for_load_state("load")
     assert tab.evaluate(UNNAMED) == []
     assert tab.locator("h1").count() == 1
     for scheme in ("light", "dark"):

@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from groupshift._audit.found import AuditFound
+    from groupshift._audit.plan import AuditPlan
     from groupshift._explain.diagnostics import Diagnosis
     from groupshift._io.model_files import ModelFileError, load, read_manifest, save
     from groupshift._rows.checks import DegradedWarning
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "METHODS",
+    "AuditFound",
+    "AuditPlan",
     "DegradedWarning",
     "Diagnosis",
     "GroupShiftClassifier",
@@ -27,6 +31,8 @@ __all__ = [
 # Loaded on first use, so that importing groupshift stays cheap.
 _LAZY = {
     "METHODS": "groupshift.baselines",
+    "AuditFound": "groupshift._audit.found",
+    "AuditPlan": "groupshift._audit.plan",
     "DegradedWarning": "groupshift._rows.checks",
     "Diagnosis": "groupshift._explain.diagnostics",
     "GroupShiftClassifier": "groupshift.classifier",

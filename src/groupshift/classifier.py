@@ -12,9 +12,11 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from groupshift._audit.doors import Audited
 from groupshift._explain.explained import Explained
 from groupshift._explain.whole_fit import detail_columns, estimate_again, fit_whole, known_of, scorer_of
 from groupshift._fit.classifiers import Classifier
+from groupshift._fit.estimate import Estimate
 from groupshift._fit.problem import KnownRates, KnownShare, Problem, Settings, sentences
 from groupshift._fit.scorer import Scorer, concatenated_details
 from groupshift._math.arrays import FloatArray, ValueArray
@@ -50,7 +52,7 @@ PREDICTED_ROWS = 32_768
 Answer = TypeVar("Answer")
 
 
-class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
+class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
     r"""Classifier for grouped data whose labels are a biased sample.
 
     Learns a posterior from labelled rows, finds regions of feature space (clusters) in which positives look alike in
@@ -350,6 +352,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
             learned_=finished.learned,
             estimate_=finished.estimate,
             evidence_=finished.evidence,
+            audit_=None,
             candidates_=finished.candidates,
             notes_=sentences(finished.notes),
         )
@@ -368,8 +371,11 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         known = known_of(known_shares, known_overall, groups, self.classes_)
         with workers(self.n_jobs), steps():
             begin("estimating shares", self.verbose)
-            found = estimate_again(self.learned_, population, groups, self.classes_, known)
-        self.__dict__.update(estimate_=found)
+            fresh = estimate_again(self.learned_, population, groups, self.classes_, known)
+        found: tuple[object, object] = None, fresh
+        if self.audit_ is not None and isinstance(fresh, Estimate):
+            found = self.audit_.applied(fresh)
+        self.__dict__.update(zip(("audit_", "estimate_"), found, strict=True))
         return self
 
     def _scorer(self) -> Scorer | ClassScorer:

@@ -22,6 +22,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from groupshift._audit.doors import census_of_batches, plan_audit
+from groupshift._audit.plan import AuditPlan
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._fit.problem import KnownRates, KnownShare
 from groupshift._fit.scorer import Scorer
@@ -231,6 +233,26 @@ def update(
         groups = population_groups(found, roles, model.labeled_groups_)
         reader = Reader(model.schema_, roles, groups, model.unlabeled_value)
         return model._update(Streamed(source, reader, found.n_rows), groups, known_shares, known_overall)
+
+
+def audit(
+    model: GroupShiftClassifier,
+    population: Features,
+    *,
+    group: str | None = None,
+    weight: str | None = None,
+    budget: int = 50,
+    seed: int = 0,
+    batch_rows: int = BATCH_ROWS,
+) -> AuditPlan:
+    """Which rows of a population in files to label: `audit`. Four numbers a row are kept in memory, and no more."""
+    check_is_fitted(model)
+    roles = fitted_roles(model.schema_, model.group, group, weight)
+    source = _opened_for(model, population, roles, batch_rows)
+    check_columns(source.columns, roles.columns, "The population")
+    reader = Reader(model.schema_, roles, model.groups_)
+    census = census_of_batches(model, reader, source.batches(list(roles.columns)))
+    return plan_audit(model, census, budget=budget, seed=seed)
 
 
 def predict(

@@ -1,11 +1,13 @@
 """Answers before anyone trusts a prediction: is it worth it, does the assumption hold, what to beware of."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from groupshift._explain import assumption_words, verdict
 from groupshift._explain.assumption import chance_distance, mixture_distance
+from groupshift._explain.audit_words import audit_sentences
 from groupshift._explain.caution import Weighed, by_cost, caution_sentences, find_cautions, row_value
 from groupshift._explain.cluster_profile import describe_clusters
 from groupshift._explain.evidence_parts import FloatArray, HiddenLabels, Table
@@ -160,7 +162,7 @@ def diagnose(model: FittedModel) -> Diagnosis:
                 [
                     *verdict.copies_among_labels(overview),
                     *caution_sentences(tables["cautions"], int(model.rows_.sum()), model.n_clusters_),
-                    *(Weighed(selection_cost(shares), sentence) for sentence in undecided(model, shares)),
+                    *(Weighed(selection_cost(shares), sentence) for sentence in _common(model, shares)),
                 ]
             ),
         ),
@@ -168,6 +170,11 @@ def diagnose(model: FittedModel) -> Diagnosis:
         frame_library=model.frame_library_,
         **tables,
     )
+
+
+def _common(model: FittedModel, shares: dict[str, float]) -> Iterator[str]:
+    """What all groups have in common: what an audit found of it, or what nothing decides."""
+    return undecided(model, shares) if model.audit_ is None else audit_sentences(model, model.audit_)
 
 
 def _hidden_labels(model: FittedModel) -> Table:

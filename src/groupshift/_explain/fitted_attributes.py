@@ -23,7 +23,7 @@ def _read(part: str, name: str) -> Any:
 class FittedAttributes:
     """Attributes that end in an underscore; none is there before `fit`."""
 
-    # What a fit ends in: four values, assigned together. Everything else is read from them. With more than two classes they are
+    # What a fit ends in, assigned together. Everything else is read from them. With more than two classes they are
     # a ClassLearned, a ClassEstimate and a ClassEvidence (`ClassModel`), and arrays below have a last axis for the classes.
     schema_: Schema
     learned_: Learned

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from numpy.typing import ArrayLike
 
+from groupshift._audit.found import AuditFound
 from groupshift._explain.evidence_parts import Column, Evidence, FloatArray, IntArray, Table
 from groupshift._fit.scorer import Scorer
 from groupshift._fit.view_shifts import ViewUse
@@ -59,6 +60,8 @@ class FittedModel(Protocol):
     shared_deviation_: FloatArray
     pooling_: FloatArray
     view_use_: ViewUse | None
+    # What an audit found; None before one
+    audit_: AuditFound | None
     common_variance_: FloatArray | float  # (n_clusters,)
     unidentified_: float
 

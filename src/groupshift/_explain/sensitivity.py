@@ -122,5 +122,5 @@ def _remedy(model: FittedModel) -> str:
         )
     return (
         "What would decide it: the rate of the population or, as a known share, that of some groups; or labels of a random "
-        "sample of its rows (an audit)."
+        "sample of its rows (`audit` says which)."
     )

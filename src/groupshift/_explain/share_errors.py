@@ -109,6 +109,8 @@ def overall_share(model: FittedModel, coverage: float = 0.9) -> ShareInterval:
     _, share = overall_shares(model)
     if np.isnan(share):
         return ShareInterval(np.nan, np.nan, np.nan)
+    if model.audit_ is not None:
+        return ShareInterval(share, *model.audit_.posterior.interval(coverage))
     errors = _of_population(model)
     error = np.sqrt(errors.variance + model.unidentified_ * errors.slope**2)
     low, high = interval(model, np.array([share]), error, np.array([model.rows_.sum()]), coverage)

@@ -15,6 +15,9 @@ from groupshift._fit.trained import Trained, choose_estimator, train
 from groupshift._rows.frames import some
 from groupshift._rows.progress import begin
 
+# How the note on columns begins that nothing can be learned from.
+LEFT_OUT = "Left out:"
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -73,6 +76,7 @@ def data_notes(problem: Problem) -> Notes:
         sentence = "No groups: all unlabelled rows are one group, and its shares are learned as a whole."
         notes.append(Note(sentence, True))
     if left_out := [problem.encoder.names_[j] for j in problem.encoder.left_out_]:
-        sentence = f"Left out: {some(left_out)}, for which fewer than two labelled rows have a value."
-        notes.append(Note(sentence, True))
+        notes.append(
+            Note(f"{LEFT_OUT} {some(left_out)}, for which fewer than two labelled rows have a value.")
+        )
     return tuple(notes)

@@ -17,6 +17,9 @@ from groupshift._rows.codes import Codes
 
 # Variance of a common shift that nothing in the data decides: at 90 %, positives are twice or half as likely to be labelled.
 UNIDENTIFIED = float((np.log(2) / 1.645) ** 2)
+# How much larger the labelled side's variance of a common shift is than the sampling noise of its scores: the classifier of all
+# rows does not score quite as those of the folds do, which its calibration was learned from.
+LABELED_SIDE = 2.0
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class ViewUse:
     common: float  # the part of it that is used
     no_selection: float  # probability that labels are a random sample of each group
     scale_error: float  # of the size of all shifts together, relative to it
+    common_error: float = np.nan  # of `common_shift`, were labels chosen by the label alone
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,14 @@ def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> 
     no_selection = told[0].model.no_selection
     n_rows = [population.rows[part.chosen].sum() for part in parts]
     scale_error = float(np.average([t.found.scale_error for t in told], weights=n_rows))
-    return shifts, ViewUse(labels, scores, face_value, float(factor.mean()), no_selection, scale_error)
+    said = (labels, scores, face_value, float(factor.mean()), no_selection, scale_error)
+    return shifts, ViewUse(*said, common_error=_face_value_error(own, mixture))
+
+
+def _face_value_error(own: OwnViews, mixture: PooledShifts) -> float:
+    """Standard error of what all groups have in common: of the population's scores, and of the labelled rows' beside them."""
+    labeled_side = LABELED_SIDE / max(float(own.precision[..., OWN_SCORES].sum()), 1e-9)
+    return float(np.sqrt(mixture.cluster_variance.mean() + labeled_side))
 
 
 def _common_factor(

@@ -71,6 +71,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         For linear classifiers: numbers are scaled, and a missing one is an average one; categories are columns of 0 and 1.
     """
 
+    # Files of models from before there was a choice do not hold it.
+    one_hot = False
+
     def __init__(self, estimator: BaseEstimator, *, one_hot: bool = False):
         self.estimator = estimator
         self.one_hot = one_hot
@@ -89,8 +92,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
 
     def _matrix(self, X: object) -> NDArray[np.floating]:
         matrix = self.encoder_.transform(X)
-        # Files of models from before there was a choice do not have it.
-        if not getattr(self, "one_hot", False):
+        if not self.one_hot:
             # Forests hold numbers in single precision, and refuse larger ones: the largest will do, as only order counts.
             return np.clip(matrix, -LARGEST, LARGEST)
         scaled = np.nan_to_num((matrix - self.center_) / self.scale_)
@@ -112,9 +114,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> object:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = (
-            getattr(self, "one_hot", False) or get_tags(self.estimator).input_tags.allow_nan
-        )
+        tags.input_tags.allow_nan = self.one_hot or get_tags(self.estimator).input_tags.allow_nan
         return tags
 
 

@@ -28,6 +28,8 @@ MISSING_GROUP = ("",)
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 # Bytes that Windows' encoding does not define.
 NOT_CP1252 = b"\x81\x8d\x8f\x90\x9d"
+# What the first line of a file begins with that has lines for people above its header.
+HEAD_MARK = "# groupshift"
 HEAD_BYTES, MAX_HEADER_BYTES = 1 << 18, 1 << 26
 CHUNK_BYTES = 1 << 22
 # A block must hold a row, and rows of ten thousand columns are long. What is asked of a column of a block takes as long
@@ -48,6 +50,7 @@ class Dialect:
     encoding: str
     packing: str | None
     has_rows: bool
+    lines_above: int = 0  # lines for people above the header
 
     def __str__(self) -> str:
         packed = f", {self.packing}" if self.packing else ""
@@ -67,7 +70,9 @@ class Dialect:
         with unpacked(path, self.packing) as file, pa.PythonFile(file, "r") as stream:
             reader = pa.csv.open_csv(
                 stream,
-                read_options=pa.csv.ReadOptions(block_size=block_bytes, encoding=self.encoding),
+                read_options=pa.csv.ReadOptions(
+                    block_size=block_bytes, encoding=self.encoding, skip_rows=self.lines_above
+                ),
                 # An empty line of a single column is a row whose cell is empty.
                 parse_options=pa.csv.ParseOptions(
                     delimiter=self.separator, newlines_in_values=True, ignore_empty_lines=len(self.header) > 1
@@ -100,13 +105,26 @@ def dialect_of(path: Path, packing: str | None = None) -> Dialect:
         raise SourceError(f"{path} is Parquet inside {packing}. Unpack it and pass the Parquet file.")
     if any(ord(character) < 32 and character not in "\t\r\n" for character in text[:1000]):
         raise SourceError(f"{path} is no text and no known table format. Pass CSV, TSV, Parquet or Arrow.")
+    lines_above = _lines_above(text)
+    text = "".join(text.splitlines(keepends=True)[lines_above:]) if lines_above else text
     separator = _separator(text)
     header = _rows(text, separator, 1)
     if not header or not header[0]:
         raise SourceError(f"{path} has no header. The first line must name the columns.")
     # pyarrow takes a header without the end of its line for no header.
     has_rows = "\n" in text or "\r" in text
-    return Dialect(tuple(header[0]), separator, encoding, packing, has_rows)
+    return Dialect(tuple(header[0]), separator, encoding, packing, has_rows, lines_above)
+
+
+def _lines_above(text: str) -> int:
+    """Lines for people that we wrote above the header; a spreadsheet may have quoted them.
+
+    Only ours are left out: a header of others may begin with # too.
+    """
+    if not text.lstrip('"').startswith(HEAD_MARK):
+        return 0
+    is_above = [line.lstrip('"').startswith("#") for line in text.splitlines()]
+    return is_above.index(False) if False in is_above else len(is_above)
 
 
 def _head_lines(file: IO[bytes]) -> bytes:

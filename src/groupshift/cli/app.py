@@ -7,6 +7,7 @@ from typing import Annotated, TypeVar
 import typer
 
 import groupshift
+from groupshift.cli.audit_command import audit
 from groupshift.cli.options import (
     EXAMPLES,
     Anyway,
@@ -308,6 +309,9 @@ def compare(
     from groupshift.cli.compare import compare as run
 
     run(before, after, out, coverage=coverage, force=force, as_json=json)
+
+
+_command("audit model.gshift unlabeled.csv --budget 50 --out to_label.csv")(audit)
 
 
 @_command("report model.gshift --out report.html")

@@ -16,6 +16,7 @@ from groupshift._explain.class_share_tables import overall_class_shares
 from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.summary import Summary
 from groupshift._explain.wording import percent
+from groupshift._fit.stages import LEFT_OUT
 from groupshift._io.files import STANDARD_OUTPUT, check_output
 from groupshift._io.model_files import save
 from groupshift._io.table_files import Source
@@ -74,6 +75,9 @@ def fit(
         warnings.simplefilter("always", UserWarning)
         training.fit(model, known)
     _say_warnings(screen, caught)
+    for note in model.notes_:
+        if note.startswith(LEFT_OUT):
+            screen.note(note)
     if (spelled := twice_spelled(model.labeled_groups_.tolist(), model.groups_.tolist())) is not None:
         training.alarms = told_first(training.alarms, spelled)
         screen.alarm(spelled)
@@ -119,7 +123,7 @@ def update(
         streaming.update(
             model,
             new_rows(model, here, source, weight, survey.rows),
-            group=_group_name(model, recipe),
+            group=group_role(model, recipe),
             weight=weight and WEIGHT,
             known_shares=known.known_shares,
             known_overall=known.known_overall,
@@ -148,14 +152,14 @@ def new_rows(
 ) -> Prepared:
     """Rows of a file as a fitted model takes them."""
     columns = {plan.name: prepared.feature(plan) for plan in recipe.columns}
-    if group := _group_name(model, recipe):
+    if group := group_role(model, recipe):
         columns[group] = Column(recipe.group, lambda table, first: recipe.groups(table, model.groups_))
     if weight is not None:
         columns[WEIGHT] = prepared.weight(weight)
     return Prepared([Part(source, columns)], n_rows)
 
 
-def _group_name(model: GroupShiftClassifier, recipe: Recipe) -> str | None:
+def group_role(model: GroupShiftClassifier, recipe: Recipe) -> str | None:
     return None if recipe.group is None else model.group or GROUP
 
 

@@ -15,6 +15,8 @@ EXAMPLES = """
 
   groupshift shares  model.gshift --out shares.csv
 
+  groupshift audit   model.gshift unlabeled.parquet --budget 50 --out to_label.csv
+
   groupshift report  model.gshift --out report.html
 
 [bold]Files[/]  CSV, TSV (any separator and encoding), JSON lines, Parquet, Arrow, Excel (book.xlsx::SHEET), Stata, SPSS,

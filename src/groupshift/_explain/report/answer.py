@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from groupshift._explain.audit_words import audit_sentences
 from groupshift._explain.identified import identified, identifying_of
 from groupshift._explain.report.facts import Facts, GroupLines
 from groupshift._explain.report.formats import count, percent, percent_range
@@ -47,7 +48,7 @@ def headline(facts: Facts) -> str:
         return f"A calibrated classifier, from labelled rows of which {sample} are positive."
     overall = facts.overall
     return (
-        f"In the population {percent(overall.share)} are positive ({percent(facts.coverage, 0)} interval "
+        f"In the population {percent(overall.share)} are positive (interval "
         f"{percent_range(overall.low, overall.high)}), against {sample} of the labelled sample."
     )
 
@@ -158,6 +159,12 @@ def worth(facts: Facts) -> list[str]:
     diagnosis = facts.diagnosis
     holds = ["The assumption behind it was tested and holds."] if diagnosis.holds == "yes" else []
     return [diagnosis.verdict, *diagnosis.gain, *holds]
+
+
+def audit(facts: Facts) -> list[str]:
+    """What an audit found, in sentences."""
+    model = facts.model
+    return [] if model.audit_ is None else list(audit_sentences(model, model.audit_))
 
 
 def beware(facts: Facts) -> list[str]:

@@ -30,6 +30,7 @@ def sections(facts: Facts) -> dict[str, str]:
         "drivers": bool(importance_of(facts.model)),
         "clusters": facts.n_clusters > 1,
         "hidden": bool(charts.calibration_squares(facts)),
+        "audit": facts.model.audit_ is not None,
         "candidates": facts.model.candidates_ is not None,
     }
     names = {
@@ -40,6 +41,7 @@ def sections(facts: Facts) -> dict[str, str]:
         "clusters": "Clusters",
         "hidden": "Hidden labels",
         "assumption": "Assumption",
+        "audit": "Audit",
         "candidates": "Candidates",
         "words": "Words",
         "data": "Data",

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from groupshift._audit.found import AuditFound
 from groupshift._explain.evidence_parts import FloatArray
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.identified import importance_of
@@ -197,6 +198,38 @@ def mixture_table(facts: Facts) -> TableView | None:
         "Cells whose scores fit a mixture of labelled positives and negatives least (gap of distributions)"
     )
     return TableView(columns, caption, f"Cells that fit least ({len(worst)} of {count(len(known))})")
+
+
+def audit_table(found: AuditFound) -> TableView:
+    """What could be said after each label: looking is free."""
+    verdicts = found.verdicts
+    columns = {
+        "Labels": texts(range(1, len(verdicts.low) + 1)),
+        "Against the share": [decimals(v, 2) for v in verdicts.share_money],
+        "Against calibration": [decimals(v, 2) for v in verdicts.calibration_money],
+        "Possible shares": [
+            percent_range(low, high) for low, high in zip(verdicts.low, verdicts.high, strict=True)
+        ],
+    }
+    caption = (
+        "Money from bets against each claim (20 is enough), and shares that remain possible, after each label"
+    )
+    return TableView(columns, caption, "Label by label")
+
+
+def audit_groups_table(found: AuditFound) -> TableView | None:
+    """Groups that have audit labels, and by how much each moved."""
+    asked = np.flatnonzero(found.group_labels)
+    if not len(asked):
+        return None
+    most = asked[np.argsort(-found.group_labels[asked], kind="stable")][:MOST_LINES]
+    columns = {
+        "Group": shown_names(found.groups[most]),
+        "Audit labels": [count(v) for v in found.group_labels[most]],
+        "Shift added": [signed(v) for v in found.common.group_shift[most]],
+        "Of it the group's own": [signed(v) for v in found.common.own_shift[most]],
+    }
+    return TableView(columns, "Groups with most audit labels (log-odds)", "Group by group")
 
 
 def candidates_table(model: FittedModel) -> TableView | None:
