@@ -11,7 +11,7 @@ Table = dict[str, object]
 
 def _some(rng: np.random.Generator, n: int) -> np.ndarray:
     """Some rows: one, a few, or all of them."""
-    return rng.random(n) < rng.choice([1 / n, 0.1, 0.6, 1.0])
+    return rng.random(n) < rng.choice([1 / max(n, 1), 0.1, 0.6, 1.0])
 
 
 def in_column(rng: np.random.Generator, table: Table) -> None:

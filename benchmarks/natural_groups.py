@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import tomllib
+import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,11 +44,16 @@ def main() -> None:
     origin = {"commit": options.commit, "seeds": options.seeds or "as written down", **_origin()}
     (options.out / f"{options.name}.origin.json").write_text(json.dumps(origin, indent=2) + "\n")
     methods = options.methods.split(",")
-    call = delayed(run_draw)
+    kept = options.out / f"{options.name}.jsonl"
+    lines = [json.loads(text) for text in kept.read_text().splitlines()] if kept.exists() else []
+    done = {(line["table"], line["kind"], line["seed"]) for line in lines}
+    call = delayed(tried)
     rows = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(
-        call(options.data, *task, spec["labeled_share"], methods, options.name) for task in tasks
+        call(options.data, *task, spec["labeled_share"], methods, options.name)
+        for task in tasks
+        if task not in done
     )
-    with (options.out / f"{options.name}.jsonl").open("w") as file:
+    with kept.open("a") as file:
         for found in rows:
             file.writelines(json.dumps(row) + "\n" for row in found)
             file.flush()
@@ -69,6 +75,16 @@ def _tasks(spec: dict, seeds: str | None) -> Iterator[tuple[str, str, int]]:
             for kind in spec[f"{prefix}kinds"]:
                 for table in spec[f"{prefix}tables"]:
                     yield table, kind, seed
+
+
+def tried(data: Path, table: str, kind: str, seed: int, *others) -> list[dict]:
+    """A draw that fails is a result too, and must not take the others with it."""
+    try:
+        return run_draw(data, table, kind, seed, *others)
+    except Exception:
+        return [
+            {"table": table, "kind": kind, "seed": seed, "method": "failed", "error": traceback.format_exc()}
+        ]
 
 
 def run_draw(

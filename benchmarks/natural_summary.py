@@ -34,6 +34,8 @@ def _draws(folder: Path) -> dict:
     for path in sorted(folder.glob("*.jsonl")):
         for text in path.read_text().splitlines():
             row = json.loads(text)
+            if row["method"] == "failed":
+                continue
             found[row["kind"], row["table"]][row["seed"]][row["method"]] = row
     return found
 

@@ -113,4 +113,7 @@ def _of(
 
 
 def _table(folder: Path, name: str, columns: list[str] | None = None) -> pd.DataFrame:
+    # A machine without pyarrow reads the same tables as CSV.
+    if (text := folder / f"{name}.csv.gz").exists():
+        return pd.read_csv(text, usecols=columns)
     return pd.read_parquet(folder / f"{name}.parquet", columns=columns)

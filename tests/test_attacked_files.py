@@ -1,5 +1,6 @@
 """Tables that fight back: one sentence says what is wrong, or the file is read as it stands."""
 
+import contextlib
 import gzip
 import os
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 from cli_files import ROLES, small, survey_tables
 from groupshift._io.csv_cells import SourceError
 from groupshift._io.files import Spelt, clean, write_table
-from groupshift._io.table_files import open_source
+from groupshift._io.places import open_source
 from groupshift.cli.errors import run
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
@@ -61,7 +62,9 @@ def test_predictions_of_a_single_column_are_as_many_as_its_rows(tmp_path):
     table = small().select(["x", "y"])
     write_table(table, tmp_path / "t.csv")
     assert run(["fit", f"{tmp_path}/t.csv", "--target", "y", "-o", f"{tmp_path}/m.gshift"]) == 0
-    (tmp_path / "new.csv").write_text("x\n" + "".join("\n" if i % 4 == 0 else f"{i}\n" for i in range(400)))
+    (tmp_path / "new.csv").write_text(
+        "x\n" + "".join("\n" if i % 4 == 0 else f"{i / 100}\n" for i in range(400))
+    )
     assert run(["predict", f"{tmp_path}/m.gshift", f"{tmp_path}/new.csv", "-o", f"{tmp_path}/p.csv"]) == 0
     assert open_source(tmp_path / "p.csv").read().num_rows == 400
 
@@ -83,6 +86,24 @@ def test_one_byte_that_is_no_utf8_is_said_with_its_line(tmp_path, capsys, zipped
     (tmp_path / "t.csv").write_bytes(gzip.compress(data) if zipped else data)
     with pytest.raises(SourceError, match=r"UTF-8 but for 1 bytes, the first of them in line 2\. Mend"):
         open_source(tmp_path / "t.csv")
+
+
+def test_damaged_gzip_is_one_sentence(tmp_path):
+    data = bytearray(gzip.compress(b"x,g\n" + b"1,a\n2,b\n" * 200))
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        damaged = data.copy()
+        damaged[int(rng.integers(10, len(data)))] ^= 1 << int(rng.integers(0, 8))
+        (tmp_path / "t.csv.gz").write_bytes(damaged)
+        with contextlib.suppress(SourceError):
+            open_source(tmp_path / "t.csv.gz").read()
+
+
+def test_dates_beyond_the_calendar_count_as_missing(tmp_path):
+    days = pa.array([2**40 * (i % 2) for i in range(400)], pa.timestamp("s"))
+    write_table(small(day=days), tmp_path / "t.parquet")
+    assert run(["check", f"{tmp_path}/t.parquet", "--target", "y", "--group", "g", "--quick"]) == 0
+    assert fit(tmp_path / "t.parquet") == 0
 
 
 def test_a_file_of_an_old_program_is_still_read(tmp_path):
@@ -204,7 +225,7 @@ def test_formulas_are_escaped_where_it_is_asked_for(tmp_path):
     escaped = [f"'{name}" for name in EVIL]
     assert open_source(tmp_path / "p.csv").read()["g"].to_pylist()[:4] == escaped
     assert set(open_source(tmp_path / "p.csv").read()["n"].to_pylist()) == {"-5"}
-    assert set(open_source(tmp_path / "s.csv").read()["group"].to_pylist()) == set(escaped)
+    assert set(open_source(tmp_path / "s.csv").read()["group"].to_pylist()) - {"(all)"} == set(escaped)
     for kept in ("plain.csv", "p.parquet"):
         assert open_source(tmp_path / kept).read()["g"].to_pylist()[:4] == EVIL
 

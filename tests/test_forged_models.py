@@ -229,6 +229,9 @@ NONSENSE = {
     "no columns": lambda m: m.schema_.encoder.__dict__.update(names_=[], kinds_=[], categories_=[]),
     "unknown kinds": lambda m: m.schema_.encoder.__dict__.update(kinds_=["thing"] * 3),
     "one class": lambda m: m.schema_.__dict__.update(classes=np.array([0])),
+    "evidence of fewer groups": lambda m: m.evidence_.groups.__dict__.update(
+        share=m.evidence_.groups.share[:2]
+    ),
     "a trust of text": lambda m: m.learned_.__dict__.update(trust="much"),
     "slopes that are none": lambda m: m.learned_.posterior.calibration.slope_.fill(np.nan),
 }

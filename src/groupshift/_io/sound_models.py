@@ -158,6 +158,14 @@ def _check_shapes(model: Model) -> None:
         "clusters": (learned.posterior.partition.n_clusters, n_clusters),
         "intercepts": (calibration.intercept_.shape, calibration.slope_.shape),
     }
+    # Without groups, all labelled rows are one.
+    n_labeled = len(learned.labeled_groups) if model.schema_.has_groups else 1
+    samples = {"groups": n_labeled, "labeled_clusters": n_clusters}
+    for part, n in samples.items():
+        sample = vars(getattr(model.evidence_, part))
+        shapes |= {
+            f"{name} of {part}": (sample[name].shape[:1], (n,)) for name in ("rows", "weight", "share")
+        }
     for name, (found, wanted) in shapes.items():
         if found != wanted:
             raise UnsoundError(f"its {name} have shape {found} where others have {wanted}")
