@@ -87,7 +87,8 @@ def rows(folder: Path) -> str:
             ]
         )
     words = (
-        "Means over draws, on the rows without labels; ± is one standard error over draws. Higher AUC is better, lower log loss is better. "
+        "Means over draws, on the rows without labels; ± is one standard error over draws. "
+        "Higher AUC is better, lower log loss is better. "
         "The error of group shares is the mean distance to the true share."
     )
     return f"{markdown(header, body, words=2)}\n\n{words} {source(folder)}"

@@ -15,7 +15,7 @@ from groupshift.datasets import make_survey
 from groupshift.theory import collect_points, mlls, shift_posterior
 
 survey = make_survey(
-    n_groups=20, labeled_per_group=80, unlabeled_per_group=300, backend="pandas", random_state=0
+    n_groups=20, labeled_per_group=80, unlabeled_per_group=200, backend="pandas", random_state=0
 )
 X, groups, truth = survey.X, np.asarray(survey.groups), np.asarray(survey.truth)
 names, group = np.unique(groups, return_inverse=True)
@@ -36,16 +36,16 @@ def plain(known):
 
 
 # --- mixed
-def random_intercept(known):
+def random_intercept(known, score):
     """A mixed model: one number for each group, drawn towards zero."""
     one_hot = OneHotEncoder(sparse_output=False).fit(group[:, None])
-    columns = np.column_stack([plain(known), one_hot.transform(group[:, None])])
+    columns = np.column_stack([score, one_hot.transform(group[:, None])])
     model = LogisticRegression(C=1.0, max_iter=1000)  # the penalty is a normal prior of the numbers
     return model.fit(columns[known], truth[known]).predict_proba(columns)[:, 1]
 
 
 # --- reweighting
-def reweighted(known):
+def reweighted(known, _):
     """Labelled rows weighted as if they were the population, by their features and their group."""
     rows = X.assign(group=group)
     chance = cross_val_predict(trees, rows, known, method="predict_proba")[:, 1]
@@ -56,18 +56,18 @@ def reweighted(known):
 
 
 # --- quantification
-def label_shift(known):
+def label_shift(known, score):
     """The share of each group by maximum likelihood, and its posterior moved to that share."""
-    score, prior = plain(known), truth[known].mean()
+    prior = truth[known].mean()
     points = collect_points(score[~known], group[~known], n_cells=len(names))
     share = mlls(points, labeled_prior=prior).share
     return shift_posterior(1 / (1 + np.exp(-score)), source_prior=prior, target_prior=share[group])
 
 
 # --- multicalibration
-def calibrated_by_group(known):
+def calibrated_by_group(known, score):
     """Each group calibrated on its own labels: multicalibration for one family of groups."""
-    score, p = plain(known)[:, None], np.empty(len(truth))
+    score, p = score[:, None], np.empty(len(truth))
     for g in range(len(names)):
         own = group == g
         p[own] = (
@@ -77,41 +77,43 @@ def calibrated_by_group(known):
 
 
 # --- adaptation
-def coral(known):
+def coral(known, _):
     """Labelled features moved to the means and covariances of each group."""
     model = METHODS["coral"](random_state=0).fit(X, np.where(known, truth, -1), groups=groups)
     return model.predict_proba(X, groups=groups)[:, 1]
 
 
 # --- ours
-def groupshift(known, selection="unknown"):
+def groupshift(known, _, selection="unknown"):
     model = GroupShiftClassifier(selection=selection, random_state=0)
     model.fit(X, np.where(known, truth, -1), groups=groups)
     return model.predict_proba(X, groups=groups)[:, 1]
 
 
 # --- compare
+HOW = {True: "random", False: "by_label"}
 ROUTES = {
-    "plain classifier": lambda known: 1 / (1 + np.exp(-plain(known))),
+    "plain classifier": lambda _, score: 1 / (1 + np.exp(-score)),
     "random intercept": random_intercept,
     "reweighting": reweighted,
     "label shift by group": label_shift,
     "calibrated by group": calibrated_by_group,
     "CORAL": coral,
     "groupshift": groupshift,
-    "groupshift, told how": lambda known: groupshift(known, "random" if known is at_random else "by_label"),
+    "groupshift, told how": lambda known, _: groupshift(known, _, HOW[known is at_random]),
 }
 at_random = np.random.default_rng(0).permutation(volunteers)
 for title, known in {"volunteers": volunteers, "random sample": at_random}.items():
     print(f"{title:22} log loss  error of group shares")
+    score = plain(known)
     for name, route in ROUTES.items():
-        p = np.clip(route(known), 1e-6, 1 - 1e-6)
+        p = np.clip(route(known, score), 1e-6, 1 - 1e-6)
         off = [abs((p - truth)[~known & (group == g)].mean()) for g in range(len(names))]
         print(f"  {name:20} {log_loss(truth[~known], p[~known]):8.3f}  {np.mean(off):8.3f}")
 
 # --- inference
 # Prediction-powered inference: 200 labels drawn at random from the population check the overall share.
-p = ROUTES["plain classifier"](volunteers)
+p = ROUTES["plain classifier"](volunteers, plain(volunteers))
 population = np.flatnonzero(~volunteers)
 asked = np.random.default_rng(1).choice(population, 200, replace=False)
 correction = truth[asked] - p[asked]
