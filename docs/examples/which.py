@@ -2,6 +2,7 @@
 
 # --- data
 import numpy as np
+from sklearn.base import clone
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -10,7 +11,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
-from groupshift import METHODS, GroupShiftClassifier
+from groupshift import GroupShiftClassifier
 from groupshift.datasets import make_survey
 from groupshift.theory import collect_points, mlls, shift_posterior
 
@@ -78,9 +79,13 @@ def calibrated_by_group(known, score):
 
 # --- adaptation
 def coral(known, _):
-    """Labelled features moved to the means and covariances of each group."""
-    model = METHODS["coral"](random_state=0).fit(X, np.where(known, truth, -1), groups=groups)
-    return model.predict_proba(X, groups=groups)[:, 1]
+    """Labelled features moved to the mean and the covariance of the population (CORAL)."""
+    Z = np.nan_to_num(np.asarray(trees[0].fit_transform(X), dtype=float))
+    mine, theirs = Z[known], Z[~known]
+    whiten = np.linalg.inv(np.linalg.cholesky(np.cov(mine.T) + np.eye(Z.shape[1]))).T
+    colour = np.linalg.cholesky(np.cov(theirs.T) + np.eye(Z.shape[1])).T
+    moved = (mine - mine.mean(axis=0)) @ whiten @ colour + theirs.mean(axis=0)
+    return clone(trees[-1]).fit(moved, truth[known]).predict_proba(Z)[:, 1]
 
 
 # --- ours
