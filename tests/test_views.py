@@ -8,6 +8,7 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
+from groupshift._math.importance import integrate
 from groupshift._math.points import collect_points
 from groupshift._math.sites import cell_sites
 from groupshift._math.view_worlds import (
@@ -274,3 +275,23 @@ def test_worlds_that_cannot_be_told_apart_are_weighed_once():
     views, _ = world()
     assert len(learn_views(views).draws) == 2
     assert len(learn_views(replace(views, remainder=np.full(60, 0.1))).draws) == 3
+
+
+def test_draws_whose_density_cannot_be_computed_get_no_weight():
+    """A normal density that is no number beyond two standard deviations: what is left of its integral."""
+
+    def bell(x):
+        return np.where(np.abs(x[:, 0]) < 2, -(x[:, 0] ** 2) / 2, np.nan)
+
+    def with_gradient(x):
+        return -(x[0] ** 2) / 2, -x
+
+    _, log_weight = integrate(
+        bell,
+        with_gradient,
+        starts=[np.ones(1)],
+        bounds=np.array([[-9.0, 9.0]]),
+        n_draws=4000,
+        rng=np.random.default_rng(0),
+    )
+    assert np.exp(log_weight).sum() == pytest.approx(np.sqrt(2 * np.pi) * 0.9545, rel=0.03)

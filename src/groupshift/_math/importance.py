@@ -57,7 +57,10 @@ def integrate(
         x, log_drawn = _t_draws(center, spread, n_draws, rng)
         # Farther out numbers would overflow.
         x = np.clip(x, middle - reach, middle + reach)
-        log_weight = log_density(x) - log_drawn - np.log(len(x))
+        density = log_density(x)
+        # Where it cannot be computed, far out, it is next to nothing.
+        density = np.where(np.isfinite(density), density, -np.inf)
+        log_weight = density - log_drawn - np.log(len(x))
         weight = np.exp(log_weight - logsumexp(log_weight))
         if 1 / (weight**2).sum() > n_draws / 5:
             break
@@ -79,7 +82,7 @@ def _around_the_mode(
 
     limits = {"method": "L-BFGS-B", "bounds": bounds.tolist(), "options": {"maxiter": 40, "ftol": 1e-7}}
     found = [minimize(downhill, start, jac=True, **limits) for start in starts]
-    center: FloatArray = min(found, key=lambda best: float(best.fun)).x
+    center: FloatArray = min(found, key=lambda best: float(np.nan_to_num(best.fun, nan=np.inf))).x
     h = 1e-2
     beside = [(downhill(center + h * e)[1], downhill(center - h * e)[1]) for e in np.eye(len(center))]
     curvature = np.array([above - below for above, below in beside]) / (2 * h)

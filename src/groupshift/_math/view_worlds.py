@@ -207,7 +207,9 @@ def log_likelihood(world: World, x: FloatArray, views: Views) -> FloatArray:
     pulled = [_dot(row, sums) for row in group]
     effect = [_dot(row, pulled) / det_group for row in cofactor]
     quadratic = _dot(o, own).sum(2) - _dot(sums, effect)
-    found: FloatArray = -(quadratic + np.log(det).sum(2) + np.log(det_group)) / 2
+    # Rounding may leave a determinant of huge variances below zero: such a draw has no likelihood, and gets no weight.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: FloatArray = -(quadratic + np.log(det).sum(2) + np.log(det_group)) / 2
     return found
 
 
