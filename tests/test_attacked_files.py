@@ -62,7 +62,9 @@ def test_predictions_of_a_single_column_are_as_many_as_its_rows(tmp_path):
     table = small().select(["x", "y"])
     write_table(table, tmp_path / "t.csv")
     assert run(["fit", f"{tmp_path}/t.csv", "--target", "y", "-o", f"{tmp_path}/m.gshift"]) == 0
-    (tmp_path / "new.csv").write_text("x\n" + "".join("\n" if i % 4 == 0 else f"{i / 100}\n" for i in range(400)))
+    (tmp_path / "new.csv").write_text(
+        "x\n" + "".join("\n" if i % 4 == 0 else f"{i / 100}\n" for i in range(400))
+    )
     assert run(["predict", f"{tmp_path}/m.gshift", f"{tmp_path}/new.csv", "-o", f"{tmp_path}/p.csv"]) == 0
     assert open_source(tmp_path / "p.csv").read().num_rows == 400
 
