@@ -19,8 +19,8 @@ from sklearn.metrics import log_loss
 
 from groupshift import GroupShiftClassifier
 
-# Never used while the method was made.
-SEEDS = tuple(range(2100, 2110))
+# Never used while the method was made; 1 and 2100 to 2102 were.
+SEEDS = tuple(range(3100, 3110))
 SETS = ("letter", "penbased", "satimage")
 KINDS = ("shift", "same shift", "no shift")
 N_GROUPS = 50

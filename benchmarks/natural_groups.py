@@ -43,11 +43,16 @@ def main() -> None:
     origin = {"commit": options.commit, "seeds": options.seeds or "as written down", **_origin()}
     (options.out / f"{options.name}.origin.json").write_text(json.dumps(origin, indent=2) + "\n")
     methods = options.methods.split(",")
+    kept = options.out / f"{options.name}.jsonl"
+    lines = [json.loads(text) for text in kept.read_text().splitlines()] if kept.exists() else []
+    done = {(line["table"], line["kind"], line["seed"]) for line in lines}
     call = delayed(run_draw)
     rows = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(
-        call(options.data, *task, spec["labeled_share"], methods, options.name) for task in tasks
+        call(options.data, *task, spec["labeled_share"], methods, options.name)
+        for task in tasks
+        if task not in done
     )
-    with (options.out / f"{options.name}.jsonl").open("w") as file:
+    with kept.open("a") as file:
         for found in rows:
             file.writelines(json.dumps(row) + "\n" for row in found)
             file.flush()

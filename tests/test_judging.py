@@ -98,7 +98,7 @@ def fitted_stages(monkeypatch, rows, **settings):
         kept.append((problem, run(problem)))
         return kept[-1][1]
 
-    monkeypatch.setattr("groupshift.classifier.run", record)
+    monkeypatch.setattr("groupshift._explain.whole_fit.run", record)
     X, y, groups = rows
     settings = {"estimator": LogisticRegression(), "partition": 2, "random_state": 0, **settings}
     model = GroupShiftClassifier(**settings).fit(X, y, groups=groups)

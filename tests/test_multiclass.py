@@ -111,7 +111,7 @@ def test_shares_have_a_line_for_each_group_and_class_and_agree_with_predictions(
 
 def test_intervals_hold_the_shares_at_their_rate():
     held = []
-    for seed in range(2):
+    for seed in range(3):
         table = draw_table(n_groups=25, labeled=80, unlabeled=400, seed=seed, apart=1.0)
         model = fitted(*table[:3])
         _, groups, truth = unlabeled(table)

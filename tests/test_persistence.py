@@ -156,7 +156,8 @@ def test_a_file_of_the_first_version_stays_readable():
     rows = np.arange(50)
     found = model.predict_proba(take_rows(sample.X, rows), sample.groups[rows])[:, 1]
     np.testing.assert_allclose(found, np.loadtxt(DATA / "golden.csv"), rtol=1e-12)
-    assert (DATA / "golden.gshift").stat().st_size < 200_000
+    # The models of the folds are kept too: they score the population of an update.
+    assert (DATA / "golden.gshift").stat().st_size < 400_000
 
 
 def test_a_file_names_our_types_by_name_and_not_by_module(saved):

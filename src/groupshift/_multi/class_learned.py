@@ -150,8 +150,12 @@ def spread_of_shifts(model: ViewModel, views: Views) -> FloatArray:
 
 
 def part_followed(model: ViewModel, spread: FloatArray) -> float:
-    """How far shifts follow the rows' mean predictions: as far as what scores show is a change of shares, not a misfit."""
-    return float(spread.mean() / (spread.mean() + model.misfit_variance))
+    """How far shifts follow the rows' mean predictions: as far as what scores show is a change of shares, not a misfit.
+
+    A step of EM stops short of the maximum itself: a misfit counts by its square, and a small one costs nothing.
+    """
+    misfit = model.misfit_variance / (spread.mean() + model.misfit_variance)
+    return float(1 - misfit**2)
 
 
 def _prototypes(problem: Problem, pooled: Pooled, posterior: ClassPosterior) -> tuple[FloatArray, bool]:

@@ -114,7 +114,15 @@ def class_view_shifts(
         unseen_shift=factor * common,
         unseen_variance=doubt + nobody,
         followed=part_followed(model, nobody) if learned.trust > 0 else 0.0,
-        use=ViewUse(labels, scores, size, float(factor.mean()), model.no_selection, found.scale_error),
+        use=ViewUse(
+            labels,
+            scores,
+            size,
+            float(factor.mean()),
+            model.no_selection,
+            found.scale_error,
+            float(np.sqrt(mixture.common_variance.mean())),
+        ),
     )
 
 
