@@ -34,7 +34,6 @@ FINITE = (
     "Points",
     "Space",
     "VectorScaling",
-    "ViewUse",
 )
 # Fields of an estimate, one number for each group and cluster; of those that follow, one for each of several classes, too.
 OF_CELLS = ("rows", "row_weight", "pooling")
@@ -161,7 +160,8 @@ def _check_shapes(model: Model) -> None:
     # Without groups, all labelled rows are one.
     n_labeled = len(learned.labeled_groups) if model.schema_.has_groups else 1
     samples = {"groups": n_labeled, "labeled_clusters": n_clusters}
-    for part, n in samples.items():
+    # Evidence of several classes has other parts.
+    for part, n in samples.items() if n_classes == 2 else ():
         sample = vars(getattr(model.evidence_, part))
         shapes |= {
             f"{name} of {part}": (sample[name].shape[:1], (n,)) for name in ("rows", "weight", "share")

@@ -12,6 +12,7 @@ from groupshift._explain.identified import identified
 from groupshift._fit.identifying import MAX_ROWS, identifying_features
 from groupshift._io.columns import ColumnPlan
 from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._rows.checks import unlabeled_mask
 from groupshift._rows.keys import uniform_keys
 from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, Prepared
 
@@ -28,7 +29,7 @@ def about_identifying(
     if population is not None:
         # The first batch will do: what tells groups apart does so in any rows.
         first = next(iter(population.batches()))
-        tables.append(_some(first.filter(pc.less(first[TARGET], 0))))
+        tables.append(_some(first.filter(unlabeled_mask(np.asarray(first[TARGET]), -1))))
     table = pa.concat_tables(
         [t.select(wanted) for t in tables], promote_options="permissive"
     ).combine_chunks()
