@@ -63,7 +63,7 @@ def test_a_limit_makes_the_positives(files, capsys):
     assert run(["check", f"{files}/l.csv", "--target", "score", "--positive", ">90"]) == 2
     assert "holds for no value of 'score'" in capsys.readouterr().err
     assert run(["check", f"{files}/l.csv", "--target", "score"]) == 2
-    assert "such as --positive '>=" in capsys.readouterr().err
+    assert 'Say with --positive ">=' in capsys.readouterr().err
 
 
 def test_words_for_no_label_lose_it_under_a_limit_and_other_words_are_refused(tmp_path, capsys):

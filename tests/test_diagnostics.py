@@ -108,7 +108,8 @@ def test_unmarked_copies_of_labelled_rows_are_cautioned_against():
     model = GroupShiftClassifier(GaussianNB(), partition=1, refine=0, random_state=0)
     found = answers(model.fit(X, y, groups=groups))
     assert found.overview["unmarked_copies"] == pytest.approx(0.75)
-    assert found.caution[0].startswith("75 % of labelled rows repeat another one exactly")
+    # Features whose values are copied tell the group too, which is said before.
+    assert any(s.startswith("75 % of labelled rows repeat another one exactly") for s in found.caution[:2])
     marked = answers(model.fit(X, y, groups=groups, example_ids=row))
     assert marked.overview["unmarked_copies"] == 0
     assert not any("repeat another" in sentence for sentence in marked.caution)

@@ -120,7 +120,16 @@ def test_a_fit_leaves_only_its_values_on_the_model(rows, quick):
     model.fit(X, y, groups=groups)
     added = set(vars(model)) - before
     assert added == {
-        *("schema_", "learned_", "estimate_", "evidence_", "candidates_", "notes_", "n_features_in_"),
+        *(
+            "schema_",
+            "learned_",
+            "estimate_",
+            "evidence_",
+            "audit_",
+            "candidates_",
+            "notes_",
+            "n_features_in_",
+        ),
     }
 
 

@@ -218,6 +218,7 @@ def test_a_population_is_summed_chunk_by_chunk():
     parts = list(rows.chunks(300))
     assert [len(p) for p in parts] == [300, 300, 300, 100]
     np.testing.assert_array_equal(np.concatenate([p.matrix for p in parts]), rows.matrix)
-    np.testing.assert_array_equal(population.sample(100, 0).key, rows.key[sampled(rows.key, 0.1, 0)])
+    drawn = rows.take(sampled(rows.lasting_key, 0.1, 0))
+    assert sorted(population.sample(100, 0).matrix.tolist()) == sorted(drawn.matrix.tolist())
     points = population.sum(lambda part: collect_points(part.matrix[:, 0], part.group, n_cells=1))
     assert points.rows.tolist() == [1000]

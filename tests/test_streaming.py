@@ -119,7 +119,9 @@ def test_update_from_a_file_is_update_from_memory(table, tmp_path):
     second = fit_in_memory(quick(2), table, COLUMNS)
     first.update(later[COLUMNS], later.site)
     streaming.update(second, tmp_path / "later.parquet", group="site", batch_rows=BATCH)
-    assert_same_model(second, first)
+    # Views are rounded to single precision before their parameters are sought: a sum that lies between two such numbers may
+    # go to either.
+    assert_same_model(second, first, tolerance=1e-7)
 
 
 def test_predictions_in_a_file_are_those_of_memory_in_the_order_of_the_rows(table, tmp_path):

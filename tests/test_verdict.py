@@ -97,15 +97,15 @@ def test_hidden_label_losses_are_the_judges():
 @pytest.fixture
 def seen(monkeypatch):
     """The problems and finished fits that evidence is recorded of."""
-    from groupshift import classifier
+    from groupshift._explain import whole_fit
 
-    seen, run = [], classifier.run
+    seen, run = [], whole_fit.run
 
     def record(problem):
         seen.append((problem, run(problem)))
         return seen[-1][1]
 
-    monkeypatch.setattr(classifier, "run", record)
+    monkeypatch.setattr(whole_fit, "run", record)
     return seen
 
 

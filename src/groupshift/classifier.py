@@ -12,11 +12,10 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from groupshift._audit.doors import Audited
+from groupshift._audit.doors import Audited, still_audited
 from groupshift._explain.explained import Explained
 from groupshift._explain.whole_fit import detail_columns, estimate_again, fit_whole, known_of, scorer_of
 from groupshift._fit.classifiers import Classifier
-from groupshift._fit.estimate import Estimate
 from groupshift._fit.problem import KnownRates, KnownShare, Problem, Settings, sentences
 from groupshift._fit.scorer import Scorer, concatenated_details
 from groupshift._math.arrays import FloatArray, ValueArray
@@ -266,8 +265,8 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Features, groups: ArrayLike | None = None) -> ValueArray:
         """The likeliest class of each row."""
-        likeliest: ValueArray = self.classes_[self.predict_proba(X, groups).argmax(1)]
-        return likeliest
+        check_is_fitted(self)
+        return np.asarray(self.classes_[self.predict_proba(X, groups).argmax(1)])
 
     def predict_details(self, X: Features, groups: ArrayLike | None = None, *, coverage: float = 0.9) -> Any:
         """Probability of the positive class with its interval (low, high), cluster, pooled: a frame like X, or a dict of arrays.
@@ -328,7 +327,6 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Everything after reading: also the way in for populations in files and on clusters."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        settings = Settings(**{name: getattr(self, name) for name in Settings.__dataclass_fields__})
         problem = Problem.of(
             training.labeled,
             training.y,
@@ -337,7 +335,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
             groups=training.groups,
             has_groups=training.schema.has_groups,
             encoder=training.schema.encoder,
-            settings=settings,
+            settings=Settings(**{name: getattr(self, name) for name in Settings.__dataclass_fields__}),
             seeds=Seeds(seed),
             known=known_of(known_shares, known_overall, training.groups, training.schema.classes),
         )
@@ -372,10 +370,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
         with workers(self.n_jobs), steps():
             begin("estimating shares", self.verbose)
             fresh = estimate_again(self.learned_, population, groups, self.classes_, known)
-        found: tuple[object, object] = None, fresh
-        if self.audit_ is not None and isinstance(fresh, Estimate):
-            found = self.audit_.applied(fresh)
-        self.__dict__.update(zip(("audit_", "estimate_"), found, strict=True))
+        self.__dict__.update(zip(("audit_", "estimate_"), still_audited(self.audit_, fresh), strict=True))
         return self
 
     def _scorer(self) -> Scorer | ClassScorer:

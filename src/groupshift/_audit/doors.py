@@ -63,6 +63,11 @@ def _check_auditable(model: Auditable) -> None:
         )
 
 
+def still_audited(audit: AuditFound | None, fresh: object) -> tuple[AuditFound | None, object]:
+    """An estimate of new rows, moved by what an audit found; there are none of more than two classes."""
+    return (None, fresh) if audit is None or not isinstance(fresh, Estimate) else audit.applied(fresh)
+
+
 class Audited:
     """Methods of a fitted model that ask for a few labels, and learn from them."""
 

@@ -18,10 +18,7 @@ from typing import IO, TYPE_CHECKING, Protocol, cast
 from groupshift._io.arrow import pa
 from groupshift._io.extras import check_extra
 from groupshift._io.formulas import without_formulas
-from groupshift._io.json_lines import JsonLinesWriter
 from groupshift._io.packed import packed, split_name
-from groupshift._io.statistics_files import StatisticsWriter
-from groupshift._io.workbooks import SheetWriter
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -220,10 +217,16 @@ class TableWriter:
         if self._format == "arrow":
             return self._kept(pa.ipc.new_file(file, schema))
         if self._format == "jsonl":
+            from groupshift._io.json_lines import JsonLinesWriter
+
             return JsonLinesWriter(file)
         if self._format in SEPARATORS:
             options = pa.csv.WriteOptions(delimiter=SEPARATORS[self._format], quoting_style="needed")
             return self._kept(pa.csv.CSVWriter(file, schema, write_options=options))
+        # Loaded where they are used: they bring scikit-learn, and generators of data do without.
+        from groupshift._io.statistics_files import StatisticsWriter
+        from groupshift._io.workbooks import SheetWriter
+
         # These write all at once, and only what is complete.
         whole: Writer
         whole = (
