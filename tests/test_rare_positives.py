@@ -140,7 +140,8 @@ def test_without_labels_to_hide_half_of_every_shift_is_used_and_doubted():
     # A number anywhere between 0 and 1 has the variance 1/12.
     np.testing.assert_allclose(model.shift_variance_, full.shift_variance_ / 4 + full.shift_**2 / 12)
     widths = [(t["high"] - t["low"]).mean() for t in (m.group_shares(by="group") for m in (model, full))]
-    assert widths[0] > widths[1]
+    # Half of a shift is doubted by far more than half of its error.
+    assert widths[0] > 0.75 * widths[1]
 
 
 class Counted(LogisticRegression):
