@@ -1,10 +1,10 @@
 """Shares of several classes as tables, with intervals: a line for each group (or cell) and class."""
 
 import numpy as np
-from scipy.special import betaincinv
 
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.evidence_parts import FloatArray, IntArray, Table
+from groupshift._explain.share_tables import count_interval
 from groupshift._rows.checks import check_coverage
 from groupshift._rows.codes import Codes
 
@@ -18,7 +18,7 @@ def class_shares_by(model: ClassModel, by: str, coverage: float) -> Table:
     n_groups, n_clusters, n_classes = estimate.share.shape
     if by == "cell":
         rows = np.repeat(estimate.rows[:, :, None], n_classes, 2)
-        low, high = interval(estimate.share, estimate.share_error, rows, coverage)
+        low, high = count_interval(estimate.share, estimate.share_error, rows, coverage)
         return {
             "group": np.repeat(model.groups_, n_clusters * n_classes),
             "cluster": np.tile(np.repeat(np.arange(n_clusters), n_classes), n_groups),
@@ -31,7 +31,7 @@ def class_shares_by(model: ClassModel, by: str, coverage: float) -> Table:
     share, error, rows = group_class_shares(model)
     if by == "overall":
         return _overall(model, error, coverage)
-    low, high = interval(share, error, rows, coverage)
+    low, high = count_interval(share, error, rows, coverage)
     return {
         "group": np.repeat(model.groups_, n_classes),
         "class": np.tile(classes, n_groups),
@@ -49,7 +49,7 @@ def _overall(model: ClassModel, error: FloatArray, coverage: float) -> Table:
     weight = model.estimate_.row_weight.sum(1)
     mean_error = weight @ error / max(weight.sum(), 1e-300)
     rows = np.full(len(after), model.estimate_.rows.sum())
-    low, high = interval(np.nan_to_num(after), mean_error, rows, coverage)
+    low, high = count_interval(np.nan_to_num(after), mean_error, rows, coverage)
     return {
         "class": model.classes_,
         "rows": rows,
@@ -90,19 +90,3 @@ def overall_class_shares(model: ClassModel) -> tuple[FloatArray, FloatArray]:
         return model.evidence_.groups.overall_share, nobody
     population = np.einsum("gk,gkc->c", weight, model.estimate_.share) / weight.sum()
     return model.evidence_.groups.overall_share, population
-
-
-def interval(
-    share: FloatArray, error: FloatArray, rows: IntArray, coverage: float
-) -> tuple[FloatArray, FloatArray]:
-    """Interval of a share among so many rows: of a beta distribution with this mean and error, out to whole rows."""
-    inside = np.clip(share, 1e-12, 1 - 1e-12)
-    spread = inside * (1 - inside)
-    size = spread / np.clip(error**2, 1e-12 * spread, 0.999 * spread) - 1
-    tail = (1 - coverage) / 2
-    low, high = (betaincinv(inside * size, (1 - inside) * size, level) for level in (tail, 1 - tail))
-    n = np.maximum(rows, 1)
-    is_known = error > 0
-    low = np.where(is_known, np.floor(np.minimum(low, share) * n + 1e-9) / n, share)
-    high = np.where(is_known, np.ceil(np.maximum(high, share) * n - 1e-9) / n, share)
-    return np.clip(low, 0, 1), np.clip(high, 0, 1)

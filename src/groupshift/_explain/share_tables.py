@@ -55,19 +55,27 @@ def overall_shares(model: FittedModel) -> tuple[float, float]:
 def interval(
     model: FittedModel, share: FloatArray, error: FloatArray, rows: IntArray, coverage: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Interval of a share among so many rows: of a beta distribution with this mean and error, out to whole rows.
+    """Interval of a share among so many rows.
 
     A share of ten rows is a count of tenths, and its interval reaches 0 where 0 is likely. Where a trust was given, a share is
     that of the distribution which rows were drawn from; its interval is made on the scale of log-odds.
     """
-    spread = np.maximum(share * (1 - share), 1e-12)
     if model.view_use_ is None:
-        reach = ndtri(0.5 + coverage / 2) * error / spread
+        reach = ndtri(0.5 + coverage / 2) * error / np.maximum(share * (1 - share), 1e-12)
         eta = logit(np.clip(share, 1e-12, 1 - 1e-12))
         return in_doubt(eta - reach), in_doubt(eta + reach)
+    return count_interval(share, error, rows, coverage)
+
+
+def count_interval(
+    share: FloatArray, error: FloatArray, rows: IntArray, coverage: float
+) -> tuple[FloatArray, FloatArray]:
+    """Interval of a share among so many rows: of a beta distribution with this mean and error, out to whole rows."""
+    inside = np.clip(share, 1e-12, 1 - 1e-12)
+    spread = inside * (1 - inside)
     size = spread / np.clip(error**2, 1e-12 * spread, 0.999 * spread) - 1
     tail = (1 - coverage) / 2
-    low, high = (betaincinv(share * size, (1 - share) * size, level) for level in (tail, 1 - tail))
+    low, high = (betaincinv(inside * size, (1 - inside) * size, level) for level in (tail, 1 - tail))
     n = np.maximum(rows, 1)
     is_known = error > 0
     low = np.where(is_known, np.floor(np.minimum(low, share) * n + 1e-9) / n, share)

@@ -64,15 +64,15 @@ class Judged:
         return replace(self, trained=self.trained.completed(problem))
 
 
-def can_judge(problem: Problem, trained: Trained) -> bool:
+def can_judge(problem: Problem, fold: IntArray | None) -> bool:
     """Whether there are labels to hide, and shifts to confirm by them."""
-    return problem.n_labeled_groups >= 2 and trained.fold is not None and problem.settings.shares is not None
+    return problem.n_labeled_groups >= 2 and fold is not None and problem.settings.shares is not None
 
 
 def take_fixed(problem: Problem, trained: Trained, partition: Partition) -> Judged:
     """The partition that the settings name; trust is learned with it."""
     candidate = Candidate.fixed("fixed", partition, problem.labeled)
-    if problem.settings.trust != "learned" or not can_judge(problem, trained):
+    if problem.settings.trust != "learned" or not can_judge(problem, trained.fold):
         return Judged(trained, candidate, None)
     return Judged(trained, candidate, try_candidate(problem, trained, candidate))
 
@@ -80,7 +80,7 @@ def take_fixed(problem: Problem, trained: Trained, partition: Partition) -> Judg
 def judge(problem: Problem, pooled: Pooled, trained: Trained) -> Judged:
     """The partition that hidden labels choose."""
     whole = Candidate.fixed("one cluster", WholeSpace(), problem.labeled)
-    if not can_judge(problem, trained):
+    if not can_judge(problem, trained.fold):
         return Judged(trained, whole, None, notes=(NOTHING_HIDDEN,))
     wanted = problem.settings.partition
     given = wanted if isinstance(wanted, (list, tuple)) else ()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
-from groupshift._fit.judge import NOTHING_CONFIRMED, NOTHING_HIDDEN
+from groupshift._fit.judge import NOTHING_CONFIRMED, NOTHING_HIDDEN, can_judge
 from groupshift._fit.pooled import Pooled
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.trials import CandidateTable, candidate_table, choose
@@ -30,15 +30,10 @@ class ClassJudged:
         return replace(self, trained=self.trained.completed(problem))
 
 
-def can_judge_classes(problem: Problem, trained: ClassTrained) -> bool:
-    """Whether there are labels to hide, and shifts to confirm by them."""
-    return problem.n_labeled_groups >= 2 and trained.fold is not None and problem.settings.shares is not None
-
-
 def take_fixed_classes(problem: Problem, trained: ClassTrained, partition: Partition) -> ClassJudged:
     """The partition that the settings name; trust is learned with it."""
     candidate = Candidate.fixed("fixed", partition, problem.labeled)
-    if problem.settings.trust != "learned" or not can_judge_classes(problem, trained):
+    if problem.settings.trust != "learned" or not can_judge(problem, trained.fold):
         return ClassJudged(trained, candidate, None)
     return ClassJudged(trained, candidate, _try(problem, trained, candidate))
 
@@ -46,7 +41,7 @@ def take_fixed_classes(problem: Problem, trained: ClassTrained, partition: Parti
 def judge_classes(problem: Problem, pooled: Pooled, trained: ClassTrained) -> ClassJudged:
     """The partition that hidden labels choose: one cluster, k-means, or the user's."""
     whole = Candidate.fixed("one cluster", WholeSpace(), problem.labeled)
-    if not can_judge_classes(problem, trained):
+    if not can_judge(problem, trained.fold):
         return ClassJudged(trained, whole, None, notes=(NOTHING_HIDDEN,))
     wanted = problem.settings.partition
     given = wanted if isinstance(wanted, (list, tuple)) else ()

@@ -8,13 +8,13 @@ from groupshift._explain.class_diagnosis import diagnose_classes
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.class_share_tables import (
     group_class_shares,
-    interval,
     labeled_class_shares,
     overall_class_shares,
 )
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._explain.report.formats import count, decimals, percent, percent_range
 from groupshift._explain.report.report_tables import TableView
+from groupshift._explain.share_tables import count_interval
 from groupshift._explain.wording import plural
 
 # Groups on the page, those with most rows: some hundred bytes for each class.
@@ -111,7 +111,7 @@ class ClassFacts:
     def map(self) -> list[MapLine]:
         """Groups down, classes across; first all of them together."""
         share, error, rows = group_class_shares(self.model)
-        low, high = interval(share, error, rows, COVERAGE)
+        low, high = count_interval(share, error, rows, COVERAGE)
         sample = labeled_class_shares(self.model)
         overall = overall_class_shares(self.model)[1]
         lines = [
