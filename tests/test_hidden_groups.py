@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 from groupshift import GroupShiftClassifier
 from groupshift._fit.hidden_groups import balanced_folds
 from groupshift._fit.own_views import MAX_STRETCH, _stretch
-from groupshift._fit.posterior import FoldPosterior
+from groupshift._fit.posterior import AlignedPosterior
 from groupshift._fit.trials import LabeledRows
 from groupshift._math.views import Predicted
 from shifted_groups import draw, fit_on
@@ -75,9 +75,9 @@ def test_intervals_hold_the_shares_of_groups_without_labels(natural):
     assert 0.8 <= held.mean() <= 1.0
 
 
-def test_the_population_is_scored_by_models_of_folds_whatever_its_size(rows, quick):
+def test_the_population_is_scored_on_the_scale_of_models_of_folds_whatever_its_size(rows, quick):
     X, y, groups = rows
-    assert isinstance(quick().fit(X, y, groups=groups).learned_.population_posterior, FoldPosterior)
+    assert isinstance(quick().fit(X, y, groups=groups).learned_.population_posterior, AlignedPosterior)
 
 
 def test_few_labelled_groups_cannot_be_hidden_and_nothing_breaks():

@@ -42,14 +42,19 @@ class Classifier(Protocol):
     def get_params(self, deep: bool = True) -> dict[str, Any]: ...
 
 
-def default_classifier(is_category: BoolArray, random_state: int, n_leaves: int = 31) -> Classifier:
-    """Histogram gradient boosting that knows which columns are categories.
+# The classifier of one cluster has one posterior to learn, not several beside each other. Trees of 8 leaves in 66 larger steps
+# then predict as well as 100 trees of 16 or 31 leaves, or better, from 300 rows of a cluster to 4,000, in half the time or less.
+OF_CLUSTER = {"max_leaf_nodes": 8, "learning_rate": 0.15, "max_iter": 66}
+
+
+def default_classifier(is_category: BoolArray, random_state: int, of_cluster: bool = False) -> Classifier:
+    """Histogram gradient boosting that knows which columns are categories; for all rows, or for those of one cluster.
 
     Early stopping is off: its validation rows are drawn at random, and would hold copies of training examples.
     """
     boosted: Classifier = HistGradientBoostingClassifier(
+        **(OF_CLUSTER if of_cluster else {}),
         early_stopping=False,
-        max_leaf_nodes=n_leaves,
         categorical_features=is_category if is_category.any() else None,
         random_state=random_state,
     )

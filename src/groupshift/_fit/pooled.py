@@ -20,12 +20,18 @@ MAX_CLUSTERING_ROWS = 50_000
 class Pooled:
     """Labelled and unlabelled rows in one, group numbers left out."""
 
-    rows: Rows
+    rows: Rows  # labelled ones first
+    n_labeled: int
     space: Space
     population_effect: float  # how many times fewer examples than rows the population has
     without_labels: float  # the part of the population's rows that lie in groups without labels
     identifying: dict[str, float]  # features that tell which group a row is of, and how well, 0 to 1
     notes: Notes = ()
+
+    def unlabeled(self, n_rows: int) -> Rows:
+        """At most so many of the unlabelled rows, from all of their order."""
+        step = max(-(-(len(self.rows) - self.n_labeled) // n_rows), 1)
+        return self.rows.take(slice(self.n_labeled, None, step))
 
 
 def pool_rows(problem: Problem) -> Pooled:
@@ -36,7 +42,7 @@ def pool_rows(problem: Problem) -> Pooled:
     effect, without = 1.0, 0.0
     if population is None:
         rows = labeled.at_most(limit, seeds.named("clustering, labelled"))
-        group = rows.group
+        group, n_labeled = rows.group, len(rows)
     else:
         n_all = len(labeled) + population.n_rows
         if min(limit, n_all) > population.sample_limit:
@@ -50,11 +56,11 @@ def pool_rows(problem: Problem) -> Pooled:
         effect = design_effect(unlabeled.key, unlabeled.weight)
         without = _without_labels(problem, unlabeled)
         rows = concatenated([few, unlabeled])
-        group = _same_numbers(problem, few, unlabeled)
+        group, n_labeled = _same_numbers(problem, few, unlabeled), len(few)
     identifying = _identifying(problem, rows, group) if problem.has_groups else {}
     rows = replace(rows, group=np.zeros(len(rows), np.int64))
     space = Space().fit(rows.matrix, rows.weight, problem.encoder.is_category)
-    return Pooled(rows, space, effect, without, identifying, notes)
+    return Pooled(rows, n_labeled, space, effect, without, identifying, notes)
 
 
 def _without_labels(problem: Problem, unlabeled: Rows) -> float:

@@ -14,7 +14,7 @@ from groupshift._fit.classifiers import (
     raw_score,
 )
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.calibration import PlattScaling
+from groupshift._math.calibration import PlattScaling, lines_between
 from groupshift._math.odds import log_loss_rows
 from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import fold_of
@@ -56,6 +56,15 @@ def choose_edge(log_odds: FloatArray, y: IntArray, weight: FloatArray) -> float:
 
 
 @dataclass(frozen=True)
+class Scored:
+    """Log-odds of unlabelled rows, and their clusters."""
+
+    log_odds: FloatArray  # that shares are learned from
+    predicted: FloatArray | None  # that rows will be predicted with; None where they are the same
+    cluster: IntArray
+
+
+@dataclass(frozen=True)
 class LabeledPosterior:
     """logit ρ̃(x) of rows, with the cluster that each belongs to."""
 
@@ -64,13 +73,54 @@ class LabeledPosterior:
     calibration: PlattScaling
     edge: float | None  # see `raw_score`
 
-    def score(self, rows: Rows) -> tuple[FloatArray, IntArray]:
+    def raw(self, rows: Rows) -> tuple[FloatArray, IntArray]:
+        """Scores before calibration, and clusters."""
         cluster = self.partition.predict(rows)
         if isinstance(self.classifier, PerClusterClassifier):
-            score = self.classifier.scores(rows.features, cluster, self.edge)
-        else:
-            score = raw_score(self.classifier, rows.features, self.edge)
-        return self.calibration.transform(score, cluster), cluster
+            return self.classifier.scores(rows.features, cluster, self.edge), cluster
+        return raw_score(self.classifier, rows.features, self.edge), cluster
+
+    def score(self, rows: Rows) -> tuple[FloatArray, IntArray]:
+        raw, cluster = self.raw(rows)
+        return self.calibration.transform(raw, cluster), cluster
+
+    def scored(self, rows: Rows) -> Scored:
+        log_odds, cluster = self.score(rows)
+        return Scored(log_odds, None, cluster)
+
+
+@dataclass(frozen=True)
+class AlignedPosterior:
+    """The labelled posterior on the scale of scores by models of folds, as labelled rows are scored.
+
+    Such models have seen fewer labels than the last one: its scores lie a little further apart, which would pass for a shift of
+    all groups. A line for each cluster takes that away, and the trees are asked once.
+    """
+
+    posterior: LabeledPosterior
+    calibration: PlattScaling
+
+    @classmethod
+    def of(
+        cls, posterior: LabeledPosterior, models: tuple[Classifier, ...], sample: Rows, seed: int
+    ) -> "AlignedPosterior":
+        """Lines after which scores of the sample have the mean and the spread of those by the models of folds."""
+        raw, cluster = posterior.raw(sample)
+        fold = fold_of(sample.lasting_key, len(models), seed)
+        blind = out_of_fold_scores(models, sample.features, fold, posterior.edge, cluster)
+        slope, intercept = lines_between(
+            raw, blind, sample.weight, cluster, len(posterior.calibration.slope_)
+        )
+        return cls(posterior, posterior.calibration.after(slope, intercept))
+
+    def score(self, rows: Rows) -> tuple[FloatArray, IntArray]:
+        raw, cluster = self.posterior.raw(rows)
+        return self.calibration.transform(raw, cluster), cluster
+
+    def scored(self, rows: Rows) -> Scored:
+        raw, cluster = self.posterior.raw(rows)
+        predicted = self.posterior.calibration.transform(raw, cluster)
+        return Scored(self.calibration.transform(raw, cluster), predicted, cluster)
 
 
 @dataclass(frozen=True)
@@ -89,3 +139,7 @@ class FoldPosterior:
         fold = fold_of(rows.lasting_key, len(self.models), self.seed)
         score = out_of_fold_scores(self.models, rows.features, fold, self.posterior.edge, cluster)
         return self.posterior.calibration.transform(score, cluster), cluster
+
+    def scored(self, rows: Rows) -> Scored:
+        log_odds, cluster = self.score(rows)
+        return Scored(log_odds, self.posterior.score(rows)[0], cluster)

@@ -23,10 +23,6 @@ from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import copy_correlation, design_effect, stratified_folds
 from groupshift._rows.workers import n_workers
 
-# The classifier of one cluster has one posterior to learn, not several beside each other: from so many rows, trees of half as
-# many leaves do it as well, in half the time. With a few hundred rows they do not.
-SMALL_TREE_ROWS = 2_000
-
 
 @dataclass(frozen=True)
 class Trained:
@@ -72,12 +68,11 @@ def train(problem: Problem, estimator: Classifier, partition: Partition | None) 
     return replace(trained, copy_correlation=alike, design_effect=effect)
 
 
-def choose_estimator(problem: Problem, n_clusters: int = 1) -> Classifier:
-    """The classifier that the settings name, unfitted, with a seed; for all rows, or for those of one of so many clusters."""
+def choose_estimator(problem: Problem, of_cluster: bool = False) -> Classifier:
+    """The classifier that the settings name, unfitted, with a seed; for all rows, or for those of one cluster."""
     seed = problem.seeds.named("classifier")
     if problem.settings.estimator is None:
-        has_small_trees = n_clusters > 1 and len(problem.y) >= SMALL_TREE_ROWS * n_clusters
-        return default_classifier(problem.encoder.is_category, seed, 16 if has_small_trees else 31)
+        return default_classifier(problem.encoder.is_category, seed, of_cluster)
     return seeded_classifier(problem.settings.estimator, seed)
 
 

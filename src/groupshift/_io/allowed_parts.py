@@ -29,6 +29,7 @@ OWN_TYPES = (
     "groupshift._fit.view_shifts:ViewUse",
     "groupshift._fit.learned:Learned",
     "groupshift._fit.own_views:OwnViews",
+    "groupshift._fit.posterior:AlignedPosterior",
     "groupshift._fit.posterior:FoldPosterior",
     "groupshift._fit.posterior:LabeledPosterior",
     "groupshift._io.columns:TableClassifier",

@@ -3,16 +3,16 @@
 from typing import Self
 
 import numpy as np
-from scipy.special import expit
 
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.fitted_part import FittedPart
-from groupshift._math.odds import log_loss_rows
-from groupshift._math.sums import sum_by
+from groupshift._math.sums import mean_by, sum_by
 
 # Prior standard deviations of a cluster's line around the line of all rows, the slope's relative to that line's slope. A few
 # dozen rows of a cluster outweigh them, a handful do not.
 SLOPE_SPREAD, INTERCEPT_SPREAD = 0.3, 1.0
+# Rows of a cluster that its line between two scores is learned from as much as from all rows.
+ALL_ROWS_COUNT = 100
 
 
 class PlattScaling(FittedPart):
@@ -46,6 +46,48 @@ class PlattScaling(FittedPart):
         line: IntArray | int = 0 if len(self.slope_) == 1 else cluster
         return self.slope_[line] * score + self.intercept_[line]
 
+    def after(self, slope: FloatArray, intercept: FloatArray) -> "PlattScaling":
+        """Scaling of scores that go through a line of their cluster first."""
+        scaling = PlattScaling()
+        scaling.center_, scaling.scale_ = self.center_, self.scale_
+        scaling.slope_ = self.slope_ * slope
+        scaling.intercept_ = self.intercept_ + self.slope_ * intercept
+        return scaling
+
+
+def lines_between(
+    score: FloatArray, other: FloatArray, weight: FloatArray, cluster: IntArray, n_clusters: int
+) -> tuple[FloatArray, FloatArray]:
+    """Slopes and intercepts of the clusters that give `score` the mean and the spread of `other`, scores of the same rows.
+
+    A cluster with few rows follows all rows.
+
+    >>> one = np.zeros(3, np.int64)
+    >>> lines_between(np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0]), np.ones(3), one, 1)
+    (array([2.]), array([1.]))
+    """
+
+    def moments(own: IntArray, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means of the first score, differences of means, and log-ratios of spreads."""
+        mean, rival = (mean_by(own, value, weight, n, empty=0.0) for value in (score, other))
+        spread, wanted = (
+            mean_by(own, (value - center[own]) ** 2, weight, n, empty=0.0)
+            for value, center in ((score, mean), (other, rival))
+        )
+        has_spread = (spread > 1e-24) & (wanted > 1e-24)
+        ratio = np.log(np.where(has_spread, wanted, 1.0) / np.where(has_spread, spread, 1.0)) / 2
+        return mean, rival - mean, ratio
+
+    center, move, stretch = moments(np.zeros_like(cluster), 1)
+    if n_clusters > 1:
+        rows = sum_by(cluster, weight, n_clusters) * (len(weight) / weight.sum())
+        own = rows / (rows + ALL_ROWS_COUNT)
+        found = moments(cluster, n_clusters)
+        center = np.where(rows > 0, found[0], center)
+        move, stretch = (own * a + (1 - own) * b for a, b in zip(found[1:], (move, stretch), strict=True))
+    slope = np.exp(stretch)
+    return slope, move + center * (1 - slope)
+
 
 def crossfit_platt(
     score: FloatArray, y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int, fold: IntArray
@@ -77,15 +119,21 @@ def _fit_lines(
     n = len(center)
     # Weights count as rows: their scale must not decide how strong the prior is.
     weight = weight * (len(weight) / weight.sum())
+    is_positive = y == 1
+    sign = np.where(is_positive, -1.0, 1.0)
 
     def total(values: FloatArray) -> FloatArray:
         return sum_by(cluster, values, n)
 
     def evaluate(line: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Loss of each cluster, and the probability of each row."""
-        log_odds = line[cluster, 0] * t + line[cluster, 1]
-        loss = total(weight * log_loss_rows(log_odds, y))
-        return loss + 0.5 * (precision * (line - center) ** 2).sum(1), expit(log_odds)
+        slope, intercept = line[0] if n == 1 else line[cluster].T
+        against = sign * (slope * t + intercept)
+        # One exponential serves the loss and the probability.
+        small = np.exp(-np.abs(against))
+        loss = total(weight * (np.maximum(against, 0) + np.log1p(small)))
+        wrong = np.where(against > 0, 1.0, small) / (1 + small)
+        return loss + 0.5 * (precision * (line - center) ** 2).sum(1), np.where(is_positive, 1 - wrong, wrong)
 
     line = center.copy()
     loss, p = evaluate(line)
@@ -104,6 +152,7 @@ def _fit_lines(
             step[higher] /= 2
             after, p = evaluate(line + step)
         line, loss = line + step, after
-        if np.abs(step).max() < 1e-8:
+        # Newton's steps square their size: the next one would be too small to matter.
+        if np.abs(step).max() < 1e-5:
             break
     return line

@@ -21,10 +21,12 @@ from groupshift._rows.seeds import Seeds
 from groupshift._rows.workers import at_once
 
 KMEANS_CLUSTERS = (2, 3, 4, 6, 8)
+# A handful of centres move little beyond about so many rows.
+KMEANS_ROWS = 15_000
 JOINED_CLUSTERS = (2, 3, 4, 5, 6, 8)
 # Gates have a few dozen numbers to learn: more rows than this sharpen them no further.
 MAX_GATE_ROWS = 20_000
-MAX_CELLS = 150
+MAX_CELLS = 100
 ROWS_PER_CELL = 50
 # Rows of both samples that k-means sees for each small cell.
 POOLED_PER_CELL = 100
@@ -32,6 +34,8 @@ POOLED_PER_CELL = 100
 GROUP_FOLDS = 3
 # A cluster is found, not fitted, if it is found again without a third of the groups: Hennig's limit for the overlap (Jaccard).
 MIN_OVERLAP = 0.75
+# Part of the rows that two partitions put alike if they are one and the same.
+SAME = 0.99
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,9 @@ def fixed_partitions(
     """Candidates that no label had a part in: the whole space first, then `given` clusterers, then k-means, the finest last."""
     fixed: list[tuple[str, Partition]] = [("one cluster", WholeSpace())]
     fixed += [(f"given {i + 1}", GivenPartition(c).fit(pooled)) for i, c in enumerate(given)]
+    few = pooled.take(slice(None, None, max(len(pooled) // KMEANS_ROWS, 1)))
     for k in KMEANS_CLUSTERS:
-        fixed.append((f"k-means {k}", _kmeans(space, pooled, k, seeds.named(f"k-means candidate {k}"))))
+        fixed.append((f"k-means {k}", _kmeans(space, few, k, seeds.named(f"k-means candidate {k}"))))
     found = [Candidate.fixed(name, partition, labeled) for name, partition in fixed]
     return [c for c in found if c.n_clusters > 1 or c.name == "one cluster"]
 
@@ -124,27 +129,33 @@ def gated_partitions(
     sample = np.sort(seeds.generator("gate rows").permutation(len(labeled))[:MAX_GATE_ROWS])
     if not _can_hold_out_groups(fold[sample], labeled.weight[sample]):
         return []
-    cells = _kmeans(space, pooled.take(few), n_cells, seeds.named("gate cells"))
+    # Cells are to be joined: it does not matter where exactly one ends and the next begins.
+    cells = _kmeans(space, pooled.take(few), n_cells, seeds.named("gate cells"), max_iter=10)
     if not isinstance(cells, LinearPartition):
         return []
     cell = cells.cell(labeled.matrix)
     embedded = space.transform(labeled.matrix)
 
-    def gated(joined: tuple[int, IntArray, list[IntArray]]) -> Candidate | None:
-        level, whole, parts = joined
-        gates = _learn_gates(embedded, labeled, y, sample, whole[cell])
+    levels = list(_joined(cell, cells.n_clusters, labeled, y, fold))
+    learned = at_once(lambda joined: _learn_gates(embedded, labeled, y, sample, joined[1][cell]), levels)
+    found = list(counted(learned, len(levels), "sets of gates"))
+    clusters = [gates.predict(embedded) for gates in found]
+    # Finer starts often end in the gates of a coarser one: once is enough.
+    new = [i for i, own in enumerate(clusters) if not any(_alike(own, other) for other in clusters[:i])]
+
+    def gated(i: int) -> Candidate | None:
+        level, _, parts = levels[i]
         without_fold = (
             _learn_gates(embedded, labeled, y, sample[fold[sample] != f], part[cell]).predict(embedded)
             for f, part in enumerate(parts)
         )
-        seen = _seen_without_own_fold(gates.predict(embedded), without_fold, fold)
+        seen = _seen_without_own_fold(clusters[i], without_fold, fold)
         if seen is None:
             return None
-        return Candidate(f"gated {level}", LinearPartition(space, gates.slope, gates.intercept), seen)
+        return Candidate(f"gated {level}", LinearPartition(space, found[i].slope, found[i].intercept), seen)
 
-    levels = list(_joined(cell, cells.n_clusters, labeled, y, fold))
-    found = counted(at_once(gated, levels), len(levels), "sets of gates")
-    return [candidate for candidate in found if candidate is not None]
+    tried = counted(at_once(gated, new), len(new), "sets of gates without a third of the groups")
+    return [candidate for candidate in tried if candidate is not None]
 
 
 def _can_hold_out_groups(fold: IntArray, weight: FloatArray) -> bool:
@@ -177,6 +188,12 @@ def _learn_gates(embedded: FloatArray, labeled: Rows, y: IntArray, rows: IntArra
     start = np.unique(start[rows], return_inverse=True)[1]
     gates = learn_gates(embedded[rows], labeled.group[rows], y[rows], labeled.weight[rows], start)
     return gates.take(np.unique(gates.predict(embedded[rows])))
+
+
+def _alike(cluster: IntArray, other: IntArray) -> bool:
+    """Whether two partitions are the same for all but a few rows, whatever the numbers of their clusters."""
+    is_as_fine = cluster.max() == other.max()
+    return bool(is_as_fine and np.mean(_renumber(cluster, other)[cluster] == other) >= SAME)
 
 
 def _found_again(cluster: IntArray, other: IntArray) -> bool:
@@ -221,5 +238,14 @@ def _renumber(cluster: IntArray, like: IntArray) -> IntArray:
     return number
 
 
-def _kmeans(space: Space, rows: Rows, n_clusters: int, random_state: int) -> LinearPartition | WholeSpace:
-    return kmeans_partition(space, rows.matrix, rows.weight, n_clusters=n_clusters, random_state=random_state)
+def _kmeans(
+    space: Space, rows: Rows, n_clusters: int, random_state: int, max_iter: int = 100
+) -> LinearPartition | WholeSpace:
+    return kmeans_partition(
+        space,
+        rows.matrix,
+        rows.weight,
+        n_clusters=n_clusters,
+        random_state=random_state,
+        max_iter=max_iter,
+    )

@@ -22,6 +22,7 @@ def kmeans_partition(
     n_clusters: int,
     random_state: int,
     batch_size: int | None = None,
+    max_iter: int = 100,
 ) -> LinearPartition | WholeSpace:
     """k-means in standardised space; with a `batch_size`, in mini-batches as the paper runs it.
 
@@ -32,14 +33,16 @@ def kmeans_partition(
     if n_clusters == 1:
         return WholeSpace()
     if batch_size is None:
-        centroids = _centroids(space.transform(matrix), weight, n_clusters, random_state)
+        centroids = _centroids(space.transform(matrix), weight, n_clusters, random_state, max_iter)
     else:
         centroids = _mini_batch_centroids(space, matrix, weight, n_clusters, batch_size, random_state)
     return WholeSpace() if len(centroids) == 1 else LinearPartition.from_centroids(space, centroids)
 
 
-def _centroids(embedded: FloatArray, weight: FloatArray, n_clusters: int, random_state: int) -> FloatArray:
-    model = KMeans(n_clusters, n_init=1, max_iter=100, random_state=random_state)
+def _centroids(
+    embedded: FloatArray, weight: FloatArray, n_clusters: int, random_state: int, max_iter: int
+) -> FloatArray:
+    model = KMeans(n_clusters, n_init=1, max_iter=max_iter, random_state=random_state)
     with warnings.catch_warnings():
         # Fewer distinct rows than clusters: the centroids that no row is nearest to are left out below.
         warnings.simplefilter("ignore", ConvergenceWarning)
