@@ -60,7 +60,7 @@ def _difference(model, bare, X, groups) -> float:
     n = len(X)
     rows = Rows(X, X, np.zeros(n, int), np.ones(n), np.arange(n).astype(np.uint64))
     cluster = model.posterior_.partition.predict(rows)
-    score = model.posterior_.calibration.transform(raw_score(bare, X, model.posterior_.edge), cluster)
+    score = model.posterior_.log_odds(raw_score(bare, X, model.posterior_.edge), cluster)
     group = np.searchsorted(model.groups_, groups)
     found = model.predict_proba(X, groups)[:, 1]
     return float(np.abs(logit(found) - score - model.shift_[group, cluster]).max())

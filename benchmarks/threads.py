@@ -83,4 +83,4 @@ def _spin() -> None:
 
 
 if __name__ == "__main__":
-    run("threads", "The default fit on threads", measure, repeats=3, quick_repeats=1)
+    run("threads", "The default fit on threads", measure, repeats=2, quick_repeats=1)

@@ -262,3 +262,21 @@ def test_clusters_are_renumbered_after_those_that_they_share_most_rows_with():
     np.testing.assert_array_equal(_renumber(np.array([2, 2, 2, 0, 0, 1]), like), [1, 2, 0])
     # A cluster too many takes the number of the one that it lies in.
     np.testing.assert_array_equal(_renumber(np.array([0, 0, 3, 1, 1, 2]), like), [0, 1, 2, 0])
+
+
+def test_gates_that_a_finer_start_finds_once_more_are_learned_without_folds_once(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 2))
+    side = (X[:, 0] > 0).astype(int)
+    y = rng.integers(0, 2, 4000)
+    # Two regions, each with its own mix of groups: starts of three clusters and more end in these two.
+    group = np.where(rng.random(4000) < 0.9, 6 * side, 6 * (1 - side)) + rng.integers(0, 6, 4000)
+    learned, plain = [], candidates.learn_gates
+    monkeypatch.setattr(
+        candidates, "learn_gates", lambda *args: learned.append(args[4].max() + 1) or plain(*args)
+    )
+    labeled = rows_of(X, group)
+    found = guided(gated_partitions, labeled, y, labeled, space_of(X))
+    assert [c.n_clusters for c in found].count(2) <= 1
+    n_levels = len(candidates.JOINED_CLUSTERS)
+    assert len(learned) < n_levels * (1 + candidates.GROUP_FOLDS)

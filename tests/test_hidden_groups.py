@@ -8,10 +8,11 @@ from scipy.special import expit
 from sklearn.tree import DecisionTreeClassifier
 
 from groupshift import GroupShiftClassifier
+from groupshift._fit import posterior
 from groupshift._fit.hidden_groups import balanced_folds
 from groupshift._fit.own_views import MAX_STRETCH, _stretch
-from groupshift._fit.posterior import AlignedPosterior
 from groupshift._fit.trials import LabeledRows
+from groupshift._math.calibration import lines_between
 from groupshift._math.views import Predicted
 from shifted_groups import draw, fit_on
 
@@ -75,9 +76,19 @@ def test_intervals_hold_the_shares_of_groups_without_labels(natural):
     assert 0.8 <= held.mean() <= 1.0
 
 
-def test_the_population_is_scored_on_the_scale_of_models_of_folds_whatever_its_size(rows, quick):
+def test_every_row_is_scored_on_the_scale_of_models_of_folds(monkeypatch, rows, quick):
     X, y, groups = rows
-    assert isinstance(quick().fit(X, y, groups=groups).learned_.population_posterior, AlignedPosterior)
+    seen = {}
+
+    def watched(score, other, *args):
+        seen.update(score=score, other=other)
+        return lines_between(score, other, *args)
+
+    monkeypatch.setattr(posterior, "lines_between", watched)
+    lines = quick(partition=1).fit(X, y, groups=groups).learned_.posterior.lines
+    moved = lines.transform(seen["score"], np.zeros(len(seen["score"]), np.int64))
+    assert moved.mean() == pytest.approx(seen["other"].mean())
+    assert moved.std() == pytest.approx(seen["other"].std())
 
 
 def test_few_labelled_groups_cannot_be_hidden_and_nothing_breaks():

@@ -10,7 +10,6 @@ from scipy.special import expit, logit
 from groupshift._fit.agreement import Agreed, agree
 from groupshift._fit.learned import Learned
 from groupshift._fit.own_views import OwnViews
-from groupshift._fit.posterior import Scored
 from groupshift._fit.problem import NOTHING_KNOWN, Known
 from groupshift._fit.trials import MIN_CLASS_ROWS
 from groupshift._fit.view_shifts import PopulationView, ViewUse, view_shifts
@@ -25,8 +24,8 @@ from groupshift._regions.space import Space
 from groupshift._rows.codes import Codes
 from groupshift._rows.rows import Population, Rows
 
-# Log-odds and clusters of rows.
-Score: TypeAlias = Callable[[Rows], Scored]
+# Log-odds and cluster of rows.
+Score: TypeAlias = Callable[[Rows], tuple[FloatArray, IntArray]]
 
 # So many cells with a few thousand bins each are some 300 MB of points.
 MANY_CELLS = 5_000
@@ -99,21 +98,22 @@ class TallyRows:
     """
 
     score: Score
+    predict: Score | None  # see `Tally.predicted`
     n_groups: int
     n_clusters: int
     space: Space
     context: Context | None
 
     def __call__(self, rows: Rows) -> Tally:
-        found = self.score(rows)
-        points = self._points(rows, found.log_odds, found.cluster)
-        predicted = None if found.predicted is None else self._points(rows, found.predicted, found.cluster)
+        points = self._points(rows, self.score)
+        predicted = None if self.predict is None else self._points(rows, self.predict)
         if self.context is None:
             return Tally(points, predicted, np.zeros((self.n_groups, 0)))
         projected = self.context.project(self.space.transform(rows.matrix))
         return Tally(points, predicted, group_sums(projected, rows.group, rows.weight, self.n_groups))
 
-    def _points(self, rows: Rows, log_odds: FloatArray, cluster: IntArray) -> Points:
+    def _points(self, rows: Rows, score: Score) -> Points:
+        log_odds, cluster = score(rows)
         return collect_points(
             log_odds,
             rows.group * self.n_clusters + cluster,
@@ -137,10 +137,12 @@ def estimate(
             )
         return _of_nothing(learned, groups)
     n_groups, n_clusters = len(groups), learned.n_clusters
-    # Shares are learned from scores as models of folds give them, and are those of the scores that rows will be predicted with.
+    # Shares are learned from scores by models of folds, and are those of the scores that rows will be predicted with.
     is_learned = learned.shares is not None or known.any
-    posterior = learned.population_posterior if is_learned else learned.posterior
-    sums = population.sum(TallyRows(posterior.scored, n_groups, n_clusters, learned.space, learned.context))
+    score = learned.population_posterior.score if is_learned else learned.posterior.score
+    is_scored_twice = is_learned and learned.population_posterior is not learned.posterior
+    predict = learned.posterior.score if is_scored_twice else None
+    sums = population.sum(TallyRows(score, predict, n_groups, n_clusters, learned.space, learned.context))
     points = sums.points.thinned(learned.design_effect)
     cells = _Cells(
         learned,

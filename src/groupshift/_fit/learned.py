@@ -10,7 +10,7 @@ from groupshift._fit.hidden_groups import HiddenGroups
 from groupshift._fit.judge import Judged
 from groupshift._fit.own_views import Foretold, OwnViews, foretell
 from groupshift._fit.pooled import MAX_CLUSTERING_ROWS, Pooled
-from groupshift._fit.posterior import AlignedPosterior, FoldPosterior, LabeledPosterior
+from groupshift._fit.posterior import FoldPosterior, LabeledPosterior
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.trained import Trained
 from groupshift._fit.trials import (
@@ -47,8 +47,8 @@ class Learned:
     """Everything that labelled rows taught; `update` keeps it as it is."""
 
     posterior: LabeledPosterior
-    # Scores the population: as labelled rows were scored, or, where its rows were learned from, by models that did not see them.
-    population_posterior: LabeledPosterior | AlignedPosterior | FoldPosterior
+    # Scores the population: as any row, or, where its rows were learned from, by models that did not see them.
+    population_posterior: LabeledPosterior | FoldPosterior
     labeled_prior: FloatArray  # (n_clusters,): α̃_k
     labeled_rows: IntArray  # (n_clusters,)
     rarer_class_rows: FloatArray  # (n_clusters,): labelled rows of the rarer class, copies counted once
@@ -97,10 +97,13 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged, hidden: HiddenGroup
     calibration = PlattScaling().fit(trained.score, y, rows.weight, cluster, n_clusters)
     log_odds = calibration.transform(trained.score, cluster)
     posterior = LabeledPosterior(trained.last, candidate.partition, calibration, trained.edge)
+    unlabeled = pooled.unlabeled(MAX_ALIGNED_ROWS)
+    if trained.fold_models and len(unlabeled):
+        posterior = posterior.aligned(trained.fold_models, unlabeled, problem.seeds.named("soft folds"))
     trust = _settle_trust(problem, pooled, judged, hidden)
     learned = Learned(
         posterior=posterior,
-        population_posterior=_as_labeled(problem, pooled, trained, posterior),
+        population_posterior=posterior,
         labeled_prior=(
             labeled_prior(problem.y, problem.labeled.weight, candidate.cluster, n_clusters)
             if problem.settings.labeled_prior == "share"
@@ -129,17 +132,6 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged, hidden: HiddenGroup
         seed=problem.seeds.named("views"),
     )
     return Settled(learned, trust.loss, trust.hidden_shift, trust.by_groups, trust.notes)
-
-
-def _as_labeled(
-    problem: Problem, pooled: Pooled, trained: Trained, posterior: LabeledPosterior
-) -> LabeledPosterior | AlignedPosterior:
-    """The posterior on the scale that labelled rows are scored on: by models of folds, where there are any."""
-    unlabeled = pooled.unlabeled(MAX_ALIGNED_ROWS)
-    if not trained.fold_models or not len(unlabeled):
-        return posterior
-    seed = problem.seeds.named("population folds")
-    return AlignedPosterior.of(posterior, trained.fold_models, unlabeled, seed)
 
 
 @dataclass(frozen=True)

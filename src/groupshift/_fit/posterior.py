@@ -1,6 +1,6 @@
 """The labelled posterior: a classifier's score, held where labels say is best, and calibrated in each cluster."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import logit
@@ -14,7 +14,7 @@ from groupshift._fit.classifiers import (
     raw_score,
 )
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.calibration import PlattScaling, lines_between
+from groupshift._math.calibration import Lines, PlattScaling, lines_between
 from groupshift._math.odds import log_loss_rows
 from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import fold_of
@@ -56,71 +56,42 @@ def choose_edge(log_odds: FloatArray, y: IntArray, weight: FloatArray) -> float:
 
 
 @dataclass(frozen=True)
-class Scored:
-    """Log-odds of unlabelled rows, and their clusters."""
-
-    log_odds: FloatArray  # that shares are learned from
-    predicted: FloatArray | None  # that rows will be predicted with; None where they are the same
-    cluster: IntArray
-
-
-@dataclass(frozen=True)
 class LabeledPosterior:
     """logit ρ̃(x) of rows, with the cluster that each belongs to."""
 
     classifier: Classifier
     partition: Partition
-    calibration: PlattScaling
+    calibration: PlattScaling  # learned from scores by models of folds, where there are any
     edge: float | None  # see `raw_score`
+    # From the classifier's scores to those of models of folds; None: as they are, and in files that were written before it.
+    lines: Lines | None = None
 
-    def raw(self, rows: Rows) -> tuple[FloatArray, IntArray]:
-        """Scores before calibration, and clusters."""
+    def score(self, rows: Rows) -> tuple[FloatArray, IntArray]:
         cluster = self.partition.predict(rows)
         if isinstance(self.classifier, PerClusterClassifier):
-            return self.classifier.scores(rows.features, cluster, self.edge), cluster
-        return raw_score(self.classifier, rows.features, self.edge), cluster
+            raw = self.classifier.scores(rows.features, cluster, self.edge)
+        else:
+            raw = raw_score(self.classifier, rows.features, self.edge)
+        return self.log_odds(raw, cluster), cluster
 
-    def score(self, rows: Rows) -> tuple[FloatArray, IntArray]:
-        raw, cluster = self.raw(rows)
-        return self.calibration.transform(raw, cluster), cluster
+    def log_odds(self, raw: FloatArray, cluster: IntArray) -> FloatArray:
+        """What the classifier's scores say."""
+        score = raw if self.lines is None else self.lines.transform(raw, cluster)
+        return self.calibration.transform(score, cluster)
 
-    def scored(self, rows: Rows) -> Scored:
-        log_odds, cluster = self.score(rows)
-        return Scored(log_odds, None, cluster)
+    def aligned(self, models: tuple[Classifier, ...], sample: Rows, seed: int) -> "LabeledPosterior":
+        """The same with lines that are learned from a sample of the population, each row of a fold scored by its model too.
 
-
-@dataclass(frozen=True)
-class AlignedPosterior:
-    """The labelled posterior on the scale of scores by models of folds, as labelled rows are scored.
-
-    Such models have seen fewer labels than the last one: its scores lie a little further apart, which would pass for a shift of
-    all groups. A line for each cluster takes that away, and the trees are asked once.
-    """
-
-    posterior: LabeledPosterior
-    calibration: PlattScaling
-
-    @classmethod
-    def of(
-        cls, posterior: LabeledPosterior, models: tuple[Classifier, ...], sample: Rows, seed: int
-    ) -> "AlignedPosterior":
-        """Lines after which scores of the sample have the mean and the spread of those by the models of folds."""
-        raw, cluster = posterior.raw(sample)
+        Models of folds have seen fewer labels than the last one, and their scores lie closer together or farther apart: the last
+        model's scores as they are would be calibrated for others, and would pass for a shift of all groups.
+        """
+        cluster = self.partition.predict(sample)
         fold = fold_of(sample.lasting_key, len(models), seed)
-        blind = out_of_fold_scores(models, sample.features, fold, posterior.edge, cluster)
-        slope, intercept = lines_between(
-            raw, blind, sample.weight, cluster, len(posterior.calibration.slope_)
-        )
-        return cls(posterior, posterior.calibration.after(slope, intercept))
-
-    def score(self, rows: Rows) -> tuple[FloatArray, IntArray]:
-        raw, cluster = self.posterior.raw(rows)
-        return self.calibration.transform(raw, cluster), cluster
-
-    def scored(self, rows: Rows) -> Scored:
-        raw, cluster = self.posterior.raw(rows)
-        predicted = self.posterior.calibration.transform(raw, cluster)
-        return Scored(self.calibration.transform(raw, cluster), predicted, cluster)
+        blind = out_of_fold_scores(models, sample.features, fold, self.edge, cluster)
+        nothing = np.zeros_like(fold)
+        raw = out_of_fold_scores((self.classifier,), sample.features, nothing, self.edge, cluster)
+        lines = lines_between(raw, blind, sample.weight, cluster, self.partition.n_clusters)
+        return replace(self, lines=lines)
 
 
 @dataclass(frozen=True)
@@ -139,7 +110,3 @@ class FoldPosterior:
         fold = fold_of(rows.lasting_key, len(self.models), self.seed)
         score = out_of_fold_scores(self.models, rows.features, fold, self.posterior.edge, cluster)
         return self.posterior.calibration.transform(score, cluster), cluster
-
-    def scored(self, rows: Rows) -> Scored:
-        log_odds, cluster = self.score(rows)
-        return Scored(log_odds, self.posterior.score(rows)[0], cluster)

@@ -153,7 +153,9 @@ class SoftTraining:
         trained, posterior = self.fitted.judged.trained, self.fitted.settled.learned.posterior
         assert trained.last is not None
         raw = raw_score((*trained.fold_models, trained.last)[f], self.sample.features, posterior.edge)
-        soft: FloatArray = expit(posterior.calibration.transform(raw, self.cluster) + self.shift)
+        is_last = f == len(trained.fold_models)
+        log_odds = (posterior.log_odds if is_last else posterior.calibration.transform)(raw, self.cluster)
+        soft: FloatArray = expit(log_odds + self.shift)
         return soft
 
     def _set(self, f: int, soft: FloatArray) -> TrainingSet:
@@ -184,6 +186,6 @@ class SoftTraining:
             lambda model: raw_score(model, self.sample.features, posterior.edge),
             (models[-1], posterior.classifier),
         )
-        pull = posterior.calibration.transform(before, self.cluster) + self.shift - blind
+        pull = posterior.log_odds(before, self.cluster) + self.shift - blind
         pull = pull - pull.mean()
         return float((pull * (seen - blind)).sum() / max((pull**2).sum(), 1e-300))

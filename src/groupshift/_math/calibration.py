@@ -1,5 +1,6 @@
 """Calibration of a classifier's scores: Platt scaling per cluster."""
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -46,25 +47,29 @@ class PlattScaling(FittedPart):
         line: IntArray | int = 0 if len(self.slope_) == 1 else cluster
         return self.slope_[line] * score + self.intercept_[line]
 
-    def after(self, slope: FloatArray, intercept: FloatArray) -> "PlattScaling":
-        """Scaling of scores that go through a line of their cluster first."""
-        scaling = PlattScaling()
-        scaling.center_, scaling.scale_ = self.center_, self.scale_
-        scaling.slope_ = self.slope_ * slope
-        scaling.intercept_ = self.intercept_ + self.slope_ * intercept
-        return scaling
+
+@dataclass(frozen=True)
+class Lines:
+    """A line for each cluster, from one score of a row to another."""
+
+    slope: FloatArray  # (n_clusters,)
+    intercept: FloatArray  # (n_clusters,)
+
+    def transform(self, score: FloatArray, cluster: IntArray) -> FloatArray:
+        line: IntArray | int = 0 if len(self.slope) == 1 else cluster
+        return self.slope[line] * score + self.intercept[line]
 
 
 def lines_between(
     score: FloatArray, other: FloatArray, weight: FloatArray, cluster: IntArray, n_clusters: int
-) -> tuple[FloatArray, FloatArray]:
-    """Slopes and intercepts of the clusters that give `score` the mean and the spread of `other`, scores of the same rows.
+) -> Lines:
+    """Lines that give `score` the mean and the spread that `other`, another score of the same rows, has in each cluster.
 
     A cluster with few rows follows all rows.
 
     >>> one = np.zeros(3, np.int64)
     >>> lines_between(np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0]), np.ones(3), one, 1)
-    (array([2.]), array([1.]))
+    Lines(slope=array([2.]), intercept=array([1.]))
     """
 
     def moments(own: IntArray, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -86,7 +91,7 @@ def lines_between(
         center = np.where(rows > 0, found[0], center)
         move, stretch = (own * a + (1 - own) * b for a, b in zip(found[1:], (move, stretch), strict=True))
     slope = np.exp(stretch)
-    return slope, move + center * (1 - slope)
+    return Lines(slope, move + center * (1 - slope))
 
 
 def crossfit_platt(

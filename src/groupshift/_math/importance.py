@@ -33,7 +33,7 @@ def integrate(
     with_gradient : callable
         The log-density and its gradient at an array of shape (d,).
     starts : sequence of arrays of shape (d,)
-        Where the search for the mode begins.
+        Where the search for the mode may begin: at the likeliest of them.
     bounds : array of shape (d, 2)
         Where the mode is sought; draws lie within about twice of it.
 
@@ -81,8 +81,8 @@ def _around_the_mode(
         return -value, -gradient
 
     limits = {"method": "L-BFGS-B", "bounds": bounds.tolist(), "options": {"maxiter": 40, "ftol": 1e-7}}
-    found = [minimize(downhill, start, jac=True, **limits) for start in starts]
-    center: FloatArray = min(found, key=lambda best: float(np.nan_to_num(best.fun, nan=np.inf))).x
+    start = min(starts, key=lambda x: float(np.nan_to_num(downhill(x)[0], nan=np.inf)))
+    center: FloatArray = minimize(downhill, start, jac=True, **limits).x
     h = 1e-2
     beside = [(downhill(center + h * e)[1], downhill(center - h * e)[1]) for e in np.eye(len(center))]
     curvature = np.array([above - below for above, below in beside]) / (2 * h)

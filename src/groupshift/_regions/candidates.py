@@ -22,11 +22,11 @@ from groupshift._rows.workers import at_once
 
 KMEANS_CLUSTERS = (2, 3, 4, 6, 8)
 # A handful of centres move little beyond about so many rows.
-KMEANS_ROWS = 15_000
+KMEANS_ROWS = 10_000
 JOINED_CLUSTERS = (2, 3, 4, 5, 6, 8)
 # Gates have a few dozen numbers to learn: more rows than this sharpen them no further.
 MAX_GATE_ROWS = 20_000
-MAX_CELLS = 100
+MAX_CELLS = 80
 ROWS_PER_CELL = 50
 # Rows of both samples that k-means sees for each small cell.
 POOLED_PER_CELL = 100
@@ -81,10 +81,10 @@ def fixed_partitions(
     fixed: list[tuple[str, Partition]] = [("one cluster", WholeSpace())]
     fixed += [(f"given {i + 1}", GivenPartition(c).fit(pooled)) for i, c in enumerate(given)]
     few = pooled.take(slice(None, None, max(len(pooled) // KMEANS_ROWS, 1)))
-    for k in KMEANS_CLUSTERS:
-        fixed.append((f"k-means {k}", _kmeans(space, few, k, seeds.named(f"k-means candidate {k}"))))
-    found = [Candidate.fixed(name, partition, labeled) for name, partition in fixed]
-    return [c for c in found if c.n_clusters > 1 or c.name == "one cluster"]
+    found = at_once(lambda k: _kmeans(space, few, k, seeds.named(f"k-means candidate {k}")), KMEANS_CLUSTERS)
+    fixed += [(f"k-means {k}", partition) for k, partition in zip(KMEANS_CLUSTERS, found, strict=True)]
+    tried = [Candidate.fixed(name, partition, labeled) for name, partition in fixed]
+    return [c for c in tried if c.n_clusters > 1 or c.name == "one cluster"]
 
 
 def learned_partitions(

@@ -18,7 +18,7 @@ from groupshift._math.sums import sum_by
 from groupshift._regions.merging import cell_counts
 
 # Rows that the first rounds of gates learn from at least.
-FEWEST_ROWS = 3_000
+FEWEST_ROWS = 2_000
 
 
 def composition_clusters(
@@ -128,12 +128,12 @@ def learn_gates(
 
 
 def _row_steps(n_rows: int, rounds: int) -> list[int]:
-    """Which rows each round learns from, every fourth or every one: many rows are needed for the last digits only.
+    """Which rows each round learns from, every eighth or every one: many rows are needed for the last digits only.
 
     >>> _row_steps(20_000, 6), _row_steps(2_000, 6)
-    ([4, 4, 4, 1, 1], [1, 1, 1, 1, 1, 1])
+    ([8, 8, 8, 1, 1], [1, 1, 1, 1, 1, 1])
     """
-    step = int(np.clip(n_rows // FEWEST_ROWS, 1, 4))
+    step = int(np.clip(n_rows // FEWEST_ROWS, 1, 8))
     return [1] * rounds if step == 1 else [step] * (rounds // 2) + [1] * max(rounds // 3, 1)
 
 

@@ -25,7 +25,7 @@ MAX_FEATURES = 64
 N_DIRECTIONS = 32
 # Numbers of components to consider, fewest first; the density of held-out rows says when to stop.
 COMPONENTS = (4, 8, 16)
-MAX_MIXTURE_ROWS = 20_000
+MAX_MIXTURE_ROWS = 15_000
 # In units of a feature's variance: a column that is constant within a component must not decide alone.
 MIN_VARIANCE = 1e-3
 # Small enough that the distances of these rows to all components stay in the cache.
