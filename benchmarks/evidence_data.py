@@ -1,11 +1,11 @@
-"""Tables with natural groups, made small and plain for `natural_groups`: python -m benchmarks.natural_data --data DIR --out DIR.
+"""Real tables, made small and plain for `evidence`: python -m benchmarks.evidence_data --data DIR --out DIR.
 
-The files are those that `results/natural_groups.toml` names; none of them comes with the project. Each becomes one .npz with
-numbers (categories as codes, NaN where missing), the label, the group and the household.
+None of the files comes with the project (docs/data.md). Each table becomes one .npz with numbers (categories as codes, NaN
+where missing), the label, the group and the household.
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--rows", type=int, default=30_000)
+    parser.add_argument("--rows", type=int, default=200_000, help="of each table, at most")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     for name, load in LOADERS.items():
@@ -85,6 +85,24 @@ def _acs(task: str) -> Callable[[Path], dict]:
     return load
 
 
+def _reviews(data: Path) -> dict:
+    from groupshift.datasets import load_reviews
+
+    d = load_reviews(data / "amazon_reviews_minilm.npz", n_components=50)
+    names = [f"component{j}" for j in range(50)]
+    return _arrays(_frame(d.X, names), d.y, d.groups, household=d.example_ids)
+
+
+def _flights(group: str) -> Callable[[Path], dict]:
+    def load(data: Path) -> dict:
+        from groupshift.datasets import load_flights
+
+        d = load_flights(group=group, min_group_rows=500)
+        return _arrays(_frame(d.X, d.feature_names), d.y, d.groups, d.categorical)
+
+    return load
+
+
 LOADERS: dict[str, Callable[[Path], dict]] = {
     "election survey": _election,
     "trial": _trial,
@@ -92,7 +110,16 @@ LOADERS: dict[str, Callable[[Path], dict]] = {
     "households": _households,
     "provinces": _provinces,
     **{task: _acs(task) for task in ACS},
+    "reviews": _reviews,
+    "destinations": _flights("dest"),
+    "carriers": _flights("carrier"),
 }
+
+
+def _frame(X: np.ndarray, names: Sequence[str]):
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=list(names))
 
 
 def _read(data: Path, name: str, columns: list[str] | None = None):
@@ -122,7 +149,8 @@ def _numbers(X, is_category) -> Iterator[np.ndarray]:
 
     for name, coded in zip(X, is_category, strict=True):
         if coded:
-            codes = pd.Categorical(X[name].astype("string")).codes
+            # In the order of the values: a draw may take codes for numbers, as the paper does.
+            codes = pd.factorize(X[name], sort=True)[0]
             yield np.where(codes < 0, np.nan, codes)
         else:
             yield X[name].to_numpy(float)
