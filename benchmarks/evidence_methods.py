@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, log_expit, logit
+from scipy.special import expit, log_expit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
@@ -31,13 +31,24 @@ def _others(draw: Draw, seed: int, **settings: Any) -> Found:
 
 
 @lru_cache(maxsize=1)
-def _plain(draw: Draw, seed: int) -> GroupShiftClassifier:
-    return _fitted(draw, seed, **GLOBAL)
+def _one_cluster(draw: Draw, seed: int) -> GroupShiftClassifier:
+    """Global and label shift in one fit: the second is the first and a number for each group."""
+    return _fitted(draw, seed, partition=1, **EM)
+
+
+def _label_shift(draw: Draw, seed: int) -> Found:
+    return _predicted(_one_cluster(draw, seed), draw), {}
 
 
 def _global(draw: Draw, seed: int) -> Found:
     """One calibrated classifier that does not know the group."""
-    return _predicted(_plain(draw, seed), draw), {}
+    return expit(_log_odds(_one_cluster(draw, seed), draw)), {}
+
+
+def _log_odds(model: GroupShiftClassifier, draw: Draw) -> np.ndarray:
+    """Before any shift, of the rows without labels."""
+    rows, _ = model._read_rows(draw.X[draw.y < 0], None)
+    return model.posterior_.score(rows)[0]
 
 
 def _fitted(draw: Draw, seed: int, **settings: Any) -> GroupShiftClassifier:
@@ -68,11 +79,11 @@ def _with_group(draw: Draw, seed: int) -> Found:
 
 def _intercepts(draw: Draw, seed: int) -> Found:
     """Global, and one number for each group, learned from its labels as in a mixed model."""
-    model = _plain(draw, seed)
+    model = _one_cluster(draw, seed)
     known = draw.y >= 0
     own = _held_out(model, draw.X[known], draw.y[known], draw.example[known], seed)
     effect = random_intercepts(own, draw.y[known], draw.group[known], int(draw.group.max()) + 1)
-    return expit(logit(_predicted(model, draw)) + effect[draw.group[~known]]), {}
+    return expit(_log_odds(model, draw) + effect[draw.group[~known]]), {}
 
 
 def _held_out(model, X, y, example, seed: int) -> np.ndarray:
@@ -155,7 +166,7 @@ METHODS: dict[str, Callable[[Draw, int], Found]] = {
     "global": _global,
     "random intercept": _intercepts,
     "group as feature": _with_group,
-    "label shift": partial(_others, partition=1, **EM),
+    "label shift": _label_shift,
     "published": partial(_others, partition="silhouette", per_cluster=True, **EM),
     "groupshift": _ours,
     "groupshift random": partial(_ours, selection="random"),

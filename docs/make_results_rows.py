@@ -28,11 +28,11 @@ PLUS_MINUS = (
 )
 # Of each way to choose labels one row, one where there is nothing to gain, and one that may lose.
 SHOWN = (
-    ("pupils", "random", 30_000),
-    ("households", "volunteers", 30_000),
-    ("ipr", "natural", 60_000),
-    ("trial", "random", 30_000),
-    ("pupils", "volunteers", 30_000),
+    ("pupils", "random", 25_000),
+    ("households", "volunteers", 25_000),
+    ("ipr", "natural", 100_000),
+    ("trial", "random", 25_000),
+    ("pupils", "volunteers", 25_000),
 )
 KINDS = {
     "random": "random",

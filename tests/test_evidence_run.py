@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("pandas")
 evidence = pytest.importorskip("benchmarks.evidence", reason="benchmarks are not installed with the package")
+from benchmarks import evidence_methods as methods  # noqa: E402
 from benchmarks.evidence_draws import KINDS, Place, make_draw  # noqa: E402
 from benchmarks.evidence_methods import METHODS, methods_of  # noqa: E402
 from benchmarks.evidence_summary import COMPARED, read_draws, summary, verdicts  # noqa: E402
@@ -118,6 +119,17 @@ def test_a_stopped_run_goes_on_and_runs_nothing_twice(run):
     origin = json.loads((run / "experiment.json").read_text())
     assert origin["commit"] == "abc"
     assert {"numpy", "scikit-learn", "machine", "cores", "spec", "source", "benchmarks"} <= set(origin)
+
+
+def test_global_of_the_shared_fit_is_global(tables, monkeypatch):
+    monkeypatch.setattr(
+        trained, "default_classifier", lambda *a: default_classifier(*a).set_params(max_iter=5)
+    )
+    draw = make_draw(tables, Place("tiny", "volunteers", 600), seed=1)
+    shared, _ = METHODS["global"](draw, 1)
+    alone, _ = methods._others(draw, 1, **methods.GLOBAL)
+    assert shared == pytest.approx(alone, abs=1e-12)
+    assert np.abs(METHODS["label shift"](draw, 1)[0] - shared).max() > 0.01
 
 
 def test_another_code_does_not_go_on_in_the_same_folder(run):

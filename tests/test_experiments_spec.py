@@ -31,7 +31,9 @@ def test_flights_come_with_the_package_and_need_no_folder():
 
 def test_no_packaged_experiment_names_a_path_outside_the_package():
     for spec in (Path(groupshift.__file__).parent / "experiments" / "specs").glob("*.toml"):
-        assert not [line for line in spec.read_text().splitlines() if "../" in line or '"/' in line], spec.name
+        assert not [line for line in spec.read_text().splitlines() if "../" in line or '"/' in line], (
+            spec.name
+        )
 
 
 def test_the_paper_is_as_written():
