@@ -74,6 +74,16 @@ def test_every_documented_name_is_justified_on_the_reference_page():
     assert [name for name in documented if not re.search(rf"[`<~]{re.escape(name)}[`>]", text)] == []
 
 
+def test_errors_that_the_questions_quote_are_those_of_the_code():
+    table = (DOCS / "faq.md").read_text(encoding="utf-8").split("## Common errors")[1]
+    quoted = re.findall(r'^\| [^|"]*"([^"|]+)"', table, re.MULTILINE)
+    assert len(quoted) > 6
+    files = Path(groupshift.__file__).parent.rglob("*.py")
+    # A sentence may be broken into several pieces of text.
+    source = re.sub(r'"\s*f?"', "", "".join(path.read_text(encoding="utf-8") for path in files))
+    assert [words for words in quoted if words not in source] == []
+
+
 def test_every_method_by_name_is_described():
     text = (DOCS / "reference" / "classifier.md").read_text(encoding="utf-8")
     assert re.findall(r'^\| `"(\w+)"`', text, re.MULTILINE) == [*groupshift.METHODS]
