@@ -121,3 +121,43 @@ def test_link_check_finds_links_that_lead_nowhere(tmp_path, monkeypatch, link, b
     (tmp_path / "a.html").write_text(f'<a href="{link}">x</a>', encoding="utf-8")
     (tmp_path / "b.html").write_text('<p id="there">y</p>', encoding="utf-8")
     assert len(broken_links(tmp_path)) == broken
+
+
+def test_attributes_and_modules_that_pages_name_are_in_the_reference():
+    prose = {
+        page: re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for page in DOCS.rglob("*.md")
+        if "_build" not in page.parts
+    }
+    reference = "".join(text for page, text in prose.items() if page.parent.name == "reference")
+    reference += groupshift.GroupShiftClassifier.__doc__
+    for page, text in prose.items():
+        named = set(re.findall(r"`(?:model\.)?(?<!\w)([a-z]\w*_)(?:\[[^`]*\]|\.\w+)?`", text))
+        named |= set(re.findall(r"`groupshift\.([a-z]\w+)", text)) - {"toml"}  # a file of settings
+        assert [name for name in named if not re.search(rf"\b{name}\b", reference)] == [], page.name
+
+
+def test_every_symbol_has_one_meaning_and_it_is_in_the_table():
+    table = (DOCS / "explanation" / "paper.md").read_text(encoding="utf-8").split("## Theorem 2")[0]
+    known = set(re.findall(r"\\?[A-Za-z]+", " ".join(re.findall(r"\{math\}`([^`]*)`", table))))
+    # Letters of rows, groups, clusters and classes, operations, and what a page defines where it uses it.
+    known |= {
+        "i",
+        "j",
+        "E",
+        "H",
+        "p",
+        "D",
+        "C",
+        "n",
+        r"\sum",
+        r"\exp",
+        r"\log",
+        r"\le",
+        r"\lambda",
+        r"\tau",
+        r"\hat",
+    }
+    for page in (DOCS / "explanation").glob("*.md"):
+        formulas = " ".join(re.findall(r"\{math\}`([^`]*)`", page.read_text(encoding="utf-8")))
+        assert set(re.findall(r"\\?[A-Za-z]+", formulas)) <= known, page.name
