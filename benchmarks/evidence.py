@@ -47,14 +47,24 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     _write_origin(options.out / "experiment.json", _origin(options.spec, options.commit, seeds))
     kept = options.out / "draws.jsonl"
-    done = {_key(json.loads(line)) for line in kept.read_text().splitlines()} if kept.exists() else set()
+    done = {_key(rows[0]) for rows in kept_draws(kept)}
     tasks = [task for task in list_tasks(spec, seeds) if _key(task) not in done]
     tasks = [task for task in tasks if options.only in f"{task['table']}, {task['kind']}"]
     parallel = Parallel(n_jobs=options.jobs, return_as="generator_unordered", pre_dispatch="n_jobs")
     with kept.open("a") as file:
         for found in parallel(delayed(run_draw)(options.data, task, deadline) for task in tasks):
-            file.writelines(json.dumps(row) + "\n" for row in found)
-            file.flush()
+            if found:
+                file.write(json.dumps(found) + "\n")
+                file.flush()
+
+
+def kept_draws(path: Path) -> list[list[Json]]:
+    """A line of the file is a draw with all its methods. What was killed while it wrote is half a line, and is cut off."""
+    text = path.read_text() if path.exists() else ""
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole)
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def list_tasks(spec: dict, seeds: list[int]) -> Iterator[Json]:

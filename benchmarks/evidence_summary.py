@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.evidence import SPEC, list_tasks
+from benchmarks.evidence import SPEC, kept_draws, list_tasks
 from groupshift.experiments.results import Mean
 
 COMPARED = ("auc", "auc_within", "log_loss", "calibration_error", "share_error")
@@ -46,7 +46,7 @@ def main() -> None:
 
 def read_draws(path: Path, tasks: Sequence[dict]) -> list[dict]:
     """Lines of all seeds that are complete: a run that was stopped has some places of its last seed and not others."""
-    lines = [json.loads(text) for text in path.read_text().splitlines()]
+    lines = [row for rows in kept_draws(path) for row in rows]
     there = {(*_where(line), line["seed"]) for line in lines}
     wanted: dict[int, set[Where]] = defaultdict(set)
     for task in tasks:
