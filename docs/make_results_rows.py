@@ -121,7 +121,12 @@ def rows(folder: Path) -> str:
         f"Means over draws, on the rows without labels. {PLUS_MINUS} Higher AUC is better, lower log loss is better. "
         "The error of group shares is the mean distance to the true share."
     )
-    return f"{markdown(header, body, words=2)}\n\n{words} {source(folder)}"
+    written = "The experiment was [written down](results/evidence.toml) before it was run."
+    lost = [
+        i for i, where in enumerate(SHOWN, 1) if float(found[where]["groupshift"]["log_loss_gain"]) > 0.001
+    ]
+    harm = f" It does harm in row {' and '.join(map(str, lost))}." if lost else ""
+    return f"{markdown(header, body, words=2)}\n\n{words} {source(folder)} {written}{harm}"
 
 
 def everything(folder: Path) -> str:
