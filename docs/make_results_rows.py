@@ -131,7 +131,7 @@ def rows(folder: Path) -> str:
 
 def everything(folder: Path) -> str:
     """Two tables for each kind of labels, every line of the file, and every claim with its verdict."""
-    found = places(read(folder / "table.csv"))
+    found = dict(sorted(places(read(folder / "table.csv")).items(), key=_order))
     whole = {where: lines for where, lines in found.items() if not where[0].startswith("synthetic ")}
     parts = [source(folder), _origin(folder), PLUS_MINUS, claims(folder)]
     for kind, title in KINDS.items():
@@ -153,6 +153,12 @@ def everything(folder: Path) -> str:
     body = [_full(line) for lines in found.values() for line in lines.values()]
     parts += ["<details><summary>Every place and every method</summary>", markdown(header, body, words=4)]
     return "\n\n".join([*parts, "</details>"])
+
+
+def _order(entry: tuple[Where, object]) -> tuple[int, str, int, str]:
+    """Tables as they are listed above, one below the other in all their sizes; single synthetic places first."""
+    table, kind, rows = entry[0]
+    return [*TABLES, table].index(table) % len(TABLES), table, rows, kind
 
 
 def _side_by_side(of_kind: dict[Where, dict[str, Line]]) -> str:
