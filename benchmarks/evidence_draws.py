@@ -167,6 +167,8 @@ def _resampled(X, y, group, household, kind: str, rng: np.random.Generator) -> D
         y,
         group,
         setting=int(kind[8]),
+        # The silhouette of categories is best for one cluster, which would be another question.
+        n_clusters=4 if kind.endswith("categories") else None,
         partition=_Tree(X, rng) if kind.endswith("tree cells") else None,
         example_ids=household,
         random_state=int(rng.integers(2**31)),
