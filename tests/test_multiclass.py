@@ -234,3 +234,12 @@ def test_without_groups_or_unlabelled_rows_it_says_so(table):
     with pytest.warns(UserWarning, match="No unlabelled rows"):
         model = fitted(X[own], y[own], groups[own])
     assert model.predict_proba(X, groups).shape == (len(X), 4)
+
+
+def test_copies_in_other_groups_make_no_group_less_sure(table):
+    X, y, groups, _ = table
+    labeled = np.array([label is not None for label in y])
+    # The same examples in every group: within each of them no row is a copy.
+    place = np.array([np.flatnonzero(groups[:i] == g).size for i, g in enumerate(groups)])
+    model = fitted(X, y, groups, trust=1.0, example_ids=np.where(labeled, 10_000 + place, place))
+    assert model.design_effect_ == 1.0

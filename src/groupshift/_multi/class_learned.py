@@ -64,7 +64,7 @@ class ClassLearned:
     class_rows: FloatArray  # (n_clusters, n_classes): labelled rows of each class, or of the rest where fewer
     trust: float  # factor on every shift
     trust_variance: float
-    design_effect: float  # how many times fewer examples than rows the population has
+    design_effect: float  # how many times fewer examples than rows the population's groups have
     labeled_groups: ValueArray
     shares: str | None
     shrinkage: str
@@ -128,7 +128,7 @@ def settle_classes(problem: Problem, pooled: Pooled, judged: ClassJudged) -> Cla
         trust=trust.value,
         trust_variance=trust.variance,
         # Copies in the population repeat each other as much as those among labelled rows do.
-        design_effect=1 + (pooled.population_effect - 1) * trained.copy_correlation,
+        design_effect=1 + (pooled.group_effect - 1) * trained.copy_correlation,
         labeled_groups=problem.labeled_groups,
         shares=problem.settings.shares,
         shrinkage=problem.settings.shrinkage,
