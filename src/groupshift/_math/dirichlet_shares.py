@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, psi
 
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.class_sites import contrasts
@@ -61,8 +61,9 @@ def pooled_shares(batches: Batches, expected: FloatArray, variance: FloatArray) 
     some = list(_some_cells(batches, expected))
     factor = _likeliest_factor(some, given)
     rows = np.maximum(factor * given, FEWEST)
-    # At its mode the share of a class that few rows show is too large, by about half a row: see `tests/test_dirichlet_shares.py`.
-    rows = rows * rows / (rows + 0.5)
+    # At its mode the share of a class that few rows show is too large, by about half a row (`tests/test_dirichlet_shares.py`):
+    # its geometric mean is right, as in variational Bayes, unless that is next to nothing.
+    rows = np.maximum(np.exp(psi(rows)), rows / 2)
     share, spread = np.full((2, *expected.shape), np.nan)
     for own, batch in batches():
         share[own] = simplex_shares(batch, rows[own])
