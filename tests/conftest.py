@@ -113,6 +113,35 @@ def quick_fits(world, monkeypatch):
     make_fits_quick(monkeypatch)
 
 
+@pytest.fixture
+def small(monkeypatch, tmp_path):
+    """The same code on less data and with fewer trees: a page is tested for whether it runs, not for its numbers."""
+
+    import groupshift.datasets
+    from groupshift._fit import trained
+    from groupshift._fit.classifiers import default_classifier
+
+    def at_most(make, **limits):
+        def made(**settings):
+            for name, limit in limits.items():
+                settings[name] = min(settings.get(name, limit), limit)
+            return make(**settings)
+
+        return made
+
+    def few_trees(*args):
+        return default_classifier(*args).set_params(max_iter=10)
+
+    sizes = {"n_groups": 12, "labeled_per_group": 40, "unlabeled_per_group": 80}
+    monkeypatch.setattr(groupshift.datasets, "make_survey", at_most(groupshift.datasets.make_survey, **sizes))
+    mixture = at_most(groupshift.datasets.make_grouped_mixture, n_groups=12, unlabeled_per_group=(100, 0))
+    monkeypatch.setattr(groupshift.datasets, "make_grouped_mixture", mixture)
+    classes = at_most(groupshift.datasets.make_grouped_classes, **sizes)
+    monkeypatch.setattr(groupshift.datasets, "make_grouped_classes", classes)
+    monkeypatch.setattr(trained, "default_classifier", few_trees)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
 @pytest.fixture(scope="module")
 def client():
     """A Dask client with two workers, each a process of its own."""
