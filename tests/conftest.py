@@ -96,6 +96,7 @@ def saved(fitted, tmp_path_factory):
 @pytest.fixture(scope="session")
 def world(tmp_path_factory):
     """A folder with a survey's files and a default model of it with few trees, for commands; no test may change it."""
+    pytest.importorskip("typer", reason="the command line needs the extra cli")
     from cli_files import fit_survey
 
     folder = tmp_path_factory.mktemp("world")

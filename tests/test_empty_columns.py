@@ -24,7 +24,7 @@ COLUMNS = {
 
 @pytest.mark.parametrize("as_frame", [False, True], ids=["array", "frame"])
 @pytest.mark.parametrize("case", COLUMNS)
-def test_a_column_without_labelled_values_is_left_out(case, as_frame):
+def test_a_column_without_labelled_values_is_left_out(few_trees, case, as_frame):
     table, plain = np.c_[X, COLUMNS[case]], X
     if as_frame:
         pd = pytest.importorskip("pandas")

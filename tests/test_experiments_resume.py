@@ -95,7 +95,7 @@ def test_killed_for_real_it_resumes_and_ends_with_the_same_rows(tmp_path):
     spec.write_text(
         'name = "killed"\ntitle = "killed"\nrepetitions = 2\nseed = 5\n'
         'methods = ["global", "label_shift", "published", "bayes"]\n'
-        '[classifier]\nname = "forest"\nn_estimators = 40\n'
+        '[classifier]\nname = "forest"\nn_estimators = 5\n'
         '[[data]]\nkind = "synthetic"\ndimensions = [2]\nclusters = [2]\nsettings = [1, 2]\ngroups = 6\n'
         "labeled_per_group = [60, 4]\nunlabeled_per_group = [150, 10]\n"
     )
@@ -133,11 +133,17 @@ def test_versions_and_fingerprint_stand_in_every_part(tmp_path):
     assert line["fingerprint"] in part.name
 
 
-def run_with_code(source, spec, out):
-    """The command line in a process of its own, with the package that lies in `source`."""
-    command = [sys.executable, "-m", "groupshift.experiments", "run", spec, "--out", out, "--jobs", "1"]
+def run_with_code(source, spec, *folders):
+    """Exit codes of the command line for each folder, and what it said; in a process with the package that lies in `source`."""
+    code = (
+        "import sys; from groupshift.experiments.reproduce import main\n"
+        "spec, *folders = sys.argv[1:]\n"
+        "print(*(main(['run', spec, '--out', out, '--jobs', '1']) for out in folders))"
+    )
+    command = [sys.executable, "-c", code, *map(str, (spec, *folders))]
     environment = {**os.environ, "PYTHONPATH": str(source)}
-    return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return [int(found) for found in done.stdout.split()], done.stderr
 
 
 def test_runs_of_other_code_are_refused_and_not_taken_for_finished(tmp_path):
@@ -150,19 +156,18 @@ def test_runs_of_other_code_are_refused_and_not_taken_for_finished(tmp_path):
     )
     package = Path(groupshift.__file__).parent
     shutil.copytree(package, source / "groupshift", ignore=shutil.ignore_patterns("__pycache__"))
-    assert run_with_code(source, spec, out).returncode == 0
+    # The same code resumes.
+    assert run_with_code(source, spec, out, out)[0] == [0, 0]
     before = (out / "results.csv").read_bytes()
-    assert run_with_code(source, spec, out).returncode == 0, "the same code resumes"
 
     changed = source / "groupshift" / "metrics.py"
     changed.write_text(changed.read_text() + "\n# Another way to count.\n")
-    refused = run_with_code(source, spec, out)
-    assert refused.returncode == 2
-    (sentence,) = (line for line in refused.stderr.splitlines() if "holds runs" in line)
+    codes, said = run_with_code(source, spec, out, tmp_path / "elsewhere")
+    assert codes == [2, 0]
+    (sentence,) = (line for line in said.splitlines() if "holds runs" in line)
     assert "source was" in sentence
     assert "another --out" in sentence
     assert (out / "results.csv").read_bytes() == before
-    assert run_with_code(source, spec, tmp_path / "elsewhere").returncode == 0
 
 
 def test_the_hash_of_the_source_follows_names_and_contents_and_nothing_else(tmp_path):

@@ -46,16 +46,6 @@ def test_the_parts_of_a_row_add_up_to_its_prediction(fitted):
     assert parts["shift"].tolist() == [own[group] for group in groups[:50].tolist()]
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    pytest.importorskip("typer")
-    from cli_files import fit_survey
-
-    folder = tmp_path_factory.mktemp("world")
-    fit_survey(folder)
-    return folder
-
-
 def test_explain_by_the_command_line(world, tmp_path, capsys):
     from groupshift._io.places import open_source
     from groupshift.cli.errors import run
@@ -63,21 +53,8 @@ def test_explain_by_the_command_line(world, tmp_path, capsys):
     model = f"{world}/m.gshift"
     assert run(["explain", model]) == 0
     assert "rise of log loss" in capsys.readouterr().out
-    assert (
-        run(
-            [
-                "explain",
-                model,
-                f"{world}/new.csv",
-                "-o",
-                f"{tmp_path}/e.parquet",
-                "--keep",
-                "person",
-                "--json",
-            ]
-        )
-        == 0
-    )
+    options = ["-o", f"{tmp_path}/e.parquet", "--keep", "person", "--json"]
+    assert run(["explain", model, f"{world}/new.csv", *options]) == 0
     answer = json.loads(capsys.readouterr().out)
     table = open_source(tmp_path / "e.parquet").read()
     assert table.column_names == ["person", "plain_probability", "shift", "probability"]

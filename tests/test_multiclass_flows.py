@@ -1,16 +1,13 @@
 """Several classes as users meet them: files in batches, Dask, commands, and the report in a browser."""
 
-import shutil
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from browsers import CHROMIUM
 from class_samples import draw_table
 from groupshift import GroupShiftClassifier, streaming
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def quick(**settings):
@@ -70,7 +67,7 @@ def test_dask_gives_the_answer_of_memory(frame, in_memory):
     )
 
 
-def test_commands_take_several_classes(frame, tmp_path, monkeypatch, capsys):
+def test_commands_take_several_classes(frame, tmp_path, monkeypatch, few_trees, capsys):
     pytest.importorskip("typer")
     from groupshift.cli.errors import run
 
@@ -134,23 +131,20 @@ def test_the_report_names_every_group_and_class(page):
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no browser: install Debian's chromium to run these tests")
-def test_the_report_is_readable_in_a_browser(page):
-    driver = pytest.importorskip("playwright.sync_api")
+def test_the_report_is_readable_in_a_browser(browser, page):
     n_classes, _, path = page
-    with driver.sync_playwright() as player:
-        browser = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        view = browser.new_page(viewport={"width": 1280, "height": 900})
-        said = []
-        view.on("console", lambda message: said.append(message.text))
-        view.goto(path.as_uri())
-        cells = view.locator(".map td")
-        assert cells.count() == 9 * (n_classes + 1)
-        box = view.locator(".mapbox").bounding_box()
-        # All classes fit beside each other: nobody has to scroll sideways, and nothing overlaps.
-        wide = view.locator(".map").bounding_box()["width"]
-        assert wide <= box["width"] + 1
-        assert not said
-        browser.close()
+    view = browser.new_page(viewport={"width": 1280, "height": 900})
+    said = []
+    view.on("console", lambda message: said.append(message.text))
+    view.goto(path.as_uri())
+    cells = view.locator(".map td")
+    assert cells.count() == 9 * (n_classes + 1)
+    box = view.locator(".mapbox").bounding_box()
+    # All classes fit beside each other: nobody has to scroll sideways, and nothing overlaps.
+    wide = view.locator(".map").bounding_box()["width"]
+    assert wide <= box["width"] + 1
+    assert not said
+    view.close()
 
 
 def test_the_summary_and_the_diagnosis_speak_of_classes(in_memory):

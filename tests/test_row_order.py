@@ -37,7 +37,7 @@ def moved_by_shuffling(model, X, y, groups, seed, **more):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("coarse", [False, True], ids=["each row once", "copies"])
 @pytest.mark.parametrize(("n", "n_groups"), [(30, 3), (120, 6), (800, 8)])
-def test_a_shuffled_table_gives_the_same_model(n, n_groups, coarse):
+def test_a_shuffled_table_gives_the_same_model(few_trees, n, n_groups, coarse):
     X, y, groups = table(n, n_groups, seed=n, coarse=coarse)
     assert moved_by_shuffling(lambda: GroupShiftClassifier(random_state=0), X, y, groups, 1) < ROUNDING
 

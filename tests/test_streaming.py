@@ -16,6 +16,8 @@ from groupshift._rows.chunks import add_up, map_chunks
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, halves, quick, table_of
 
 BATCH = 700
+# That files give the answer of memory holds for any number of trees.
+pytestmark = pytest.mark.usefixtures("few_trees")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from groupshift import DegradedWarning, GroupShiftClassifier
 from groupshift._explain.cluster_profile import cluster_profiles, describe_clusters
-from groupshift._explain.summary import WIDTH, Summary
+from groupshift._explain.summary import MAX_CLUSTERS, WIDTH, Summary, cluster_lines
 from groupshift._explain.wording import percent
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift.datasets import make_grouped_mixture
@@ -179,3 +179,14 @@ def test_one_cluster_has_nothing_to_be_set_apart_from():
         np.arange(6.0).reshape(3, 2), np.ones(3), np.zeros(3, int), 1, np.zeros(2, bool)
     )
     assert len(describe_clusters(profiles, FeatureEncoder().fit(np.zeros((1, 2))))["phrase"]) == 0
+
+
+def test_clusters_beyond_a_screenful_are_counted_with_two_classes_and_with_more(rows, quick):
+    lines = cluster_lines({}, np.full(9, 1 / 9))
+    assert len(lines) == MAX_CLUSTERS + 1
+    assert lines[-1] == "and 3 more"
+    X, y, groups = rows
+    three = np.where((y == 1) & (X[:, 0] > np.median(X[y == 1, 0])), 2, y)
+    model = quick(partition=8, trust=1.0, refine=0).fit(X, three, groups=groups)
+    assert len(model.classes_) == 3
+    assert Summary.of(model).clusters[-1] == "and 2 more"

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from groupshift._explain.evidence_parts import Column, FloatArray, IntArray
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_tables import group_level_shares, labeled_sample
+from groupshift._explain.wording import short
 from groupshift._io.extras import need
 from groupshift._math.sums import mean_by
 from groupshift._rows.codes import Codes
@@ -353,12 +354,8 @@ def _height(n_lines: int) -> float:
 
 def _name_groups(ax: "Axes", names: Column, named: bool) -> None:
     if named:
-        ax.set_yticks(np.arange(len(names)), [_short(str(name)) for name in names])
+        ax.set_yticks(np.arange(len(names)), [short(str(name)) for name in names])
     else:
         ax.set_yticks([])
         ax.set_ylabel(f"{len(names):,} groups")
     ax.set_ylim(-0.5, len(names) - 0.5)
-
-
-def _short(name: str, most: int = 24) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"

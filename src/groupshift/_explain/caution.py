@@ -1,6 +1,6 @@
 """Where not to trust the model: groups, cells and clusters that lean on little, and why."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 
 from groupshift._explain.evidence_parts import BoolArray, FloatArray, Table
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.wording import percent, plural
+from groupshift._explain.wording import first_of, percent, plural
 from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.points import Points
 from groupshift._math.sums import mean_by, ratio
@@ -95,6 +95,11 @@ def find_cautions(model: FittedModel, mixture: Table) -> Table:
     # A model that makes no shift takes nothing from cells: how little they know does not matter.
     if np.any(model.shift_):
         found += [*_groups(model), *_cells(model, mixture)]
+    return caution_table(found)
+
+
+def caution_table(found: Sequence[Caution]) -> Table:
+    """Cautions as columns."""
     columns = zip(*found, strict=True) if found else ((),) * 5
     dtypes = (object, object, np.int64, np.int64, np.float64)
     return {
@@ -219,4 +224,4 @@ def _named(table: Table, own: BoolArray, about: str, n_clusters: int, most: int 
         names = [f"{g} in cluster {k}" for g, k in zip(groups, clusters, strict=True)]
     else:
         names = [str(g) for g in groups]
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+    return first_of(names, most)

@@ -6,13 +6,13 @@ import numpy as np
 
 from groupshift._explain.assumption import LARGE, MEDIUM, SMALL
 from groupshift._explain.assumption_words import mean_of_known, pooled_effect
-from groupshift._explain.caution import FEW_GROUP_ROWS, FEW_LABELED_ROWS, Caution
+from groupshift._explain.caution import FEW_GROUP_ROWS, FEW_LABELED_ROWS, Caution, caution_table
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.class_share_tables import group_class_shares
 from groupshift._explain.cluster_profile import describe_clusters
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._explain.evidence_parts import Table
-from groupshift._explain.wording import percent, plural
+from groupshift._explain.wording import first_of, percent, plural
 
 # A gain of the log loss by less than a hundredth of it is little.
 LITTLE = 0.01
@@ -124,28 +124,23 @@ def _cautions(model: ClassModel) -> Table:
         for c in np.flatnonzero(own < FEW_LABELED_ROWS):
             kind = f"few labels of class {model.classes_[c]}"
             found.append(Caution(kind, None, k, int(estimate.rows[:, k].sum()), float(own[c])))
-    columns = zip(*found, strict=True) if found else ((),) * 5
-    dtypes = (object, object, np.int64, np.int64, np.float64)
-    return {
-        name: np.array(values, dtype)
-        for name, values, dtype in zip(Caution._fields, columns, dtypes, strict=True)
-    }
+    return caution_table(found)
 
 
-def _caution_sentences(model: ClassModel, table: Table, most: int = 3) -> Iterator[str]:
+def _caution_sentences(model: ClassModel, table: Table) -> Iterator[str]:
     groups = table["group"][table["kind"] == "few rows in group"].tolist()
     if groups and np.any(model.estimate_.shift):
-        shown = ", ".join(groups[:most]) + (f" and {len(groups) - most:,} more" if len(groups) > most else "")
-        yield f"{plural(len(groups), 'group')} ({shown}): fewer than 50 rows, so the shares lean on other groups."
+        yield (
+            f"{plural(len(groups), 'group')} ({first_of(groups)}): fewer than 50 rows, so the shares lean on other groups."
+        )
     few = sorted(
         {kind.removeprefix("few labels of class ") for kind in table["kind"]} - {"few rows in group"}
     )
     if few:
-        shown = ", ".join(few[:most]) + (f" and {len(few) - most:,} more" if len(few) > most else "")
         noun = "class" if len(few) == 1 else "classes"
         yield (
-            f"{len(few)} {noun} ({shown}): fewer than 20 labelled rows in a cluster, so unlabelled rows say nothing of the share "
-            "there."
+            f"{len(few)} {noun} ({first_of(few)}): fewer than 20 labelled rows in a cluster, so unlabelled rows say nothing of "
+            "the share there."
         )
     copies = model.evidence_.examples.unmarked_copies
     if copies > 0:

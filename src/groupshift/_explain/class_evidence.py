@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import softmax
 
-from groupshift._explain.assumption import Strata, comparable, group_effects
-from groupshift._explain.cluster_profile import cluster_profiles
-from groupshift._explain.evidence import few_rows, unmarked_copies
+from groupshift._explain.assumption import comparable, group_effects
+from groupshift._explain.evidence import examples_of, feature_effects, few_rows, profiles_of, strata_of
 from groupshift._explain.evidence_parts import ClusterProfiles, Examples, FloatArray, IntArray
 from groupshift._fit.problem import Problem
 from groupshift._fit.trials import LabeledRows, gain
@@ -15,7 +14,6 @@ from groupshift._math.sums import mean_by, ratio, sum_by
 from groupshift._math.vector_scaling import class_log_loss, crossfit_scaling
 from groupshift._multi.class_stages import ClassFinished
 from groupshift._multi.class_trials import try_class_partition
-from groupshift._rows.rows import Rows
 
 CALIBRATION_BINS = 20
 
@@ -84,12 +82,15 @@ class ClassEvidence:
 
 def record_class_evidence(problem: Problem, finished: ClassFinished) -> ClassEvidence:
     """What the diagnosis will want to know about the labelled rows of a finished fit."""
-    trial = finished.judged.trial
+    trial, partition = finished.judged.trial, finished.judged.candidate.partition
+    is_category = problem.encoder.is_category
     learned_trust = (np.nan, np.nan) if trial is None else (trial.trust.estimate, trial.trust.std_error)
     return ClassEvidence(
         groups=_sample(problem),
-        examples=_examples(problem),
-        clusters=_profiles(problem, finished),
+        examples=examples_of(problem.labeled, problem.y, problem.n_classes, is_category),
+        clusters=profiles_of(
+            finished.pooled.rows, partition, is_category, problem.seeds.named("evidence rows")
+        ),
         independence=_independence(problem, finished),
         hidden=_hidden(problem, finished),
         trust_estimate=float(learned_trust[0]),
@@ -105,54 +106,25 @@ def _sample(problem: Problem) -> ClassSample:
     )
 
 
-def _examples(problem: Problem) -> Examples:
-    key, y = problem.labeled.key, problem.y
-    examples = [len(np.unique(key[y == c])) for c in range(problem.n_classes)]
-    fewest = int(np.argmin(examples))
-    copies = unmarked_copies(problem.labeled, y, problem.encoder.is_category)
-    return Examples(examples[fewest], int((y == fewest).sum()), copies)
-
-
-def _profiles(problem: Problem, finished: ClassFinished) -> ClusterProfiles:
-    pooled, partition = finished.pooled.rows, finished.judged.candidate.partition
-    rows = pooled.take(few_rows(pooled, problem.seeds.named("evidence rows")))
-    matrix = rows.matrix.astype(float, copy=False)
-    return cluster_profiles(
-        matrix, rows.weight, partition.predict(rows), partition.n_clusters, problem.encoder.is_category
-    )
-
-
 def _independence(problem: Problem, finished: ClassFinished) -> ClassIndependence:
     """Does the class look alike in every group: its features, and its scores?"""
     trained, candidate = finished.judged.trained, finished.judged.candidate
     few = few_rows(problem.labeled, problem.seeds.named("evidence rows"))
     rows = problem.labeled.take(few)
     shape = candidate.n_clusters, problem.n_classes
-    strata = _strata(rows, problem.y[few], candidate.cluster[few], shape)
-    found = [
-        group_effects(comparable(np.asarray(rows.matrix[:, j], float), is_category), strata)
-        for j, is_category in enumerate(problem.encoder.is_category)
-    ]
-    effect, error = (
-        np.stack([getattr(part, name) for part in found], -1).reshape(*shape, -1)
-        for name in ("effect", "std_error")
-    )
+    strata = strata_of(rows, problem.y[few], candidate.cluster[few], shape)
+    found = feature_effects(rows, problem.encoder.is_category, strata, shape)
     judged = problem.labeled.take(trained.judged)
-    own = _strata(judged, problem.y[trained.judged], candidate.cluster[trained.judged], shape)
+    own = strata_of(judged, problem.y[trained.judged], candidate.cluster[trained.judged], shape)
     scores = np.hstack([comparable(column, False) for column in trained.score.T])
     by_score = group_effects(scores, own)
     return ClassIndependence(
-        effect,
-        error,
+        found.effect,
+        found.std_error,
         by_score.effect.reshape(shape),
         by_score.std_error.reshape(shape),
         np.bincount(strata.stratum, minlength=strata.n_strata).reshape(shape),
     )
-
-
-def _strata(rows: Rows, y: IntArray, cluster: IntArray, shape: tuple[int, int]) -> Strata:
-    n_groups = int(rows.group.max()) + 1
-    return Strata(cluster * shape[1] + y, rows.group, rows.weight, rows.key, shape[0] * shape[1], n_groups)
 
 
 def _hidden(problem: Problem, finished: ClassFinished) -> ClassHidden | None:

@@ -5,7 +5,7 @@ import numpy as np
 from groupshift._explain.class_diagnosis import diagnose_classes, range_over_groups
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.class_share_tables import overall_class_shares
-from groupshift._explain.summary import MAX_PHRASES, ShareLine, Summary
+from groupshift._explain.summary import ShareLine, Summary, cluster_lines
 from groupshift._explain.wording import percent, plural
 
 HEADINGS = ShareLine("class", "share", "of groups, from to", "labelled sample", "rows")
@@ -23,7 +23,7 @@ def class_summary(model: ClassModel) -> Summary:
         np.nan,
         np.nan,
         tuple(_class_lines(model)) if has_shares else (),
-        tuple(_cluster_lines(model, found.clusters)),
+        cluster_lines(found.clusters, model.evidence_.clusters.weight),
         HEADINGS,
         "Shares of classes",
     )
@@ -71,16 +71,4 @@ def _class_lines(model: ClassModel) -> list[ShareLine]:
                 f"{rows[rest].sum():,.0f}",
             )
         )
-    return lines
-
-
-def _cluster_lines(model: ClassModel, table: dict[str, np.ndarray]) -> list[str]:
-    if model.n_clusters_ == 1:
-        return []
-    weight = model.evidence_.clusters.weight
-    lines = []
-    for k in range(model.n_clusters_):
-        phrases = table["phrase"][table["cluster"] == k].tolist() if table else []
-        apart = "; ".join(phrases[:MAX_PHRASES]) or "nothing sets it apart in single features"
-        lines.append(f"{k} ({percent(weight[k], 0)} of rows): {apart}")
     return lines

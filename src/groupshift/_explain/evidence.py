@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from groupshift._explain.assumption import (
+    Effects,
     Strata,
     combined_p_value,
     comparable,
@@ -147,8 +148,8 @@ def record_evidence(observed: Observed) -> Evidence:
     return Evidence(
         groups=_labeled_sample(observed, observed.labeled.group, observed.n_labeled_groups),
         labeled_clusters=_labeled_sample(observed, observed.cluster, observed.n_clusters),
-        examples=_examples(observed),
-        clusters=_profiles(observed),
+        examples=examples_of(observed.labeled, observed.y, 2, observed.is_category),
+        clusters=profiles_of(observed.pooled, observed.partition, observed.is_category, observed.seed),
         independence=_independence(observed),
         held_out=None if observed.fold is None else _held_out(observed, observed.fold),
         identifying=observed.identifying,
@@ -166,12 +167,11 @@ def _labeled_sample(observed: Observed, part: IntArray, n_parts: int) -> Labeled
     )
 
 
-def _examples(observed: Observed) -> Examples:
-    key, y = observed.labeled.key, observed.y
-    examples = [len(np.unique(key[y == c])) for c in (0, 1)]
+def examples_of(rows: Rows, y: IntArray, n_classes: int, is_category: BoolArray) -> Examples:
+    """Examples of the class that has fewest, and copies that nobody marked."""
+    examples = [len(np.unique(rows.key[y == c])) for c in range(n_classes)]
     fewest = int(np.argmin(examples))
-    copies = unmarked_copies(observed.labeled, y, observed.is_category)
-    return Examples(examples[fewest], int((y == fewest).sum()), copies)
+    return Examples(examples[fewest], int((y == fewest).sum()), unmarked_copies(rows, y, is_category))
 
 
 def unmarked_copies(rows: Rows, y: IntArray, is_category: BoolArray) -> float:
@@ -194,39 +194,47 @@ def _is_like_a_name(column: FloatArray) -> bool:
     return len(count) >= MANY_VALUES and bool((count**2).sum() / len(column) - 1 < NAME_SHARED_BY)
 
 
-def _profiles(observed: Observed) -> ClusterProfiles:
-    rows = observed.pooled.take(few_rows(observed.pooled, observed.seed))
-    cluster = observed.partition.predict(rows)
-    return cluster_profiles(
-        rows.matrix.astype(float, copy=False), rows.weight, cluster, observed.n_clusters, observed.is_category
-    )
+def profiles_of(pooled: Rows, partition: Partition, is_category: BoolArray, seed: int) -> ClusterProfiles:
+    """What sets clusters apart, by a part of the rows of both samples."""
+    rows = pooled.take(few_rows(pooled, seed))
+    matrix = rows.matrix.astype(float, copy=False)
+    return cluster_profiles(matrix, rows.weight, partition.predict(rows), partition.n_clusters, is_category)
 
 
 def _independence(observed: Observed) -> Independence:
     few = few_rows(observed.labeled, observed.seed)
     rows, n_clusters = observed.labeled.take(few), observed.n_clusters
-    strata = _strata(rows, observed.y[few], observed.partition.predict(rows), n_clusters)
-    parts = [
-        group_effects(comparable(np.asarray(rows.matrix[:, j], float), is_category), strata)
-        for j, is_category in enumerate(observed.is_category)
-    ]
-    effect, error, p = (
-        np.stack([getattr(part, name) for part in parts], -1).reshape(n_clusters, 2, -1)
-        for name in ("effect", "std_error", "p_value")
+    strata = strata_of(rows, observed.y[few], observed.partition.predict(rows), (n_clusters, 2))
+    found = feature_effects(rows, observed.is_category, strata, (n_clusters, 2))
+    p_value = combined_p_value(found.p_value)
+    return Independence(
+        found.effect, found.std_error, p_value, _rows_of(strata), strata.groups.reshape(-1, 2)
     )
-    return Independence(effect, error, combined_p_value(p), _rows_of(strata), strata.groups.reshape(-1, 2))
+
+
+def feature_effects(rows: Rows, is_category: BoolArray, strata: Strata, shape: tuple[int, int]) -> Effects:
+    """Effect of the group on every feature: arrays (n_clusters, n_classes, n_features)."""
+    parts = [
+        group_effects(comparable(np.asarray(rows.matrix[:, j], float), is_one), strata)
+        for j, is_one in enumerate(is_category)
+    ]
+    names = ("effect", "std_error", "p_value")
+    return Effects(
+        *(np.stack([getattr(part, name) for part in parts], -1).reshape(*shape, -1) for name in names)
+    )
 
 
 def _score_independence(observed: Observed, y: IntArray, log_odds: FloatArray) -> ScoreIndependence:
     rows = observed.labeled.take(observed.judged)
-    strata = _strata(rows, y, observed.cluster[observed.judged], observed.n_clusters)
+    strata = strata_of(rows, y, observed.cluster[observed.judged], (observed.n_clusters, 2))
     found = group_effects(comparable(log_odds, False), strata)
     return ScoreIndependence(found.effect.reshape(-1, 2), found.std_error.reshape(-1, 2), _rows_of(strata))
 
 
-def _strata(rows: Rows, y: IntArray, cluster: IntArray, n_clusters: int) -> Strata:
+def strata_of(rows: Rows, y: IntArray, cluster: IntArray, shape: tuple[int, int]) -> Strata:
+    """Rows by cluster and class; `shape` is (n_clusters, n_classes)."""
     n_groups = int(rows.group.max()) + 1
-    return Strata(cluster * 2 + y, rows.group, rows.weight, rows.key, 2 * n_clusters, n_groups)
+    return Strata(cluster * shape[1] + y, rows.group, rows.weight, rows.key, shape[0] * shape[1], n_groups)
 
 
 def _rows_of(strata: Strata) -> IntArray:

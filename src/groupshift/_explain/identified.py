@@ -5,15 +5,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from groupshift._explain.evidence_parts import FloatArray
 from groupshift._explain.fitted_model import FittedModel
 
 
 def identifying_of(model: FittedModel) -> dict[str, float]:
     """Features of a fitted model that tell which group a row is of, and how surely."""
-    found = model.evidence_.identifying
-    if found is None:
-        return {}
-    return {name: float(v) for name, v in zip(model.encoder_.names_, found, strict=True) if np.isfinite(v)}
+    return _by_name(model, model.evidence_.identifying)
 
 
 def identified(names: Iterable[str]) -> str | None:
@@ -39,8 +37,12 @@ def identified(names: Iterable[str]) -> str | None:
 
 def importance_of(model: FittedModel) -> dict[str, float]:
     """Features by what their shuffling costs on hidden labels, the largest first; none where labels could not be hidden."""
-    found = model.evidence_.importance
+    tried = _by_name(model, model.evidence_.importance)
+    return dict(sorted(tried.items(), key=lambda item: -item[1]))
+
+
+def _by_name(model: FittedModel, found: FloatArray | None) -> dict[str, float]:
+    """Numbers of features that have one, by name; none in old files."""
     if found is None:
         return {}
-    tried = {name: float(v) for name, v in zip(model.encoder_.names_, found, strict=True) if np.isfinite(v)}
-    return dict(sorted(tried.items(), key=lambda item: -item[1]))
+    return {name: float(v) for name, v in zip(model.encoder_.names_, found, strict=True) if np.isfinite(v)}

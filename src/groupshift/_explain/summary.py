@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from groupshift._explain.evidence_parts import FloatArray
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_errors import overall_share
 from groupshift._explain.share_tables import group_level_shares, labeled_sample, overall_shares
-from groupshift._explain.wording import percent, plural
+from groupshift._explain.wording import percent, plural, short
 
 if TYPE_CHECKING:
     from groupshift._explain.class_model import ClassModel
@@ -93,7 +94,8 @@ class Summary:
             return class_summary(cast("ClassModel", model))
         found = model.diagnose()
         shares = share_lines(model) if np.any(model.shift_) else ()
-        return cls(_learned(model), found, *overall_shares(model), tuple(shares), cluster_lines(found, model))
+        clusters = cluster_lines(found.clusters, model.evidence_.clusters.weight)
+        return cls(_learned(model), found, *overall_shares(model), tuple(shares), clusters)
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -211,14 +213,11 @@ def share_lines(model: FittedModel, ends: int = ENDS) -> list[ShareLine]:
     return lines
 
 
-def cluster_lines(found: Diagnosis, model: FittedModel) -> tuple[str, ...]:
-    """A line for each cluster: its part of the rows and what sets it apart."""
-    n = model.n_clusters_
+def cluster_lines(table: Table, weight: FloatArray) -> tuple[str, ...]:
+    """A line for each cluster: its part of the rows (`weight`) and what sets it apart; none where there is one."""
+    n, lines = len(weight), []
     if n == 1:
         return ()
-    weight = model.evidence_.clusters.weight
-    table = found.clusters
-    lines = []
     for k in range(min(n, MAX_CLUSTERS)):
         phrases = table["phrase"][table["cluster"] == k].tolist() if table else []
         apart = "; ".join(phrases[:MAX_PHRASES]) or "nothing sets it apart in single features"
@@ -238,17 +237,13 @@ def _bullets(sentences: Iterable[str]) -> str:
 
 def _aligned(lines: Sequence[ShareLine]) -> list[str]:
     """A table as text: names to the left, numbers to the right."""
-    cells = [(_short(line.group), *line[1:]) for line in lines]
+    cells = [(short(line.group), *line[1:]) for line in lines]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     shown = []
     for name, *numbers in cells:
         right = (f"  {number:>{width}}" for number, width in zip(numbers, widths[1:], strict=True))
         shown.append(f"  {name:<{widths[0]}}{''.join(right)}".rstrip())
     return shown
-
-
-def _short(name: str, most: int = 24) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def _answers(found: Diagnosis) -> list[tuple[str, tuple[str, ...]]]:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 
 # A narrow space that does not break: "34.2 %" stays in one piece.
 THIN = "\u202f"
@@ -26,6 +27,24 @@ def plural(number: int, noun: str) -> str:
     ('1 group', '2,000 groups')
     """
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def first_of(names: Sequence[str], most: int = 3) -> str:
+    """The first names of a list, and how many more there are.
+
+    >>> first_of(["a", "b"]), first_of(list("abcde"))
+    ('a, b', 'a, b, c and 2 more')
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def short(name: str, most: int = 24) -> str:
+    """A name that fits a line.
+
+    >>> short("Rhode Island and Providence Plantations")
+    'Rhode Island and Provid…'
+    """
+    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def tidy(sentence: str) -> str:

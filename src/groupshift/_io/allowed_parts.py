@@ -100,7 +100,7 @@ LOADERS = frozenset((
 
 def with_stable_names(parts: bytes) -> bytes:
     """A skops dump that calls our types by their stable names, compressed."""
-    return _renamed(parts, {place: (OURS, place[1]) for place in _places(OWN_TYPES)})
+    return _renamed(parts, {place: (OURS, place[1]) for place in _places(OWN_TYPES)}, zipfile.ZIP_DEFLATED)
 
 
 def with_present_names(parts: bytes) -> bytes:
@@ -110,7 +110,8 @@ def with_present_names(parts: bytes) -> bytes:
     for part in described:
         if _place(part)[0].partition(".")[0] == "groupshift":
             raise ValueError(f"{_name(part)} is named by its place")
-    return _renamed(parts, {(OURS, place[1]): place for place in _places(OWN_TYPES)})
+    # Read at once and thrown away: packing it again would take longer than reading it.
+    return _renamed(parts, {(OURS, place[1]): place for place in _places(OWN_TYPES)}, zipfile.ZIP_STORED)
 
 
 def foreign_parts(parts: bytes) -> set[str]:
@@ -144,7 +145,7 @@ def _schema(parts: bytes) -> object:
         return json.loads(archive.read("schema.json"))
 
 
-def _renamed(parts: bytes, names: Mapping[Place, Place]) -> bytes:
+def _renamed(parts: bytes, names: Mapping[Place, Place], compression: int) -> bytes:
     """A skops dump whose types have other names; the rest stays as it is."""
     schema = _schema(parts)
     for part in _described(schema):
@@ -153,7 +154,7 @@ def _renamed(parts: bytes, names: Mapping[Place, Place]) -> bytes:
     renamed = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(parts)) as old,
-        zipfile.ZipFile(renamed, "w", zipfile.ZIP_DEFLATED) as new,
+        zipfile.ZipFile(renamed, "w", compression) as new,
     ):
         for entry in old.infolist():
             content = json.dumps(schema) if entry.filename == "schema.json" else old.read(entry)

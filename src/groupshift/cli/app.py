@@ -93,16 +93,9 @@ def check(
     from groupshift.cli.check import check as run
     from groupshift.cli.training import Roles
 
-    roles = Roles(
-        target,
-        (group,) if group else (),
-        weight,
-        example_id,
-        _split(features),
-        _split(exclude),
-        positive,
-        missing_group,
-    )
+    groups = (group,) if group else ()
+    columns = (weight, example_id, _split(features), _split(exclude))
+    roles = Roles(target, groups, *columns, positive, missing_group)
     run(files, roles, quick=quick, seed=seed, as_json=json)
 
 
@@ -155,16 +148,9 @@ def fit(
     from groupshift.cli.fit import fit as run
     from groupshift.cli.training import Roles
 
-    roles = Roles(
-        target,
-        (group,) if group else (),
-        weight,
-        example_id,
-        _split(features),
-        _split(exclude),
-        positive,
-        missing_group,
-    )
+    groups = (group,) if group else ()
+    columns = (weight, example_id, _split(features), _split(exclude))
+    roles = Roles(target, groups, *columns, positive, missing_group)
     run(
         files,
         roles,

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from groupshift._explain.wording import short
 from groupshift._io.column_facts import MOST_DISTINCT, Distinct, value_counts
 from groupshift._rows.checks import unlabeled_mask
 from groupshift._rows.chunks import add_up, map_chunks
@@ -108,7 +109,7 @@ class Values:
         """The values in a few words."""
         if kind == "category":
             about = "about " if self.distinct.level else ""
-            commonest = _short(self.categories.most_common(1)[0][0])
+            commonest = short(self.categories.most_common(1)[0][0], 20)
             return f"{about}{self.distinct.count:,} different, mostly {commonest!r}"
         if kind == "boolean":
             return f"{100 * self.true / (self.rows - self.missing):.0f} % true"
@@ -211,7 +212,3 @@ def _means_of_others(codes: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[
         positive = np.bincount(codes[other], weights=y[other], minlength=codes.max() + 1)
         score[own] = ((positive + y.mean()) / (n + 1))[codes[own]]
     return score
-
-
-def _short(text: str, most: int = 20) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

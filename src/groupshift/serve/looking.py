@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from groupshift._explain.wording import short
 from groupshift._io.column_facts import ColumnSurvey, kind_of_type, plan_of, survey_column, value_counts
 from groupshift._io.columns import ColumnPlan, as_text
 from groupshift._io.places import open_source
@@ -51,8 +52,8 @@ class Head:
         """The first values of a column, as text; an empty one is missing."""
         column = self.rows[name].slice(0, FIRST_VALUES)
         if kind_of_type(column.type) == "nested":
-            return [_short(str(value)) for value in column.to_pylist()]
-        return [_short(text or "") for text in as_text(column).to_pylist()]
+            return [short(str(value), SHORT) for value in column.to_pylist()]
+        return [short(text or "", SHORT) for text in as_text(column).to_pylist()]
 
     def counts(self, name: str) -> dict[str, int]:
         """How often each value occurs in the first rows."""
@@ -208,7 +209,3 @@ def _written(plan: ColumnPlan) -> str:
     if plan.kind == "number" and plan.decimal == ",":
         return "decimal comma"
     return re.sub("%[dmYHMS]", lambda found: LETTERS[found[0]], plan.format or "")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= SHORT else text[: SHORT - 1] + "…"
