@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="the tests run away from the repository")
 
-# A decimal or a percentage; whole numbers are counts, years and sizes of examples.
-NUMBER = re.compile(r"(?<![\w/.])(\d[\d,]*(?:\.\d+)?\s?%|\d*\.\d+)")
+# A decimal, a percentage or an amount of memory; other whole numbers are counts, years and sizes of examples.
+NUMBER = re.compile(r"(?<![\w/.])(\d[\d,]*(?:\.\d+)?\s?%|\d*\.\d+|\d+(?= [KMGT]i?B\b))")
 LEVELS = {"90 %", "95 %", "99 %"}
 # What decides, versions and identifiers: numbers of the code and of the literature, not of a measurement.
 SETTINGS = {
@@ -30,7 +30,8 @@ SETTINGS = {
     "docs/releasing.md": {"0.1", "3.11"},
     "docs/howto/reading_the_diagnosis.md": {"1 %", "6 %"},
     # Arithmetic that the page shows, of the measured numbers above it.
-    "docs/explanation/distributed.md": {"1.28", "1.4", "0.7", "3.6 %", "0.4", "1.5", "0.2", "15 %"},
+    "docs/explanation/distributed.md": {"1.28", "1.4", "0.7", "3.6 %", "0.4", "1.5", "0.2", "15 %"}
+    | {"32", "26", "6", "4", "46", "24"},
 }
 
 
@@ -45,7 +46,7 @@ def distributed():
     slow = 100 * (1 - many["rows_per_second"] / few["rows_per_second"])
     off = re.search(r"up to (\d+)% off", benchmark("streaming_scale")["lines"][1]["what"])[1]
     found = {"0.1": runs[0]["mib_of_data"] / 1024, "2.4": runs[-1]["mib_of_data"] / 1024}
-    found |= {"7 %": float(off), "4 %": slow}
+    found |= {"7 %": float(off), "4 %": slow, "560": runs[-1]["memory_mib"]}
     for size, texts in (
         (few, ("0.39", "2.6", "5.1", "3.9", "8 %")),
         (many, ("0.84", "7.7", "16.7", "47", "24 %")),
@@ -76,7 +77,11 @@ def ablation():
     }
 
 
-MEASURED = {"docs/explanation/distributed.md": distributed, "docs/explanation/results.md": ablation}
+MEASURED = {
+    "docs/explanation/distributed.md": distributed,
+    "docs/explanation/results.md": ablation,
+    "docs/tutorials/page.md": lambda: {"57": benchmark("serve_memory")["memory_mb_most"]},
+}
 
 
 def pages():
