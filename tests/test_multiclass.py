@@ -280,3 +280,17 @@ def test_an_explanation_is_the_plain_answer_and_what_the_group_adds(table, model
     moved = found["plain_probability"] * np.exp(found["shift"])
     np.testing.assert_allclose(moved / moved.sum(1, keepdims=True), found["probability"], atol=1e-9)
     np.testing.assert_allclose(found["probability"], model.predict_proba(X, groups), atol=1e-12)
+
+
+def test_every_diagnosis_says_what_other_labelling_would_make_of_the_shares(model):
+    found = model.diagnose()
+    table = found.sensitivity
+    assert list(table) == ["group", "class", "rows", "share", "if_half", "if_twice"]
+    assert len(table["share"]) == 13 * 4
+    assert (table["if_twice"] < table["share"]).all()
+    assert (table["share"] < table["if_half"]).all()
+    # Rows whose class is certain do not move: a share moves by less than its odds.
+    odds = {name: table[name] / (1 - table[name]) for name in ("share", "if_half", "if_twice")}
+    assert (odds["if_half"] <= 2 * odds["share"] + 0.02).all()
+    assert (odds["if_twice"] >= odds["share"] / 2 - 0.02).all()
+    assert "twice as likely to be labelled" in " ".join(found.caution)

@@ -84,9 +84,17 @@ CASES = {
         lambda: logistic(trust=1.0).fit(X, THREE, groups=GROUPS).share_difference("a", "z", of_class=1),
         "Group 'z' has no unlabelled rows in this model",
     ),
-    "the share of the other of two classes": (
-        lambda: logistic(trust=1.0).fit(X, np.minimum(THREE, 1), groups=GROUPS).overall_share(of_class=0),
-        "of_class=0, but the shares of this model are those of its positive class, 1",
+    "the share of a third of two classes": (
+        lambda: logistic(trust=1.0).fit(X, np.minimum(THREE, 1), groups=GROUPS).overall_share(of_class=2),
+        "The model has no class 2. Pass of_class=, one of 0, 1",
+    ),
+    "known shares of a third of two classes": (
+        lambda: fit(y=np.minimum(THREE, 1), known_shares={"a": {2: 0.5}}),
+        "known_shares of group 'a' names class 2, which no labelled row has. The classes are 0, 1.",
+    ),
+    "known shares of two classes that do not add up": (
+        lambda: fit(y=np.minimum(THREE, 1), known_overall={0: 0.5, 1: 0.3}),
+        "known_overall add up to 0.8. They must add up to 1",
     ),
     "models of different classes": (
         lambda: share_changes(

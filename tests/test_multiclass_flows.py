@@ -5,9 +5,17 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from browsers import CHROMIUM
+from browsers import CHROMIUM, luminance
 from class_samples import draw_table
 from groupshift import GroupShiftClassifier, streaming
+
+# Ink, ground and its opacity of every share and interval on the map, and what lies behind.
+GROUNDS = """() => [...document.querySelectorAll('.map td b, .map td small')].map((e) => {
+    const rgb = (text) => text.match(/[0-9.]+/g).slice(0, 3).map(Number);
+    const ground = e.parentElement.querySelector('i');
+    return [rgb(getComputedStyle(e).color), rgb(getComputedStyle(ground).backgroundColor),
+        Number(getComputedStyle(ground).opacity), rgb(getComputedStyle(document.body).backgroundColor)];
+})"""
 
 
 def quick(**settings):
@@ -133,18 +141,24 @@ def test_the_report_names_every_group_and_class(page):
 @pytest.mark.skipif(CHROMIUM is None, reason="no browser: install Debian's chromium to run these tests")
 def test_the_report_is_readable_in_a_browser(browser, page):
     n_classes, _, path = page
-    view = browser.new_page(viewport={"width": 1280, "height": 900})
     said = []
-    view.on("console", lambda message: said.append(message.text))
-    view.goto(path.as_uri())
-    cells = view.locator(".map td")
-    assert cells.count() == 9 * (n_classes + 1)
-    box = view.locator(".mapbox").bounding_box()
-    # All classes fit beside each other: nobody has to scroll sideways, and nothing overlaps.
-    wide = view.locator(".map").bounding_box()["width"]
-    assert wide <= box["width"] + 1
+    for width in (1300, 400):
+        view = browser.new_page(viewport={"width": width, "height": 900})
+        view.on("console", lambda message: said.append(message.text))
+        view.goto(path.as_uri())
+        assert view.locator(".map td").count() == 9 * (n_classes + 1)
+        # The page itself never scrolls sideways; on a phone the map of many classes does, in its frame.
+        assert view.evaluate("document.documentElement.scrollWidth") == width
+        frame = view.locator(".mapbox").bounding_box()["width"]
+        if width == 1300 or n_classes == 3:
+            assert view.locator(".map").bounding_box()["width"] <= frame + 1
+        # Numbers on the deepest ground are read as well as any text: ink on the ground that its opacity makes.
+        for ink, ground, deep, page_ground in view.evaluate(GROUNDS):
+            mixed = [deep * a + (1 - deep) * b for a, b in zip(ground, page_ground, strict=True)]
+            dim, bright = sorted(luminance(f"rgb({', '.join(map(str, c))})") for c in (ink, mixed))
+            assert (bright + 0.05) / (dim + 0.05) >= 4.5
+        view.close()
     assert not said
-    view.close()
 
 
 def test_the_summary_and_the_diagnosis_speak_of_classes(in_memory):

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("starlette", reason="the page needs the extra serve")
 
 from browsers import CHROMIUM, luminance
+from class_samples import draw_table
 from cli_files import run_cli, survey_tables, write_table
 from groupshift._io.files import write_whole
 from serve_pages import served, workers_of
@@ -285,3 +286,39 @@ def test_a_second_visit_finds_the_jobs_of_the_folder(tab, page, files, folder, t
         listed = again.ask("GET", "")[2].decode()
     assert all(f"jobs/{job}" in listed for job in jobs)
     tab.goto(page.address)
+
+
+def test_several_classes_from_files_to_shares_and_an_update(tab, page, tmp_path):
+    X, y, groups, _ = draw_table(n_groups=4, n_classes=3, labeled=40, unlabeled=60)
+    names = {"class a": "red", "class b": HOSTILE, "class c": "blue", None: None}
+    is_known = np.array([label is not None for label in y])
+    columns = {name: X[:, i] for i, name in enumerate("abc")} | {"town": groups}
+    table = pa.table({**columns, "party": pa.array([names[label] for label in y])})
+    write_table(table.filter(pa.array(is_known)), tmp_path / "labeled.csv")
+    write_table(table.filter(pa.array(~is_known)).drop_columns(["party"]), tmp_path / "population.csv")
+    look(tab, page, tmp_path / "labeled.csv", tmp_path / "population.csv")
+    role_of(tab, "party").get_by_label("target").check(force=True)
+    role_of(tab, "town").get_by_label("group").check(force=True)
+    tab.wait_for_selector("#command:has-text('--group town')")
+    tab.wait_for_selector("#notes li:has-text('each of which is a class')")
+    tab.wait_for_selector("#sizes:has-text('of them')")
+    tab.click("#fit")
+    tab.wait_for_selector("#shares tbody tr")
+    examine(tab)
+    assert tab.inner_text("h1") == "Shares of party by town"
+    heads = tab.eval_on_selector_all("#shares thead th", "(all) => all.map((th) => th.textContent)")
+    assert heads == ["Group ↑", HOSTILE, "blue", "red", "Rows"]
+    for line in all_lines(tab):
+        assert abs(sum(float(cell.split()[0]) for cell in line[1:4]) - 100) < 0.2
+    tab.click("#shares th[data-name='class 1'] button")
+    shares = [float(line[2].split()[0]) for line in lines(tab)]
+    assert shares == sorted(shares, reverse=True)
+    drop(tab, "population", tmp_path / "population.csv")
+    tab.click("#update button")
+    tab.wait_for_selector("#moved")
+    assert f"The overall share of {HOSTILE} went from" in tab.inner_text("main")
+    with tab.context.expect_page() as opened:
+        tab.click("text=Open the report")
+    opened.value.wait_for_selector(".map td")
+    assert opened.value.evaluate("window.pwned") is None
+    opened.value.close()

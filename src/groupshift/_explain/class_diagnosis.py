@@ -8,6 +8,7 @@ from groupshift._explain.assumption import LARGE, MEDIUM, SMALL
 from groupshift._explain.assumption_words import mean_of_known, pooled_effect
 from groupshift._explain.caution import FEW_GROUP_ROWS, FEW_LABELED_ROWS, Caution, caution_table
 from groupshift._explain.class_model import ClassModel
+from groupshift._explain.class_sensitivity import class_sensitivity, selected_sentence
 from groupshift._explain.class_share_tables import group_class_shares
 from groupshift._explain.cluster_profile import describe_clusters
 from groupshift._explain.diagnostics import Diagnosis
@@ -20,10 +21,6 @@ ONE_AGAINST_REST = (
     "Theorem 1, which tells the gain in AUC from the shares, is for two classes; with more, each class against the rest can be "
     "asked by a model of its own."
 )
-SELECTED = (
-    "If one class was more likely to be labelled than others in all groups alike, all shares are off alike, and nothing in the "
-    "data shows it: known_shares of a few groups would."
-)
 
 
 def diagnose_classes(model: ClassModel) -> Diagnosis:
@@ -31,20 +28,21 @@ def diagnose_classes(model: ClassModel) -> Diagnosis:
     overview = _overview(model)
     worth, verdict = _is_worth_it(model, overview)
     holds, assumption = _assumption_holds(model, overview)
-    cautions = _cautions(model)
+    cautions, sensitivity = _cautions(model), class_sensitivity(model)
+    selected = selected_sentence(model, sensitivity)
     return Diagnosis(
         worth=worth,
         holds=holds,
         verdict=verdict,
         gain=tuple(_gain(model, overview)),
         assumption=(assumption,),
-        caution=(*_caution_sentences(model, cautions), SELECTED, ONE_AGAINST_REST),
+        caution=(*_caution_sentences(model, cautions), selected, ONE_AGAINST_REST),
         overview=overview,
         hidden_labels=_hidden_labels(model),
         independence=_independence(model),
         features=_features(model),
         mixture={},
-        sensitivity={},
+        sensitivity=sensitivity,
         cautions=cautions,
         clusters=describe_clusters(model.evidence_.clusters, model.encoder_),
         calibration=_calibration(model),

@@ -32,14 +32,15 @@ def _check_two(model: FittedModel, method: str) -> None:
         )
 
 
-def _check_no_class(model: FittedModel, of_class: object) -> None:
-    """Of two classes the share is that of the positive one."""
-    positive = model.classes_.tolist()[1]
-    if of_class not in (None, positive):
+def _is_negative(model: FittedModel, of_class: object) -> bool:
+    """Whether the class that is asked for is the other of two: its share is what is left to 1."""
+    negative, positive = model.classes_.tolist()
+    if of_class not in (None, negative, positive):
         raise ValueError(
-            f"of_class={of_class!r}, but the shares of this model are those of its positive class, {positive!r}; those of the "
-            "other are what is left to 1. Leave of_class out."
+            f"The model has no class {of_class!r}. Pass of_class=, one of {negative!r}, {positive!r}; without it, the share is "
+            f"that of {positive!r}."
         )
+    return of_class is not None and bool(of_class == negative)
 
 
 class Explained(FittedAttributes):
@@ -84,10 +85,12 @@ class Explained(FittedAttributes):
             from groupshift._explain.class_changes import overall_class_share
 
             return overall_class_share(_of_classes(self), of_class, coverage)
-        _check_no_class(self, of_class)
         from groupshift._explain.share_errors import overall_share
 
-        return overall_share(self, coverage)
+        found = overall_share(self, coverage)
+        if _is_negative(self, of_class):
+            return found._replace(share=1 - found.share, low=1 - found.high, high=1 - found.low)
+        return found
 
     def share_difference(
         self: FittedModel, group: object, other: object, *, coverage: float = 0.9, of_class: object = None
@@ -102,9 +105,10 @@ class Explained(FittedAttributes):
             from groupshift._explain.class_changes import class_share_difference
 
             return class_share_difference(_of_classes(self), group, other, of_class, coverage)
-        _check_no_class(self, of_class)
         from groupshift._explain.share_errors import share_difference
 
+        if _is_negative(self, of_class):
+            group, other = other, group
         return share_difference(self, group, other, coverage)
 
     def explain(self: FittedModel, X: Features, groups: ArrayLike | None = None) -> Features:

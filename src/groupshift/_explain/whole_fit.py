@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from groupshift._explain.class_evidence import ClassEvidence, record_class_evidence
 from groupshift._explain.evidence import Observed, record_evidence
@@ -14,7 +15,7 @@ from groupshift._fit.stages import run
 from groupshift._fit.trials import CandidateTable
 from groupshift._math.arrays import ValueArray
 from groupshift._multi.class_estimate import ClassEstimate, estimate_classes
-from groupshift._multi.class_known import check_known_classes
+from groupshift._multi.class_known import check_known_classes, rate_of_positives
 from groupshift._multi.class_learned import ClassLearned
 from groupshift._multi.class_scorer import ClassScorer, flat_details
 from groupshift._multi.class_stages import run_classes
@@ -37,7 +38,12 @@ def known_of(
 ) -> Known:
     """Rates of positives by group and of all rows; with more than two classes, shares by class of the same."""
     if len(classes) == 2:
-        return Known.of(shares, overall, groups)
+        of_positives = {
+            group: rate_of_positives(value, f"known_shares of group {group!r}", classes)
+            for group, value in dict(shares or {}).items()
+        }
+        rate = rate_of_positives(overall, "known_overall", classes)
+        return Known.of(cast("KnownRates", of_positives), cast("KnownShare | None", rate), groups)
     return check_known_classes(shares, overall, groups, classes)
 
 

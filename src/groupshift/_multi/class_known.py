@@ -78,6 +78,25 @@ def _check_shares(shares: object, what: str, names: list[object]) -> None:
         )
 
 
+def rate_of_positives(value: object, what: str, classes: ValueArray) -> object:
+    """What is known of two classes as the rate of the positive one: code that names classes need not ask for their number.
+
+    >>> rate_of_positives({"no": 0.75}, "known_overall", np.array(["no", "yes"]))
+    (0.25, 0.0)
+    """
+    if not isinstance(value, Mapping):
+        return value
+    # Files name classes in text.
+    by_text = {str(name): name for name in classes.tolist()}
+    shares = {by_text.get(name, name) if isinstance(name, str) else name: v for name, v in value.items()}
+    negative, positive = classes.tolist()
+    _check_shares(shares, what, [negative, positive])
+    if positive in shares:
+        return _pair(shares[positive])
+    share, error = _pair(shares[negative])
+    return 1 - share, error
+
+
 def _pair(value: object) -> tuple[float, float]:
     share, error = value if isinstance(value, (tuple, list)) else (value, 0.0)
     return float(share), float(error)

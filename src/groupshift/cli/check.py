@@ -89,7 +89,7 @@ def _target(training: Training) -> dict[str, object]:
     }
 
 
-def _composition(training: Training, most: int = 4) -> str:
+def composition(training: Training, most: int = 4) -> str:
     """Shares of the classes among labelled rows, in words."""
     shares = sorted(training.shares.items(), key=lambda item: -item[1])
     named = [f"{percent(share)} of them {name!r}" for name, share in shares[:most]]
@@ -126,7 +126,7 @@ def _show_rows(screen: Screen, training: Training, groups: Groups, *, spelled: b
     recipe = training.recipe
     screen.say(
         bold("Target"),
-        f"  {recipe.target}: {len(training.numbers):,} labelled rows, {_composition(training)}; "
+        f"  {recipe.target}: {len(training.numbers):,} labelled rows, {composition(training)}; "
         f"{training.n_unlabeled:,} unlabelled rows.",
     )
     if recipe.group is None:

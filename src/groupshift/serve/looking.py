@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from groupshift._explain.wording import short
+from groupshift._explain.wording import percent, short
 from groupshift._io.column_facts import ColumnSurvey, kind_of_type, plan_of, survey_column, value_counts
 from groupshift._io.columns import ColumnPlan, as_text
 from groupshift._io.places import open_source
 from groupshift._io.table_files import Source
+from groupshift.cli.check import composition
 from groupshift.cli.column_notes import ColumnFacts, look
 from groupshift.cli.errors import InputError, for_user
 from groupshift.cli.groups import likely_group, twice_spelled
@@ -87,7 +88,8 @@ def look_at(job: Job) -> dict[str, object]:
         else:
             facts = {fact.name: fact for fact in columns}
             usual |= _left_out(training, settings)
-            values = [training.target.positive, *training.target.negatives]
+            target_read = training.target
+            values = list(target_read.several or (target_read.positive, *target_read.negatives))
             found |= {"alarms": training.alarms, "notes": training.notes}
             found |= {"groups": groups[:MOST_OFFERED], **_sizes(training)}
     return {
@@ -163,11 +165,14 @@ def _names(heads: list[Head]) -> list[str]:
 
 
 def _sizes(training: Training) -> dict[str, object]:
+    """Numbers of rows, and what labelled rows are made of, in words; of several classes none is the positive one."""
+    target = training.target
+    of_two = f"{percent(training.shares[target.positive])} of them “{target.positive}”"
     return {
         "labeled_rows": len(training.numbers),
         "unlabeled_rows": training.n_unlabeled,
-        "labeled_share": training.shares[training.target.positive],
-        "positive": training.target.positive,
+        "composition": composition(training) if target.several else of_two,
+        "positive": "" if target.several else target.positive,
         "file_rows": training.n_rows,
     }
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
 from groupshift import GroupShiftClassifier
+from groupshift._explain.class_model import ClassModel
+from groupshift._explain.class_share_tables import group_class_shares, overall_class_shares
 from groupshift._explain.report import answer
+from groupshift._explain.report.class_page import ClassFacts
 from groupshift._explain.report.facts import Facts, Names
 from groupshift._explain.report.formats import rounded, texts
 from groupshift._explain.report.page import policy
@@ -57,16 +61,24 @@ def learn(job: Job, home: Path) -> int:
                 run(arguments)
         moved = _changes(model) if job.kind == "update" else None
         _write(home / "shares.json", share_columns(model, moved))
-        title = Names(recipe.target, recipe.positive, recipe.group).title() or "Share of positives"
-        _write(home / "answer.json", {**answers(model, moved), "title": title, "report_policy": policy()})
+        names = Names(recipe.target, recipe.positive, recipe.group)
+        _write(home / "answer.json", {**answers(model, moved, names), "report_policy": policy()})
     return OK
 
 
-def answers(model: GroupShiftClassifier, moved: pa.Table | None) -> dict[str, object]:
+def answers(model: GroupShiftClassifier, moved: pa.Table | None, names: Names) -> dict[str, object]:
     """The first screen of an answer: numbers, sentences, and what moved since the model before."""
     summary = Summary.of(model)
+    if model.is_multiclass_:
+        facts = ClassFacts(cast("ClassModel", model), summary.diagnosis, names.target, names.group)
+        title, tiles = facts.title, facts.tiles
+    else:
+        title = names.title() or "Share of positives"
+        tiles = answer.tiles(Facts.of(model, summary.diagnosis))
     return {
-        "tiles": answer.tiles(Facts.of(model, summary.diagnosis)),
+        "title": title,
+        "has_classes": model.is_multiclass_,
+        "tiles": tiles,
         "worth": summary.diagnosis.worth,
         "verdict": summary.diagnosis.verdict,
         "gain": summary.diagnosis.gain[:1],
@@ -80,6 +92,8 @@ def share_columns(model: GroupShiftClassifier, moved: pa.Table | None) -> dict[s
     """Shares of the groups as columns, beside what they were before an update and what selection would make of them."""
     if not len(model.groups_):
         return {"group": []}
+    if model.is_multiclass_:
+        return _class_columns(cast("ClassModel", model))
     overall_if, share_if = shares_if_selected(model, LIKELIER)
     table = group_level_shares(model, COVERAGE)
     columns = {name: table[name] for name in ("rows", "share", "low", "high")}
@@ -97,6 +111,20 @@ def share_columns(model: GroupShiftClassifier, moved: pa.Table | None) -> dict[s
         "group": texts(table["group"]),
         **{name: rounded(np.asarray(values, float)) for name, values in columns.items()},
         "overall": {name: rounded(np.array([value], float))[0] for name, value in overall.items()},
+    }
+
+
+def _class_columns(model: ClassModel) -> dict[str, object]:
+    """The same for several classes, each of which has a column of shares."""
+    share, _, rows = group_class_shares(model)
+    overall = overall_class_shares(model)[1]
+    columns = {"rows": rows[:, 0], **{f"class {c}": column for c, column in enumerate(share.T)}}
+    whole = {"rows": rows[:, 0].sum(), **{f"class {c}": value for c, value in enumerate(overall)}}
+    return {
+        "group": texts(model.groups_),
+        "classes": texts(model.classes_),
+        **{name: rounded(np.asarray(values, float)) for name, values in columns.items()},
+        "overall": {name: rounded(np.array([value], float))[0] for name, value in whole.items()},
     }
 
 

@@ -19,6 +19,7 @@ function text(name, line) {
   if (name === "rows") return line.rows.toLocaleString("en");
   if (name === "low") return `${percent(line.low)} to ${percent(line.high)}`;
   if (name === "change") return points(line.change);
+  if (name.startsWith("class ")) return percent(line[name]);
   if (name === "labeled") return line.labeled === null ? "none" : percent(line.labeled);
   return percent(line[name]);
 }
@@ -50,14 +51,14 @@ function draw() {
     button.addEventListener("click", () => {
       sorted = { by: name, up: own ? !sorted.up : name === "group" };
       arrange();
-      document.querySelector(`#shares th[data-name=${name}] button`).focus();
+      document.querySelector(`#shares th[data-name="${name}"] button`).focus();
       announce(`Sorted by ${COLUMNS[name]}, ${sorted.up ? "ascending" : "descending"}`);
     });
     return el("th", { scope: "col", "data-name": name, "aria-sort": own ? (sorted.up ? "ascending" : "descending") : null }, button);
   }));
   const shown = order.slice(first, first + PAGE);
   const numbers = names.slice(1);
-  const line = (i) => Object.fromEntries([...numbers, "high"].map((name) => [name, shares[name][i]]));
+  const line = (i) => Object.fromEntries([...numbers, "high"].filter((name) => name in shares).map((name) => [name, shares[name][i]]));
   // All groups together stand first, however the others are sorted.
   document.querySelector("#shares tbody").replaceChildren(row("All groups together", shares.overall, numbers, true),
     ...shown.map((i) => row(shares.group[i], line(i), numbers, false)));
@@ -139,9 +140,18 @@ document.getElementById("again").addEventListener("click", (event) => busy(event
 if (document.getElementById("shares")) {
   shares = await ask("GET", `jobs/${job}/shares`);
   if (shares.change) sorted = { by: "change", up: false };
+  if (shares.classes) {
+    // Of several classes each has a column of shares.
+    delete COLUMNS.rows;
+    shares.classes.forEach((name, i) => { COLUMNS[`class ${i}`] = name; });
+    COLUMNS.rows = "Rows";
+    sorted = { by: "group", up: true };
+  }
   document.getElementById("search").addEventListener("input", arrange);
   arrange();
-  map();
-  window.addEventListener("resize", map);
+  if (document.getElementById("map")) {
+    map();
+    window.addEventListener("resize", map);
+  }
 }
 document.documentElement.classList.add("drawn");

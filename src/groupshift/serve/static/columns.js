@@ -63,7 +63,7 @@ function show() {
   const files = found.files.map((file, i) =>
     `${file.name}: ${file.format}, ${found.file_rows ? `${found.file_rows[i].toLocaleString("en")} rows, ` : ""}${file.columns} columns`);
   const sizes = found.labeled_rows === undefined ? [] : [
-    `${found.labeled_rows.toLocaleString("en")} labelled rows, ${(100 * found.labeled_share).toFixed(1)} % of them “${found.positive}”; ` +
+    `${found.labeled_rows.toLocaleString("en")} labelled rows, ${found.composition}; ` +
     `${found.unlabeled_rows.toLocaleString("en")} unlabelled rows`];
   document.getElementById("sizes").textContent = [...files, ...sizes].join(". ") + ".";
   document.getElementById("alarms").replaceChildren(...found.alarms.map((text) => el("p", { class: "alert", role: "alert" }, text)));
