@@ -166,7 +166,7 @@ def try_per_cluster(problem: Problem, judged: Judged) -> Judged | None:
     if candidate.n_clusters == 1 or trained.fold is None or not trained.fold_models:
         return None
     begin("training a classifier for each cluster", problem.settings.verbose)
-    plain = choose_estimator(problem, candidate.n_clusters)
+    plain = choose_estimator(problem, candidate.n_clusters, trained.left_out)
     finer = PerClusterClassifier(plain, candidate.partition, problem.encoder)
     sets = training_sets(trained.fold)
     # Boosted trees that saw a handful of positives speak of log-odds in the thousands: one such cluster would ruin the

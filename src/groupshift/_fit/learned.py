@@ -70,6 +70,7 @@ class Learned:
     seed: int  # of the integration over what own and population views have in common
     # What labelled rows say of the directions of feature space; None where no common shift is asked about, and in older files.
     means: FeatureMeans | None = None
+    left_out: tuple[str, ...] = ()  # features that the classifiers do not see, since they tell the group
 
     @property
     def n_clusters(self) -> int:
@@ -135,6 +136,7 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged, hidden: HiddenGroup
         hidden=trust.hidden,
         selection=problem.settings.selection,
         seed=problem.seeds.named("views"),
+        left_out=trained.left_out,
         means=(
             None
             if trust.own is None or problem.population is None or problem.settings.selection != "unknown"

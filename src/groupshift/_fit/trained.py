@@ -5,6 +5,8 @@ from typing import Self
 
 import numpy as np
 from scipy.special import logit
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
 
 from groupshift._fit.classifiers import (
     FINEST_EDGE,
@@ -42,6 +44,7 @@ class Trained:
     copy_correlation: float = 1.0  # how alike scores of copies of one example are
     design_effect: float = 1.0  # how many times fewer independent examples there are than judged rows
     notes: Notes = ()
+    left_out: tuple[str, ...] = ()  # features that the classifiers do not see
 
     def completed(self, problem: Problem) -> Self:
         """With the model of all rows. Trained late: where a classifier for each cluster took over, it is not needed."""
@@ -72,13 +75,23 @@ def train(problem: Problem, estimator: Classifier, partition: Partition | None) 
     return replace(trained, copy_correlation=alike, design_effect=effect)
 
 
-def choose_estimator(problem: Problem, n_clusters: int = 1) -> Classifier:
-    """The classifier that the settings name, unfitted, with a seed; for all rows, or for those of one of so many clusters."""
+def choose_estimator(problem: Problem, n_clusters: int = 1, left_out: tuple[str, ...] = ()) -> Classifier:
+    """The classifier that the settings name, unfitted, with a seed; for all rows, or for those of one of so many clusters.
+
+    The default classifier may leave features out; one that the user gave sees what the user gave it.
+    """
     seed = problem.seeds.named("classifier")
-    if problem.settings.estimator is None:
-        has_small_trees = n_clusters > 1 and len(problem.y) >= SMALL_TREE_ROWS * n_clusters
-        return default_classifier(problem.encoder.is_category, seed, 16 if has_small_trees else 31)
-    return seeded_classifier(problem.settings.estimator, seed)
+    if problem.settings.estimator is not None:
+        return seeded_classifier(problem.settings.estimator, seed)
+    encoder = problem.encoder
+    has_small_trees = n_clusters > 1 and len(problem.y) >= SMALL_TREE_ROWS * n_clusters
+    kept = [j for j, name in enumerate(encoder.names_) if name not in left_out]
+    boosted = default_classifier(encoder.is_category[kept], seed, 16 if has_small_trees else 31)
+    if not left_out:
+        return boosted
+    chosen = ColumnTransformer([("kept", "passthrough", kept)])
+    without: Classifier = Pipeline([("kept", chosen), ("classifier", boosted)])
+    return without
 
 
 def training_sets(fold: IntArray) -> list[IntArray]:
