@@ -16,7 +16,8 @@ from groupshift._math.view_worlds import LABELS, OWN_SCORES, SCORES, Views
 from groupshift._math.views import Predicted, ViewModel, learn_views
 from groupshift._rows.codes import Codes
 
-# Variance of a common shift that nothing in the data decides: at 90 %, positives are twice or half as likely to be labelled.
+# Variance of a common shift that nothing in the data decides, where labels were chosen by the label: at 90 %, positives are
+# twice or half as likely to be labelled.
 UNIDENTIFIED = float((np.log(2) / 1.645) ** 2)
 # How much larger the labelled side's variance of a common shift is than the sampling noise of its scores: the classifier of all
 # rows does not score quite as those of the folds do, which its calibration was learned from.
@@ -144,6 +145,7 @@ def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> 
     no_selection = told[0].model.no_selection
     by_label = _by_label(learned, population, no_selection)
     common, doubt = _common(learned, population, last, by_label)
+    doubt = doubt + _unidentified(learned, no_selection, by_label)
     shifts = PooledShifts(
         shift=common + shift,
         variance=variance + unused + doubt,
@@ -219,7 +221,19 @@ def _common(
         return np.zeros_like(seen), factor**2 * doubt
     if learned.selection == "by_label":
         factor = np.maximum(factor, 1 - (told.model.misfit_variance + doubt) / size)
-    return factor * seen, factor**2 * doubt + np.minimum(((1 - factor) * seen) ** 2, UNIDENTIFIED)
+    return factor * seen, factor**2 * doubt
+
+
+def _unidentified(learned: Learned, no_selection: float, by_label: ByLabel | None) -> float:
+    """Variance of a shift of all groups alike that no row decides: as likely as it is that labels were chosen by the label.
+
+    They were not if they are a random sample of each group, and features say that all groups together are one as well.
+    """
+    if learned.selection == "random":
+        return 0.0
+    if learned.selection == "by_label":
+        return UNIDENTIFIED
+    return UNIDENTIFIED * (1 - no_selection * (1 - (0.5 if by_label is None else by_label.probability)))
 
 
 def _views(own: OwnViews, population: PopulationView, chosen: BoolArray) -> Views:
