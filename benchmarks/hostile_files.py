@@ -4,7 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-ENDINGS = ("csv", "tsv", "parquet", "arrow", "csv.gz")
+OF_LINES = ("csv", "tsv", "jsonl")
+# Half of the attempts are of the formats that most people have.
+ENDINGS = (*("csv", "tsv", "parquet", "arrow", "csv.gz") * 2, "jsonl", "csv.bz2", "csv.xz")
+ENDINGS = (*ENDINGS, "xlsx", "dta", "sav", "xpt", "db", "duckdb")
 JUNK = (
     b"\x00",
     b"\xff\xfe",
@@ -118,7 +121,7 @@ def hostile_file(rng: np.random.Generator, world: Path, folder: Path) -> tuple[P
     """A damaged file, and the command that it is given to."""
     ending = ENDINGS[int(rng.integers(0, len(ENDINGS)))]
     data = (world / f"t.{ending}").read_bytes()
-    ways = OF_TEXT if ending in ("csv", "tsv") else ANY
+    ways = OF_TEXT if ending in OF_LINES else ANY
     for _ in range(int(rng.integers(1, 4))):
         if data:
             data = ways[int(rng.integers(0, len(ways)))](rng, data)
@@ -137,13 +140,6 @@ def _command(rng: np.random.Generator, path: str, world: Path, folder: Path) -> 
         return ["predict", model, path, "--group", "g", *out]
     if how == 8:
         return ["update", model, path, "--group", "g", "--out", f"{folder}/out.gshift"]
-    return [
-        "fit",
-        path,
-        "--target",
-        "y",
-        "--group",
-        "g",
-        "--out",
-        f"{folder}/out.gshift",
-    ]
+    # Columns of two answers, and of four.
+    target = str(rng.choice(["y", "town"]))
+    return ["fit", path, "--target", target, "--group", "g", "--out", f"{folder}/out.gshift"]

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.hostile_files import cut, flip, insert, overwrite
 from groupshift._io.model_files import _sealed
 
-MODELS = ("boosted", "forest", "array")
+MODELS = ("boosted", "forest", "array", "classes")
 JUNK = (
     None,
     True,
@@ -123,5 +123,8 @@ def hostile_model(rng: np.random.Generator, world: Path, folder: Path) -> tuple[
         ["shares", str(path), "--out", f"{folder}/shares.csv"],
         ["report", str(path), "--out", f"{folder}/report.html"],
         ["update", str(path), f"{world}/new.csv", "--group", "g", "--out", f"{folder}/out.gshift"],
+        ["explain", str(path), f"{world}/new.csv", "--out", f"{folder}/parts.csv"],
+        ["compare", f"{world}/boosted.gshift", str(path), "--out", f"{folder}/moved.csv"],
+        ["audit", str(path), f"{world}/new.csv", "--group", "g", "--out", f"{folder}/to_label.csv"],
     )
-    return path, commands[int(rng.choice(4, p=[0.6, 0.15, 0.1, 0.15]))]
+    return path, commands[int(rng.choice(7, p=[0.4, 0.15, 0.1, 0.15, 0.06, 0.07, 0.07]))]

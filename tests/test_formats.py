@@ -1,6 +1,7 @@
 """Tables of every program become the same rows, and answers are written in the format that a name asks for."""
 
 import bz2
+import contextlib
 import datetime
 import io
 import json
@@ -240,6 +241,30 @@ def test_a_packed_file_that_is_cut_short_is_said_to_be_damaged(tmp_path, pack):
     (tmp_path / "a.csv").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(SourceError, match="damaged"):
         open_source(tmp_path / "a.csv").read()
+
+
+@pytest.mark.parametrize("ending", ["xlsx", "dta", "sav", "db", "duckdb"])
+def test_a_damaged_file_of_another_program_is_said_to_be_damaged(tmp_path, ending):
+    path = tmp_path / f"t.{ending}"
+    if ending == "db":
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            database.execute("create table t as select 1 as a")
+            database.commit()
+    elif ending == "duckdb":
+        with pytest.importorskip("duckdb").connect(path) as database:
+            database.execute("create table t as select 1 as a")
+    else:
+        pytest.importorskip(NEEDED[ending])
+        write_table(pa.table({"a": [1.0, 2.0]}), path)
+    whole = path.read_bytes()
+    for share in (0.3, 0.5, 0.7):
+        cut = int(len(whole) * share)
+        path.write_bytes(whole[:cut] + bytes(64) + whole[cut + 64 :] if share == 0.5 else whole[:cut])
+        with contextlib.suppress(SourceError):
+            open_source(path)
+    path.write_bytes(whole[:200] + b"\xff" * (len(whole) - 200))
+    with pytest.raises(SourceError, match=r"(xport|export) it again|zip archive"):
+        open_source(path)
 
 
 def test_a_missing_package_is_said_before_any_work(monkeypatch, tmp_path):

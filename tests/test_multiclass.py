@@ -1,5 +1,7 @@
 """Fits of more than two classes: what is always true, what shifts gain, and what is said where nothing can be."""
 
+import copy
+
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -7,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from class_samples import draw_table
-from groupshift import METHODS, GroupShiftClassifier, load, save
+from groupshift import METHODS, GroupShiftClassifier, load, save, share_changes
 
 LOGISTIC = LogisticRegression()
 
@@ -234,3 +236,47 @@ def test_without_groups_or_unlabelled_rows_it_says_so(table):
     with pytest.warns(UserWarning, match="No unlabelled rows"):
         model = fitted(X[own], y[own], groups[own])
     assert model.predict_proba(X, groups).shape == (len(X), 4)
+
+
+def test_copies_in_other_groups_make_no_group_less_sure(table):
+    X, y, groups, _ = table
+    labeled = np.array([label is not None for label in y])
+    # The same examples in every group: within each of them no row is a copy.
+    place = np.array([np.flatnonzero(groups[:i] == g).size for i, g in enumerate(groups)])
+    model = fitted(X, y, groups, trust=1.0, example_ids=np.where(labeled, 10_000 + place, place))
+    assert model.design_effect_ == 1.0
+
+
+def test_the_overall_share_and_differences_are_told_of_a_class(table, model):
+    overall, groups = model.group_shares(by="overall"), model.group_shares(by="group")
+    found = model.overall_share(of_class="class b")
+    assert found == tuple(overall[name][1] for name in ("share", "low", "high"))
+    shares = groups["share"].reshape(12, 4)
+    apart = model.share_difference("g01", "g00", of_class="class b")
+    assert apart.difference == pytest.approx(shares[1, 1] - shares[0, 1])
+    assert apart.low < apart.difference < apart.high
+    back = model.share_difference("g00", "g01", of_class="class b")
+    np.testing.assert_allclose([back.low, back.high], [-apart.high, -apart.low])
+
+
+def test_changes_of_shares_have_a_line_for_each_group_and_class(table, model):
+    X, groups, _ = unlabeled(table)
+    again = copy.deepcopy(model).update(X[groups != "g00"], groups[groups != "g00"])
+    found = share_changes(model, again)
+    assert list(found) == ["group", "class", "before", "after", "change", "low", "high"]
+    assert len(found["change"]) == 12 * 4
+    assert np.isnan(found["change"][:4]).all()
+    assert np.all(
+        (found["low"] < found["change"]) & (found["change"] < found["high"]), where=found["group"] != "g00"
+    )
+    overall = share_changes(model, model, by="overall")
+    assert overall["class"].tolist() == model.classes_.tolist()
+    assert not overall["change"].any()
+
+
+def test_an_explanation_is_the_plain_answer_and_what_the_group_adds(table, model):
+    X, groups, _ = unlabeled(table)
+    found = model.explain(X, groups)
+    moved = found["plain_probability"] * np.exp(found["shift"])
+    np.testing.assert_allclose(moved / moved.sum(1, keepdims=True), found["probability"], atol=1e-9)
+    np.testing.assert_allclose(found["probability"], model.predict_proba(X, groups), atol=1e-12)

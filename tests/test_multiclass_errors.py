@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from groupshift import GroupShiftClassifier
+from groupshift import GroupShiftClassifier, share_changes
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -64,8 +64,43 @@ CASES = {
         "known_overall is 0.5. With 3 classes, pass a mapping of class to share",
     ),
     "a method of two classes": (
+        lambda: logistic(trust=1.0).fit(X, THREE, groups=GROUPS).feature_importance(),
+        "feature_importance is for two classes, and this model has 3",
+    ),
+    "an audit of three classes": (
+        lambda: logistic(trust=1.0).fit(X, THREE, groups=GROUPS).audit(X, GROUPS),
+        "An audit asks for labels of two classes, and the model has 3. Fit a model of one class against the rest, "
+        "y == that_class (on the command line: --positive THAT_CLASS), and audit that.",
+    ),
+    "the share of no class": (
         lambda: logistic(trust=1.0).fit(X, THREE, groups=GROUPS).overall_share(),
-        "overall_share is for two classes, and this model has 3",
+        "No class was named. Pass of_class=, one of 0, 1, 2",
+    ),
+    "the share of a class that does not exist": (
+        lambda: logistic(trust=1.0).fit(X, THREE, groups=GROUPS).share_difference("a", "b", of_class=7),
+        "The model has no class 7. Pass of_class=, one of 0, 1, 2",
+    ),
+    "the difference from a group that does not exist": (
+        lambda: logistic(trust=1.0).fit(X, THREE, groups=GROUPS).share_difference("a", "z", of_class=1),
+        "Group 'z' has no unlabelled rows in this model",
+    ),
+    "the share of the other of two classes": (
+        lambda: logistic(trust=1.0).fit(X, np.minimum(THREE, 1), groups=GROUPS).overall_share(of_class=0),
+        "of_class=0, but the shares of this model are those of its positive class, 1",
+    ),
+    "models of different classes": (
+        lambda: share_changes(
+            logistic(trust=1.0).fit(X, THREE, groups=GROUPS),
+            logistic(trust=1.0).fit(X, np.where(THREE == 2, 3, THREE), groups=GROUPS),
+        ),
+        "The two models know different classes, [0, 1, 2] and [0, 1, 3]",
+    ),
+    "models of two classes and of three": (
+        lambda: share_changes(
+            logistic(trust=1.0).fit(X, THREE, groups=GROUPS),
+            logistic(trust=1.0).fit(X, np.minimum(THREE, 1), groups=GROUPS),
+        ),
+        "One model knows 3 classes and the other 2: their shares cannot be compared.",
     ),
 }
 

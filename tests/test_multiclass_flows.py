@@ -96,6 +96,22 @@ def test_commands_take_several_classes(frame, tmp_path, monkeypatch, capsys):
     assert run(["check", *files, *roles, "--quick"]) == 0
     assert "each of which is a class" in capsys.readouterr().err
     assert run(["report", "m.gshift", "-o", "report.html"]) == 0
+    capsys.readouterr()
+    assert run(["update", "m.gshift", "unlabeled.csv", "-o", "again.gshift"]) == 0
+    assert run(["compare", "m.gshift", "again.gshift", "-o", "changes.csv"]) == 0
+    assert f"The overall share of {known['class'][0]} went from" in capsys.readouterr().out
+    assert list(pd.read_csv("changes.csv").columns)[:3] == ["group", "class", "before"]
+    assert run(["explain", "m.gshift", "unlabeled.csv", "-o", "explained.csv"]) == 0
+    explained = pd.read_csv("explained.csv")
+    parts = [explained[[f"{kind}_{c}" for c in known["class"]]] for kind in ("plain_probability", "shift")]
+    moved = parts[0].to_numpy() * np.exp(parts[1].to_numpy())
+    np.testing.assert_allclose(
+        moved / moved.sum(1, keepdims=True),
+        predicted[[f"probability_{c}" for c in known["class"]]],
+        atol=1e-9,
+    )
+    assert run(["audit", "m.gshift", "unlabeled.csv", "-o", "to_label.csv"]) == 2
+    assert "Fit a model of one class against the rest" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module", params=[3, 26])

@@ -189,3 +189,13 @@ def test_a_worker_that_would_wait_trains_the_model_of_all_rows(rows, recorder, n
         model = GroupShiftClassifier(recorder, partition=2, refine=0, n_jobs=n_jobs, random_state=0)
         model.fit(X, y, groups=groups)
     assert f"training the classifier: {fits_at_first} of {fits_at_first} fits" in heard
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_error_of_a_worker_says_where_it_was_raised(n_jobs):
+    def check(item):
+        raise ValueError(f"{item} is not wanted")
+
+    with workers(n_jobs), pytest.raises(ValueError, match="3 is not wanted") as raised:
+        list(at_once(check, [3, 4, 5]))
+    assert raised.traceback[-1].name == "check"

@@ -54,12 +54,12 @@ class Auditable(Protocol):
 Model = TypeVar("Model", bound=Auditable)
 
 
-def _check_auditable(model: Auditable) -> None:
+def check_auditable(model: Auditable) -> None:
     check_is_fitted(model)
     if len(model.classes_) > 2:
         raise ValueError(
             f"An audit asks for labels of two classes, and the model has {len(model.classes_)}. Fit a model of one class against "
-            "the rest, and audit that."
+            "the rest, y == that_class (on the command line: --positive THAT_CLASS), and audit that."
         )
 
 
@@ -114,7 +114,7 @@ class Audited:
         >>> model.learn_audit(plan.labeled(truth[plan.rows])).audit_.labels
         20
         """
-        _check_auditable(self)
+        check_auditable(self)
         return plan_audit(self, census_of(self, X, groups, sample_weight), budget=budget, seed=seed)
 
     def learn_audit(
@@ -142,7 +142,7 @@ class Audited:
         -------
         model, with what was found in `audit_`; predictions, shares and intervals follow it
         """
-        _check_auditable(self)
+        check_auditable(self)
         answers = read_answers(labels, self.classes_, self.unlabeled_value)
         if X is not None:
             check_population(answers, census_of(self, X, groups, sample_weight))

@@ -11,10 +11,11 @@ from groupshift._explain.class_model import ClassModel
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._explain.fitted_attributes import FittedAttributes
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._rows.frames import Features, frame_beside, frame_like
+from groupshift._multi.class_scorer import by_class
+from groupshift._rows.frames import Features, frame_beside, frame_like, library_of
 
 if TYPE_CHECKING:
-    from groupshift._explain.share_errors import ShareDifference, ShareInterval
+    from groupshift._explain.share_intervals import ShareDifference, ShareInterval
 
 
 def _of_classes(model: object) -> ClassModel:
@@ -22,12 +23,22 @@ def _of_classes(model: object) -> ClassModel:
     return cast("ClassModel", model)
 
 
-def _check_two(model: FittedModel, method: str, instead: str = "") -> None:
+def _check_two(model: FittedModel, method: str) -> None:
     """What is made for two classes says so."""
     if model.is_multiclass_:
         raise ValueError(
             f"{method} is for two classes, and this model has {len(model.classes_)}. Fit a model of one class against the rest, "
-            f"y == that_class, and ask it.{instead}"
+            "y == that_class, and ask it."
+        )
+
+
+def _check_no_class(model: FittedModel, of_class: object) -> None:
+    """Of two classes the share is that of the positive one."""
+    positive = model.classes_.tolist()[1]
+    if of_class not in (None, positive):
+        raise ValueError(
+            f"of_class={of_class!r}, but the shares of this model are those of its positive class, {positive!r}; those of the "
+            "other are what is left to 1. Leave of_class out."
         )
 
 
@@ -59,27 +70,39 @@ class Explained(FittedAttributes):
 
         return frame_like(shares_by(self, by, coverage), self.frame_library_)
 
-    def overall_share(self: FittedModel, *, coverage: float = 0.9) -> "ShareInterval":
+    def overall_share(
+        self: FittedModel, *, coverage: float = 0.9, of_class: object = None
+    ) -> "ShareInterval":
         """Share of positives among all population rows, by weight, with its interval: `share`, `low`, `high`.
 
         The interval holds what is not known of each group, the chance of every row and, unless a known rate or random labels
-        settle it, what nothing in the data decides: labels of positives that came more often, in all groups alike.
+        settle it, what nothing in the data decides: labels of positives that came more often, in all groups alike. With more
+        than two classes, `of_class` says whose share it is.
         """
         check_is_fitted(self)
-        _check_two(self, "overall_share", " group_shares(by='overall') has the shares of all classes.")
+        if self.is_multiclass_:
+            from groupshift._explain.class_changes import overall_class_share
+
+            return overall_class_share(_of_classes(self), of_class, coverage)
+        _check_no_class(self, of_class)
         from groupshift._explain.share_errors import overall_share
 
         return overall_share(self, coverage)
 
     def share_difference(
-        self: FittedModel, group: object, other: object, *, coverage: float = 0.9
+        self: FittedModel, group: object, other: object, *, coverage: float = 0.9, of_class: object = None
     ) -> "ShareDifference":
         """Share of one group less that of another, with its interval: `difference`, `low`, `high`.
 
-        Errors that groups have in common cancel, so that it may be known better than either share.
+        Errors that groups have in common cancel, so that it may be known better than either share. With more than two classes,
+        `of_class` says whose share it is, and errors count as independent.
         """
         check_is_fitted(self)
-        _check_two(self, "share_difference")
+        if self.is_multiclass_:
+            from groupshift._explain.class_changes import class_share_difference
+
+            return class_share_difference(_of_classes(self), group, other, of_class, coverage)
+        _check_no_class(self, of_class)
         from groupshift._explain.share_errors import share_difference
 
         return share_difference(self, group, other, coverage)
@@ -88,12 +111,15 @@ class Explained(FittedAttributes):
         """What drives the prediction of each row: a frame like X, or a dict of arrays.
 
         `plain_probability` is what the row's features say alone, `shift` the log-odds that its group adds, and `probability`
-        what both make of it: logit(probability) = logit(plain_probability) + shift.
+        what both make of it: logit(probability) = logit(plain_probability) + shift. Of more than two classes each has a column
+        for every class, and probability ∝ plain_probability · exp(shift).
         """
         check_is_fitted(self)
-        _check_two(self, "explain")
         parts = self._predicted(X, groups, lambda scorer, rows: scorer.parts(scorer(rows)))
-        return frame_beside({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, X)
+        found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        if self.is_multiclass_ and library_of(X) is not None:
+            found = by_class(found, self.classes_)
+        return frame_beside(found, X)
 
     def feature_importance(self: FittedModel) -> Features:
         """How much worse labels that were hidden are predicted when a feature is shuffled: the rise of the log loss.

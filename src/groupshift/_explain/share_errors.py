@@ -1,13 +1,16 @@
 """The overall share with its interval, and differences of shares: errors that groups have in common cancel in them."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import cast
 
 import numpy as np
 from scipy.special import ndtri
 
+from groupshift._explain.class_changes import class_share_changes
+from groupshift._explain.class_model import ClassModel
 from groupshift._explain.evidence_parts import FloatArray, IntArray, Table
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._explain.share_intervals import ShareDifference, ShareInterval, check_groups
 from groupshift._explain.share_tables import (
     cell_shares,
     group_level_shares,
@@ -20,22 +23,6 @@ from groupshift._math.sums import ratio, sum_by
 from groupshift._rows.checks import check_coverage
 from groupshift._rows.codes import Codes
 from groupshift._rows.frames import Features, frame_like
-
-
-class ShareInterval(NamedTuple):
-    """A share of positives and its interval."""
-
-    share: float
-    low: float
-    high: float
-
-
-class ShareDifference(NamedTuple):
-    """The difference of two shares and its interval."""
-
-    difference: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -136,12 +123,7 @@ def share_difference(
 ) -> ShareDifference:
     """Share of one group less that of another; what all groups have in common cancels in it."""
     check_coverage(coverage)
-    at = Codes.of(model.groups_).transform(np.array([group, other], model.groups_.dtype))
-    for name, number in zip((group, other), at.tolist(), strict=True):
-        if number < 0:
-            raise ValueError(
-                f"Group {name!r} has no unlabelled rows in this model, so its share is not known. groups_ lists those that do."
-            )
+    at = check_groups(model.groups_, group, other)
     groups = _Side.of(model, "group", coverage)
     first, second = groups.at(at[:1]), groups.at(at[1:])
     undecided = model.unidentified_ * (first.errors.slope - second.errors.slope) ** 2
@@ -168,7 +150,8 @@ def share_changes(
     Returns
     -------
     frame of the library that X came in, or dict of arrays : (group,) before, after, change, low, high
-        NaN where a group has no rows in one of the two.
+        NaN where a group has no rows in one of the two. With more than two classes, a line for each class, named in a column
+        class after the group; then all errors count as independent.
 
     Examples
     --------
@@ -185,6 +168,14 @@ def share_changes(
     check_coverage(coverage)
     if by not in ("group", "overall"):
         raise ValueError(f"by={by!r} is not known. Pass 'group' or 'overall'.")
+    if before.is_multiclass_ != after.is_multiclass_:
+        raise ValueError(
+            f"One model knows {len(before.classes_)} classes and the other {len(after.classes_)}: their shares cannot be "
+            "compared. Fit both with the same classes."
+        )
+    if after.is_multiclass_:
+        first, second = (cast("ClassModel", model) for model in (before, after))
+        return frame_like(class_share_changes(first, second, by, coverage), after.frame_library_)
     sides = [_Side.of(model, by, coverage) for model in (before, after)]
     names: Table = {}
     if by == "group":

@@ -9,7 +9,7 @@ from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._math.arrays import IntArray
 from groupshift._regions.space import Space
 from groupshift._rows.codes import Codes
-from groupshift._rows.keys import design_effect
+from groupshift._rows.keys import design_effect, within
 from groupshift._rows.rows import Rows, concatenated
 
 # k-means moves little beyond this many rows; the published configuration uses all of them.
@@ -23,6 +23,7 @@ class Pooled:
     rows: Rows
     space: Space
     population_effect: float  # how many times fewer examples than rows the population has
+    group_effect: float  # the same within its groups: copies in another group are not counted
     without_labels: float  # the part of the population's rows that lie in groups without labels
     identifying: dict[str, float]  # features that tell which group a row is of, and how well, 0 to 1
     notes: Notes = ()
@@ -33,7 +34,7 @@ def pool_rows(problem: Problem) -> Pooled:
     limit = np.inf if problem.settings.partition == "silhouette" else MAX_CLUSTERING_ROWS
     labeled, population, seeds = problem.labeled, problem.population, problem.seeds
     notes: Notes = ()
-    effect, without = 1.0, 0.0
+    effect, group_effect, without = 1.0, 1.0, 0.0
     if population is None:
         rows = labeled.at_most(limit, seeds.named("clustering, labelled"))
         group = rows.group
@@ -48,13 +49,14 @@ def pool_rows(problem: Problem) -> Pooled:
         n_unlabeled = int(np.ceil(share * population.n_rows))
         unlabeled = problem.sample(n_unlabeled, seeds.named("clustering, population"))
         effect = design_effect(unlabeled.key, unlabeled.weight)
+        group_effect = design_effect(within(unlabeled.key, unlabeled.group), unlabeled.weight)
         without = _without_labels(problem, unlabeled)
         rows = concatenated([few, unlabeled])
         group = _same_numbers(problem, few, unlabeled)
     identifying = _identifying(problem, rows, group) if problem.has_groups else {}
     rows = replace(rows, group=np.zeros(len(rows), np.int64))
     space = Space().fit(rows.matrix, rows.weight, problem.encoder.is_category)
-    return Pooled(rows, space, effect, without, identifying, notes)
+    return Pooled(rows, space, effect, group_effect, without, identifying, notes)
 
 
 def _without_labels(problem: Problem, unlabeled: Rows) -> float:

@@ -171,8 +171,21 @@ def open_file(path: Path, part: str | None = None, *, shown: Path | None = None)
 
 def snapshot_source(shown: Path, kind: str, tables: Iterator[pa.Table]) -> Source:
     """Rows that are read once and kept: of a sheet, of a statistical program's file, of a query."""
-    kept = Snapshot.of(tables)
+    kept = Snapshot.of(_read_by_others(shown, kind, tables))
     return Source(shown, kind, tuple(kept.schema.names), kept.n_rows, kept.schema, tables=kept)
+
+
+def _read_by_others(shown: Path, kind: str, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Tables that another library reads, whatever it raises at a damaged file said in one way."""
+    try:
+        yield from tables
+    except (SourceError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        raise SourceError(
+            f"{shown} begins like a file of {kind} but cannot be read ({_first_line(error)}). It may be damaged: copy or "
+            "export it again, or export it as CSV."
+        ) from error
 
 
 def _unpacked_head(path: Path, packing: str | None) -> bytes:

@@ -45,6 +45,13 @@ def _inside(share: FloatArray) -> FloatArray:
     return clipped
 
 
+def contrasts(q: FloatArray) -> FloatArray:
+    """How logit q_c follows δ: its own, less those of the others by their parts of the rest; (n_cells, n_classes, n_classes)."""
+    one = np.eye(q.shape[1])
+    found: FloatArray = one - (1 - one) * q[:, None, :] / np.maximum(1 - q, SMALLEST)[:, :, None]
+    return found
+
+
 def class_sites(
     batch: CellBatch, prior: FloatArray, counts: FloatArray | None = None, variance: float = WIDE
 ) -> tuple[FloatArray, FloatArray]:
@@ -129,8 +136,7 @@ def _told(
     """Each class against the rest: what its own line says of the joint answer, the wide prior taken out."""
     one = np.eye(q.shape[1])
     covariance = np.linalg.inv(information + one / variance)
-    # How logit q_c follows δ: its own, less those of the others by their parts of the rest.
-    contrast = one - (1 - one) * q[:, None, :] / np.maximum(1 - q, SMALLEST)[:, :, None]
+    contrast = contrasts(q)
     posterior = np.einsum("nij,nij->ni", contrast @ covariance, contrast)
     before = variance * (contrast**2).sum(2)
     precision = np.where(total[:, None] > 0, 1 / np.maximum(posterior, 1e-12) - 1 / before, 0.0)

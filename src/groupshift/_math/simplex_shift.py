@@ -38,6 +38,9 @@ class CellBatch(Protocol):
     def curvature(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The gradient, and ``Σ w R Rᵀ / (R q)²``, (n_cells, n_classes, n_classes)."""
 
+    def take(self, cells: IntArray) -> "CellBatch":
+        """Some of the cells."""
+
 
 @dataclass(frozen=True)
 class OwnRows:
@@ -65,6 +68,9 @@ class OwnRows:
         gradient: FloatArray = np.matmul((self.weight / mixed)[:, None, :], self.density)[:, 0]
         return gradient, np.matmul(root.transpose(0, 2, 1), root)
 
+    def take(self, cells: IntArray) -> "OwnRows":
+        return OwnRows(self.density[cells], self.weight[cells])
+
 
 @dataclass(frozen=True)
 class SharedRows:
@@ -91,6 +97,9 @@ class SharedRows:
         products = (self.density[:, :, None] * self.density[:, None, :]).reshape(n_rows, -1)
         ratio = self.weight / mixed
         return ratio @ self.density, ((ratio / mixed) @ products).reshape(-1, n_classes, n_classes)
+
+    def take(self, cells: IntArray) -> "SharedRows":
+        return SharedRows(self.density, self.weight[cells])
 
 
 def simplex_shares(batch: CellBatch, prior: FloatArray, *, tol: float = 1e-8) -> FloatArray:

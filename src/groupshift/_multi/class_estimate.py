@@ -1,6 +1,6 @@
 """Shares and shifts of every cell and class of the population: the sums over its rows, and the solve on top."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from groupshift._math.simplex_shift import CellBatch, simplex_shares
 from groupshift._multi.class_known import ALL_GROUPS, KnownClasses, agreeing_shift, numbered_known
 from groupshift._multi.class_learned import ClassLearned
 from groupshift._multi.class_scores import ClassPosterior
-from groupshift._multi.class_trials import ClassSites, followed, shifts_from
+from groupshift._multi.class_trials import ClassSites, join_classes, shifts_from
 from groupshift._multi.class_view_shifts import ClassMixture, ClassShifts, class_view_shifts
 from groupshift._rows.rows import Population, Rows
 
@@ -80,10 +80,7 @@ def estimate_classes(
     tally = TallyClasses(learned.posterior, learned.prototypes, learned.keep_means, len(groups))
     cells = _Cells(learned, population.sum(tally).thinned(learned.design_effect), len(groups))
     shifts = cells.shifts(groups)
-    shift = shifts_from(shifts.shift, learned.labeled_prior)
-    if shifts.followed > 0:
-        mean = cells.points.mean_posterior(shift.reshape(-1, learned.n_classes))[0].reshape(shift.shape)
-        shift = followed(shift, mean, learned.labeled_prior, shifts.followed)
+    shift, shifts = cells.joined(shifts)
     share, error = cells.shares(shift, shifts)
     numbered = numbered_known(known, groups, classes)
     if numbered is not None:
@@ -155,6 +152,19 @@ class _Cells:
             return mixture.trusted(learned.trust, learned.trust_variance)
         rows = self.points.rows.reshape(self.shape[:2]).sum(1)
         return class_view_shifts(learned, learned.own, mixture, groups, rows)
+
+    def joined(self, shifts: ClassShifts) -> tuple[FloatArray, ClassShifts]:
+        """Shifts to add to log-probabilities, classes of a cell solved together as far as `part` says, and their variances."""
+        prior, part = self.learned.labeled_prior, shifts.part
+        apart = shifts_from(shifts.shift, prior)
+        if part <= 0 or shifts.before is None:
+            return apart, shifts
+        joined = join_classes(lambda: self.points.batches(prior), shifts.before, apart, prior)
+        is_shown = self.learned.is_shown
+        shift = apart + part * np.where(is_shown, joined.shift - apart, 0.0)
+        own = joined.variance + shifts.misfit
+        variance = np.where(np.isnan(own) | ~is_shown.T, shifts.variance, own)
+        return shift, replace(shifts, variance=shifts.variance + part * (variance - shifts.variance))
 
     def _sites(self) -> ClassSites:
         """What the rows of each cell say by themselves; nothing of classes that labels do not show."""

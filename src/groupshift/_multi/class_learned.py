@@ -18,13 +18,14 @@ from groupshift._multi.class_judge import ClassJudged
 from groupshift._multi.class_scores import ClassPosterior
 from groupshift._multi.class_trained import ClassTrained
 from groupshift._multi.class_trials import (
+    ClassSites,
     ClassTrial,
+    cell_batches,
     class_rows,
     expected_priors,
-    followed,
+    join_classes,
     label_sites,
     labeled_priors,
-    mean_predictions,
     moved_loss,
     score_sites,
     shifts_from,
@@ -64,7 +65,7 @@ class ClassLearned:
     class_rows: FloatArray  # (n_clusters, n_classes): labelled rows of each class, or of the rest where fewer
     trust: float  # factor on every shift
     trust_variance: float
-    design_effect: float  # how many times fewer examples than rows the population has
+    design_effect: float  # how many times fewer examples than rows the population's groups have
     labeled_groups: ValueArray
     shares: str | None
     shrinkage: str
@@ -129,7 +130,7 @@ def settle_classes(problem: Problem, pooled: Pooled, judged: ClassJudged) -> Cla
         trust=trust.value,
         trust_variance=trust.variance,
         # Copies in the population repeat each other as much as those among labelled rows do.
-        design_effect=1 + (pooled.population_effect - 1) * trained.copy_correlation,
+        design_effect=1 + (pooled.group_effect - 1) * trained.copy_correlation,
         labeled_groups=problem.labeled_groups,
         shares=problem.settings.shares,
         shrinkage=problem.settings.shrinkage,
@@ -150,10 +151,10 @@ def spread_of_shifts(model: ViewModel, views: Views) -> FloatArray:
     return variance
 
 
-def part_followed(model: ViewModel, spread: FloatArray) -> float:
-    """How far shifts follow the rows' mean predictions: as far as what scores show is a change of shares, not a misfit.
+def part_joined(model: ViewModel, spread: FloatArray) -> float:
+    """How far shifts are those of all classes together: as far as what scores show is a change of shares, not a misfit.
 
-    A step of EM stops short of the maximum itself: a misfit counts by its square, and a small one costs nothing.
+    A misfit counts by its square, and a small one costs nothing.
     """
     misfit = model.misfit_variance / (spread.mean() + model.misfit_variance)
     return float(1 - misfit**2)
@@ -214,11 +215,12 @@ def _settle_views(
     views = own.views()
     model = learn_views(views, selection=problem.settings.selection, seed=problem.seeds.named("hidden views"))
     found = model.predict(views.only(OWN_SCORES), of_labeled=True)
-    by_cell = shifts_from(found.shift.reshape(scores.response.shape), prior)
-    means = mean_predictions(trial.log_p, by_cell, rows, cluster)
-    hidden = followed(by_cell, means, prior, part_followed(model, spread_of_shifts(model, views)))[
-        rows.group, cluster
-    ]
+    apart = shifts_from(found.shift.reshape(scores.response.shape), prior)
+    nobody = np.maximum(model.predict(views.only(), of_labeled=True).variance, 1e-6)
+    before = ClassSites(np.zeros_like(scores.response), 1 / nobody.reshape(scores.response.shape))
+    joined = join_classes(cell_batches(rows, trial.log_p, cluster, prior), before, apart, prior)
+    part = part_joined(model, spread_of_shifts(model, views))
+    hidden = (apart + part * np.where(shown, joined.shift - apart, 0.0))[rows.group, cluster]
     plain, loss = trial.plain(rows.y), moved_loss(trial.log_p, hidden, rows.y)
     mean, error = gain(plain, loss, rows)
     # With several classes there are as many shifts to be wrong about: where the judge would choose none, none is used.

@@ -1,5 +1,6 @@
 """Group-aware probabilities of several classes: what every prediction of them is made by."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -56,6 +57,15 @@ class ClassScorer:
         found: FloatArray = p / p.sum(1, keepdims=True)
         return found
 
+    def parts(self, scored: ClassScored) -> dict[str, FloatArray]:
+        """What a row's features say, what its group adds to log-probabilities, and what both make of it: (n_rows, n_classes)."""
+        shift = np.zeros_like(scored.log_p)
+        if len(self.groups):
+            own, common = self.estimate.shift, self.estimate.unseen_shift
+            shift = self._of_cells(own, common, scored.group, scored.cluster)
+        plain = self.probability(replace(scored, log_p=scored.log_p - shift))
+        return {"plain_probability": plain, "shift": shift, "probability": self.probability(scored)}
+
     def details(self, scored: ClassScored, coverage: float) -> Details:
         """Probabilities with their intervals, each class against the rest."""
         estimate, cluster, group = self.estimate, scored.cluster, scored.group
@@ -96,8 +106,18 @@ class ClassScorer:
 
 def flat_details(found: Details, classes: ValueArray) -> dict[str, FloatArray | IntArray | BoolArray]:
     """A column of probability, low and high for each class."""
-    kinds = (("probability", found["probability"]), ("low", found["low"]), ("high", found["high"]))
-    by_class: dict[str, FloatArray | IntArray | BoolArray] = {
-        f"{kind}_{name}": values[:, c] for kind, values in kinds for c, name in enumerate(classes.tolist())
+    kinds = {"probability": found["probability"], "low": found["low"], "high": found["high"]}
+    return {**by_class(kinds, classes), "cluster": found["cluster"], "pooled": found["pooled"]}
+
+
+def by_class(found: Mapping[str, FloatArray], classes: ValueArray) -> dict[str, FloatArray]:
+    """Arrays of shape (n_rows, n_classes) as a column for each class.
+
+    >>> list(by_class({"shift": np.zeros((3, 2))}, np.array(["a", "b"])))
+    ['shift_a', 'shift_b']
+    """
+    return {
+        f"{kind}_{name}": values[:, c]
+        for kind, values in found.items()
+        for c, name in enumerate(classes.tolist())
     }
-    return by_class | {"cluster": found["cluster"], "pooled": found["pooled"]}

@@ -20,7 +20,7 @@ from groupshift._multi.class_scores import (
     training_order,
 )
 from groupshift._regions.partitions import Partition
-from groupshift._rows.keys import copy_correlation, design_effect, stratified_folds
+from groupshift._rows.keys import copy_correlation, design_effect, stratified_folds, within
 
 N_FOLDS, MANY_ROWS, FEWER_FOLDS = 5, 10_000, 3
 TRAINED_ON = Note(
@@ -42,7 +42,8 @@ class ClassTrained:
     spread: tuple[float, float]  # see `choose_spread`
     partition: Partition | None  # where each cluster has a classifier
     copy_correlation: float = 1.0
-    design_effect: float = 1.0
+    design_effect: float = 1.0  # how many times fewer examples there are than judged rows
+    group_effect: float = 1.0  # the same within groups: copies in another group are not counted
     notes: Notes = ()
 
     def completed(self, problem: Problem) -> Self:
@@ -57,8 +58,8 @@ class ClassTrained:
         rows = problem.labeled.take(self.judged)
         fold = self.fold if self.fold is not None else np.zeros(len(self.judged), np.int64)
         group = np.unique(rows.group, return_inverse=True)[1]
-        # Rows of unequal weight say less than as many equal ones (Kish), and so do copies.
-        weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum()) / self.design_effect
+        # Rows of unequal weight say less of their group than as many equal ones (Kish), and so do copies in it.
+        weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum()) / self.group_effect
         return LabeledRows(self.score, problem.y[self.judged], weight, group, fold, self.design_effect)
 
 
@@ -74,10 +75,17 @@ def train_classes(problem: Problem, partition: Partition | None) -> ClassTrained
     edge = choose_class_edge(trained.score, y, rows.weight)
     score = held(trained.score, edge)
     alike = _alike(rows.key, rows.weight, score, y)
-    effect = 1 + (design_effect(rows.key, rows.weight) - 1) * alike
+    keys = rows.key, within(rows.key, rows.group)
+    effect, group_effect = (1 + (design_effect(key, rows.weight) - 1) * alike for key in keys)
     spread = choose_spread(score, y, rows.weight, trained.fold)
     return replace(
-        trained, score=score, edge=edge, spread=spread, copy_correlation=alike, design_effect=effect
+        trained,
+        score=score,
+        edge=edge,
+        spread=spread,
+        copy_correlation=alike,
+        design_effect=effect,
+        group_effect=group_effect,
     )
 
 

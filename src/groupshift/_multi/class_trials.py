@@ -1,16 +1,15 @@
 """Trials on hidden labels for several classes: shifts from scores alone, and the multiclass log loss that they lead to."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import softmax
 
 from groupshift._fit.trials import MIN_CLASS_ROWS, LabeledRows
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.class_sites import class_sites, joined_shares
+from groupshift._math.dirichlet_shares import Batches, pooled_shares
 from groupshift._math.shrinkage import PooledShifts, pool_sites
-from groupshift._math.simplex_shift import CellBatch, padded_batches
+from groupshift._math.simplex_shift import padded_batches
 from groupshift._math.sites import Sites
 from groupshift._math.sums import mean_by, sum_by
 from groupshift._math.trust import Trust, learn_class_trust
@@ -69,14 +68,13 @@ def class_rows(
     return fewer
 
 
-def row_batches(
-    log_p: FloatArray, cell: IntArray, n_cells: int, weight: FloatArray, prior: FloatArray
-) -> Iterator[tuple[IntArray, CellBatch]]:
+def cell_batches(rows: LabeledRows, log_p: FloatArray, cluster: IntArray, prior: FloatArray) -> Batches:
     """Labelled rows as batches of cells, with the numbers of these."""
+    cell = rows.group * len(prior) + cluster
     order = np.argsort(cell, kind="stable")
-    start = np.searchsorted(cell[order], np.arange(n_cells + 1))
-    density = (np.exp(log_p) / prior[cell % len(prior)])[order]
-    return padded_batches(density, weight[order], start)
+    start = np.searchsorted(cell[order], np.arange(rows.n_groups * len(prior) + 1))
+    density = (np.exp(log_p) / prior[cluster])[order]
+    return lambda: padded_batches(density, rows.weight[order], start)
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,7 @@ def _sites(
     n_cells = rows.n_groups * n_clusters
     response, precision = np.zeros((n_cells, n_classes)), np.zeros((n_cells, n_classes))
     counts = sum_by(cell * n_classes + rows.y, rows.weight, n_cells * n_classes).reshape(-1, n_classes)
-    for own, batch in row_batches(log_p, cell, n_cells, rows.weight, prior):
+    for own, batch in cell_batches(rows, log_p, cluster, prior)():
         told = class_sites(batch, prior[own % n_clusters], counts[own] if with_labels else None)
         response[own], precision[own] = told
     return ClassSites.of_cells(response, precision, rows.n_groups)
@@ -136,26 +134,30 @@ def shifts_from(against_rest: FloatArray, prior: FloatArray) -> FloatArray:
     return np.where((against_rest == 0).all(1)[:, :, None], 0.0, found)
 
 
-def followed(shift: FloatArray, mean: FloatArray, prior: FloatArray, part: float) -> FloatArray:
-    """Shifts moved towards the shares that the rows' mean predictions have with them: one step of EM, or a part of it.
+@dataclass(frozen=True)
+class Joined:
+    """Shifts of cells whose classes were solved together."""
 
-    Classes are pooled each by itself, and their logarithms; but rows are whole, and their shares add up. What one class of a
-    cell certainly has, the others have not, and the mean prediction knows that. `shift` and `mean` have shape (…, n_classes);
-    a mean of NaN (no rows) moves nothing.
+    shift: FloatArray  # (n_groups, n_clusters, n_classes), to add to log-probabilities
+    variance: (
+        FloatArray  # (n_groups, n_classes, n_clusters), of each class against the rest; NaN without rows
+    )
+
+
+def join_classes(batches: Batches, before: ClassSites, apart: FloatArray, prior: FloatArray) -> Joined:
+    """Shifts of cells by all their classes together, drawn towards what is known of each before its rows are seen.
+
+    Classes are pooled each by itself; but rows are whole, and their shares add up: what one class of a cell certainly has, the
+    others have not. `before`: the shifts that are expected, each class against the rest; `apart`: the shifts of classes pooled
+    each by itself, (n_groups, n_clusters, n_classes), for cells without rows.
     """
-    wanted = np.log(np.maximum(mean, 1e-12)) - np.log(prior)
-    return np.where(np.isnan(mean), shift, shift + part * (wanted - shift))
-
-
-def mean_predictions(
-    log_p: FloatArray, shift: FloatArray, rows: LabeledRows, cluster: IntArray
-) -> FloatArray:
-    """Mean predictions of the rows of each cell, (n_groups, n_clusters, n_classes), NaN without rows."""
-    p = softmax(log_p + shift[rows.group, cluster], axis=1)
-    n_groups, n_clusters, _ = shift.shape
-    cell = rows.group * n_clusters + cluster
-    mean = [mean_by(cell, column, rows.weight, n_groups * n_clusters) for column in p.T]
-    return np.column_stack(mean).reshape(shift.shape)
+    n_groups, n_classes, n_clusters = before.response.shape
+    expected = joined_shares(before.response.transpose(0, 2, 1), prior).reshape(-1, n_classes)
+    variance = 1 / np.maximum(before.precision.transpose(0, 2, 1).reshape(-1, n_classes), 1e-12)
+    found = pooled_shares(batches, expected, variance)
+    share = found.share.reshape(apart.shape)
+    shift = np.where(np.isnan(share), apart, np.log(np.maximum(share, 1e-12)) - np.log(prior))
+    return Joined(shift, found.variance.reshape(n_groups, n_clusters, n_classes).transpose(0, 2, 1))
 
 
 def pooled_shifts(sites: ClassSites) -> PooledShifts:
@@ -172,8 +174,11 @@ def try_class_partition(
     shown = class_rows(rows.y, cluster, n_clusters, prior.shape[1], rows.design_effect) >= MIN_CLASS_ROWS
     sites = score_sites(rows, log_p, cluster, prior).only(shown)
     pooled = pooled_shifts(sites)
-    by_cell = shifts_from(pooled.shift.reshape(sites.response.shape), prior)
-    by_cell = followed(by_cell, mean_predictions(log_p, by_cell, rows, cluster), prior, 1.0)
+    apart = shifts_from(pooled.shift.reshape(sites.response.shape), prior)
+    between = np.full_like(sites.precision, 1 / max(pooled.group_variance + pooled.cell_variance, 1e-6))
+    before = ClassSites(np.zeros_like(between), between)
+    by_cell = join_classes(cell_batches(rows, log_p, cluster, prior), before, apart, prior).shift
+    by_cell = np.where(shown, by_cell, apart)
     shift = by_cell[rows.group, cluster]
     trust = learn_class_trust(log_p, shift, rows.y, rows.weight, rows.group, rows.n_groups)
     loss = moved_loss(log_p, trust.without[rows.group][:, None] * shift, rows.y)

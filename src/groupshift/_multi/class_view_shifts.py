@@ -9,7 +9,7 @@ from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.shrinkage import COMMON_VARIANCE, PooledShifts
 from groupshift._math.view_worlds import LABELS, OWN_SCORES, SCORES
 from groupshift._math.views import Views, learn_views
-from groupshift._multi.class_learned import ClassLearned, ClassViews, part_followed, spread_of_shifts
+from groupshift._multi.class_learned import ClassLearned, ClassViews, part_joined, spread_of_shifts
 from groupshift._multi.class_trials import ClassSites, pooled_shifts
 from groupshift._rows.codes import Codes
 
@@ -27,7 +27,11 @@ class ClassShifts:
     unseen_shift: FloatArray  # (n_classes, n_clusters)
     unseen_variance: FloatArray  # (n_classes, n_clusters)
     use: ViewUse | None
-    followed: float = 0.0  # how far the rows' mean predictions are
+    before: ClassSites | None = (
+        None  # what is known before the population's rows are seen; None: nothing is joined
+    )
+    part: float = 0.0  # of the shifts by all classes together, see `join_classes`
+    misfit: float = 0.0  # variance that the scores' misfit adds to these
 
 
 @dataclass(frozen=True)
@@ -78,8 +82,15 @@ class ClassMixture:
             trust * self.common,
             trust**2 * common_variance + trust_variance * self.common**2,
             None,
+            self._before(),
             trust,
         )
+
+    def _before(self) -> ClassSites:
+        """What all groups have in common, and how far each differs from it."""
+        shape = self.sites.response.shape
+        between = max(self.pooled.group_variance + self.pooled.cell_variance, 1e-6)
+        return ClassSites(np.broadcast_to(self.common, shape), np.full(shape, 1 / between))
 
 
 def class_view_shifts(
@@ -95,6 +106,7 @@ def class_view_shifts(
     if learned.selection == "by_label":
         used = [view for view in used if view == SCORES]
     found = model.predict(here.only(*used))
+    known = model.predict(here.only(*(view for view in used if view != SCORES)))
     # What is not used may yet be right, above all where labelled groups are few.
     unused = np.zeros_like(found.shift)
     if learned.trust == 0:
@@ -113,7 +125,11 @@ def class_view_shifts(
         pooling=mixture.pooling,
         unseen_shift=factor * common,
         unseen_variance=doubt + nobody,
-        followed=part_followed(model, nobody) if learned.trust > 0 else 0.0,
+        before=ClassSites(
+            factor * common + known.shift.reshape(shape), 1 / np.maximum(known.variance, 1e-6).reshape(shape)
+        ),
+        part=part_joined(model, nobody) if learned.trust > 0 else 0.0,
+        misfit=model.misfit_variance,
         use=ViewUse(
             labels,
             scores,

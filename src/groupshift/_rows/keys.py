@@ -98,6 +98,17 @@ def design_effect(keys: KeyArray, weight: FloatArray) -> float:
     return float((np.bincount(example, weights=weight) ** 2).sum() / (weight**2).sum())
 
 
+def within(keys: KeyArray, group: IntArray) -> KeyArray:
+    """Keys of examples within their groups: copies in another group are other examples.
+
+    A group's shares are told by its own rows, however often these stand in other groups too.
+
+    >>> design_effect(within(np.array([7, 7], np.uint64), np.array([0, 1])), np.ones(2))
+    1.0
+    """
+    return keys ^ hash_keys(group, 0)
+
+
 def copy_correlation(keys: KeyArray, weight: FloatArray, score: FloatArray) -> float:
     """How alike the scores of rows of one example are: 1 for copies, less for members of a household."""
     example = np.unique(keys, return_inverse=True)[1]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs, parallel_config
 from joblib.parallel import get_active_backend
@@ -73,8 +73,24 @@ def at_once(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterat
         yield from map(function, items)
         return
     parallel = Parallel(threads, prefer="threads", return_as="generator", batch_size=1, pre_dispatch=threads)
-    alone = Alone(function)
-    yield from parallel(delayed(alone)(item) for item in items)
+    tried = Tried(Alone(function))
+    for result, error in parallel(delayed(tried)(item) for item in items):
+        if error is not None:
+            raise error
+        yield cast(Result, result)
+
+
+class Tried(Generic[Item, Result]):
+    """A function whose errors are results: joblib's own way drops where an error was raised, which says whose it is."""
+
+    def __init__(self, function: Callable[[Item], Result]):
+        self.function = function
+
+    def __call__(self, item: Item) -> tuple[Result | None, Exception | None]:
+        try:
+            return self.function(item), None
+        except Exception as error:
+            return None, error
 
 
 class Alone(Generic[Item, Result]):

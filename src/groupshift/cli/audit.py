@@ -11,6 +11,7 @@ from groupshift._audit.answers import REFUSED, read_answers
 from groupshift._audit.census import Census
 from groupshift._audit.doors import (
     census_of_batches,
+    check_auditable,
     check_has_population,
     check_population,
     plan_audit,
@@ -56,6 +57,7 @@ def plan(
         _check_text(out)
     screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
+    check_auditable(model)
     check_has_population(model.estimate_)
     source = recipe.open(data)
     keep = keep or list(source.columns)
@@ -106,6 +108,7 @@ def learn(
         check_output(out, force=force)
     screen = Screen(quiet=as_json)
     model, recipe, manifest = load_model(model_path, group=group)
+    check_auditable(model)
     source = open_source(labels)
     if missing := [name for name in (LABEL, TICKET) if name not in source.columns]:
         raise InputError(

@@ -17,6 +17,8 @@ from groupshift.cli.screen import Screen, bold, print_json
 from groupshift.cli.share_commands import ALL, MOST_ROWS
 
 Row = Mapping[str, object]
+# Classes whose overall change is told in words; all are in the table.
+MOST_CLASSES = 5
 
 
 def compare(before: str, after: str, out: str | None, *, coverage: float, force: bool, as_json: bool) -> None:
@@ -42,33 +44,41 @@ def compare(before: str, after: str, out: str | None, *, coverage: float, force:
 def change_table(before: GroupShiftClassifier, after: GroupShiftClassifier, *, coverage: float) -> pa.Table:
     """Shares of two models and their changes, all rows together first; `beyond_noise` where an interval leaves out zero."""
     overall, groups = (share_changes(before, after, by=by, coverage=coverage) for by in ("overall", "group"))
-    names = [ALL, *map(str, np.asarray(groups["group"]).tolist())]
+    first = [ALL] * len(np.asarray(overall["change"]))
+    names = {"group": [*first, *map(str, np.asarray(groups["group"]).tolist())]}
+    if after.is_multiclass_:
+        names["class"] = [
+            str(name) for part in (overall, groups) for name in np.asarray(part["class"]).tolist()
+        ]
     columns = ("before", "after", "change", "low", "high")
     numbers = {
         name: np.concatenate([np.asarray(overall[name]), np.asarray(groups[name])]) for name in columns
     }
     moved = (numbers["low"] > 0) | (numbers["high"] < 0)
     values = {name: pa.array(found, from_pandas=True) for name, found in numbers.items()}
-    return pa.table({"group": names, **values, "beyond_noise": moved})
+    return pa.table({**names, **values, "beyond_noise": moved})
 
 
 def show_changes(screen: Screen, table: pa.Table, coverage: float) -> None:
     """What changed, the groups that moved first."""
-    whole, *groups = table.to_pylist()
+    rows = [row | {"group": _named(row)} for row in table.to_pylist()]
+    n_whole = sum(name == ALL for name in table["group"].to_pylist()) if "class" in table.column_names else 1
+    whole, groups = rows[:n_whole], rows[n_whole:]
+    one = "group" if n_whole == 1 else "share"
     known = [row for row in groups if row["change"] is not None]
     moved = sorted((row for row in known if row["beyond_noise"]), key=lambda row: -abs(row["change"]))
     for words, missing in (("before only", "after"), ("after only", "before")):
         if only := [row for row in groups if row[missing] is None]:
-            screen.say(
-                f"{plural(len(only), 'group')} {words}: {', '.join(str(r['group']) for r in only[:6])}."
-            )
-    about = f"The overall share went from {percent(whole['before'])} to {percent(whole['after'])}, {_change(whole)}."
+            screen.say(f"{plural(len(only), one)} {words}: {', '.join(str(r['group']) for r in only[:6])}.")
+    about = (
+        "The overall share " + "; ".join(_went(row, named=n_whole > 1) for row in whole[:MOST_CLASSES]) + "."
+    )
     if not moved:
         screen.say(
-            f"{about} No group moved beyond noise ({100 * coverage:g} % intervals of all changes hold zero)."
+            f"{about} No {one} moved beyond noise ({100 * coverage:g} % intervals of all changes hold zero)."
         )
         return
-    screen.say(f"{about} {len(moved):,} of {plural(len(known), 'group')} moved beyond noise:")
+    screen.say(f"{about} {len(moved):,} of {plural(len(known), one)} moved beyond noise:")
     lines = [
         [str(row["group"]), percent(row["before"]), percent(row["after"]), *_change_cells(row)]
         for row in moved[:MOST_ROWS]
@@ -79,6 +89,16 @@ def show_changes(screen: Screen, table: pa.Table, coverage: float) -> None:
     )
     if (more := len(moved) - MOST_ROWS) > 0:
         screen.say(f"… and {more:,} more, with --out.")
+
+
+def _named(row: Row) -> str:
+    """A group, or a class of a group."""
+    return f"{row['group']}, {row['class']}" if "class" in row else str(row["group"])
+
+
+def _went(row: Row, *, named: bool) -> str:
+    whose = f"of {row['class']} " if named else ""
+    return f"{whose}went from {percent(float(str(row['before'])))} to {percent(float(str(row['after'])))}, {_change(row)}"
 
 
 def _change_cells(row: Row) -> list[str]:

@@ -38,7 +38,7 @@ def explain(
     model, recipe, _ = load_model(model_path, group=None if data is not None else "group")
     screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
     _show_features(screen, model)
-    answer: dict[str, object] = {"features": importance_of(model), "shifts": _spread(model)}
+    answer: dict[str, object] = {"features": _features(model), "shifts": _spread(model)}
     if data is not None and out is not None:
         answer |= {
             "out": out,
@@ -49,8 +49,10 @@ def explain(
 
 
 def _show_features(screen: Screen, model: GroupShiftClassifier) -> None:
-    found = importance_of(model)
-    if found:
+    found = _features(model)
+    if model.is_multiclass_:
+        screen.say("Features are weighed in models of two classes only.")
+    elif found:
         top = max(max(found.values()), 1e-12)
         lines = [[name, f"{rise:+.4f}", "█" * round(20 * max(rise, 0) / top)] for name, rise in found.items()]
         screen.say(
@@ -60,12 +62,24 @@ def _show_features(screen: Screen, model: GroupShiftClassifier) -> None:
         screen.table({"feature": "left", "rise of log loss": "right", "": "left"}, lines)
     else:
         screen.say("Labelled rows are too few to hide any, so features cannot be weighed.")
-    if (spread := _spread(model)) is not None:
+    if (spread := _spread(model)) is not None and not model.is_multiclass_:
         low, high = spread["lowest"], spread["highest"]
         screen.say(
             f"Beside its features, a row's group moves its probability: shifts go from {low:+.2f} to {high:+.2f} in log-odds; "
             f"a row at 50 % would be at {percent(_moved(low))} to {percent(_moved(high))}."
         )
+
+
+def _features(model: GroupShiftClassifier) -> dict[str, float]:
+    return {} if model.is_multiclass_ else importance_of(model)
+
+
+def _columns(model: GroupShiftClassifier) -> list[str]:
+    """What is written of each row; of several classes, a column for each."""
+    kinds = ("plain_probability", "shift", "probability")
+    if not model.is_multiclass_:
+        return list(kinds)
+    return [f"{kind}_{name}" for kind in kinds for name in model.classes_.tolist()]
 
 
 def _spread(model: GroupShiftClassifier) -> dict[str, float] | None:
@@ -105,7 +119,7 @@ def _write_rows(
         for table in source.batches(columns):
             parts = model.explain(recipe.features(table)[0], recipe.groups(table, model.groups_))
             kept = table.select(keep)
-            for name in ("plain_probability", "shift", "probability"):
+            for name in _columns(model):
                 kept = kept.append_column(name, pa.array(np.asarray(parts[name])))
             writer.write(kept)
     screen.say(
