@@ -110,7 +110,13 @@ def test_intervals_are_stretched_as_far_as_hidden_groups_ask(spread, expected):
     rows = LabeledRows(np.zeros(len(group)), y, np.ones(len(group)), group, everyone)
     one = np.ones(1)
     claimed = Predicted(
-        np.zeros((n_groups, 1)), np.full((n_groups, 1), 0.01), np.full(n_groups, 0.01), np.zeros(3), one, one
+        np.zeros((n_groups, 1)),
+        np.full((n_groups, 1), 0.01),
+        np.full(n_groups, 0.01),
+        np.zeros(3),
+        one,
+        one,
+        one,
     )
     assert _stretch(rows, np.zeros(len(group)), everyone, claimed) == pytest.approx(expected, rel=0.15)
 
@@ -119,7 +125,7 @@ def test_too_few_groups_stretch_nothing():
     group = np.repeat(np.arange(8), 10)
     rows = LabeledRows(np.zeros(80), np.ones(80, int), np.ones(80), group, np.zeros(80, np.int64))
     one = np.ones(1)
-    claimed = Predicted(np.zeros((8, 1)), np.full((8, 1), 1e-6), np.zeros(8), np.zeros(3), one, one)
+    claimed = Predicted(np.zeros((8, 1)), np.full((8, 1), 1e-6), np.zeros(8), np.zeros(3), one, one, one)
     assert _stretch(rows, np.zeros(80), np.zeros(80, np.int64), claimed) == 1.0
 
 

@@ -11,7 +11,15 @@ from sklearn.tree import DecisionTreeClassifier
 from groupshift import GroupShiftClassifier
 from groupshift._fit import judge, refine, stages
 from groupshift._fit.learned import Learned
-from groupshift._fit.trials import LabeledRows, choose, gain, noise_margin, try_partition, without_shift
+from groupshift._fit.trials import (
+    LabeledRows,
+    choose,
+    gain,
+    noise_margin,
+    try_partition,
+    why_none,
+    without_shift,
+)
 from groupshift._math.context import Context
 from groupshift._math.dispersion import dispersion
 from groupshift._math.odds import log_loss_rows
@@ -43,6 +51,19 @@ def test_the_judge_takes_no_shift_where_groups_are_alike(seed):
     trial = try_partition(rows, np.zeros(len(rows.y), int), 1)
     plain = log_loss_rows(trial.log_odds, rows.y)
     assert choose([trial], rows) is None or abs(gain(plain, trial.loss, rows)[0]) < 1e-3
+
+
+def test_the_reason_for_no_shift_is_the_one_that_decided():
+    rows, _ = labeled_rows()
+    trial = try_partition(rows, np.zeros(len(rows.y), int), 1)
+    # The loss falls far beyond noise; a trust below the least one is all that speaks against the shifts.
+    doubted = dataclasses.replace(trial, trust=dataclasses.replace(trial.trust, value=0.18))
+    assert choose([doubted], rows) is None
+    assert "trust is 0.18" in why_none([doubted], rows)
+    nothing = without_shift(trial, rows)
+    assert choose([nothing], rows) is None
+    assert "beyond noise" in why_none([nothing], rows)
+    assert "trust is" not in why_none([nothing], rows)
 
 
 def test_clusters_that_say_nothing_are_not_preferred_to_one():

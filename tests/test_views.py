@@ -24,15 +24,18 @@ from groupshift._math.view_worlds import (
 from groupshift._math.views import Draws, _predict, label_sites, learn_views
 
 
+@pytest.mark.parametrize("is_steep", [False, True])
 @pytest.mark.parametrize(("is_selected", "is_remainder"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("n_clusters", [1, 3])
-def test_predictions_and_likelihood_are_those_of_the_whole_covariance(n_clusters, is_selected, is_remainder):
+def test_predictions_and_likelihood_are_those_of_the_whole_covariance(
+    n_clusters, is_selected, is_remainder, is_steep
+):
     rng = np.random.default_rng(0)
     shape = (4, n_clusters, 3)
     precision = rng.uniform(0.5, 5, shape) * (rng.random(shape) < 0.8)
     views = Views(rng.normal(size=shape), precision, rng.uniform(0, 0.5, 4))
-    world = World(is_selected, is_remainder, n_clusters)
-    x = np.append(rng.normal(-1, 0.5, world.n_parameters - 2), [0.1, 0.3])[None]
+    world = World(is_selected, is_remainder, n_clusters, is_steep)
+    x = np.append(rng.normal(-1, 0.5, len(world.scales)), [0.4, 0.1, 0.3][-len(world.others) :])[None]
     levels = [*world.effects(x, views.remainder)]
     found = _predict(Draws(world, x, np.ones(1)), views, False)
     likelihood = log_likelihood(world, x, views)[0]
@@ -59,11 +62,15 @@ def test_predictions_and_likelihood_are_those_of_the_whole_covariance(n_clusters
             np.testing.assert_allclose(found.use[g, k], weight.reshape(-1, 3).sum(0), atol=1e-5)
 
 
-def world(n_groups=60, natural=0.4, selection=0.0, misfit=0.1, noise=0.15, seed=0):
-    """Views of groups whose parameters are known, and the true shifts of their populations."""
+def world(n_groups=60, natural=0.4, selection=0.0, misfit=0.1, noise=0.15, seed=0, slope=1.0):
+    """Views of groups whose parameters are known, and the true shifts of their populations.
+
+    Scores make of natural differences `slope` times what they are.
+    """
     rng = np.random.default_rng(seed)
     theta, select, m = (rng.normal(0, sd, n_groups) for sd in (natural, selection, misfit))
-    views = np.stack([theta + select, theta + select + m, theta + m], 1) + rng.normal(0, noise, (n_groups, 3))
+    seen = slope * theta
+    views = np.stack([theta + select, seen + select + m, seen + m], 1) + rng.normal(0, noise, (n_groups, 3))
     precision = np.full((n_groups, 1, 3), noise**-2.0)
     return Views(views[:, None], precision, np.zeros(n_groups)), theta
 
@@ -86,6 +93,28 @@ def test_labels_that_were_selected_are_not(seed):
     assert model.no_selection < 0.01
     assert abs(found.use[..., LABELS].mean()) < 0.3
     assert np.mean((found.shift[:, 0] - truth) ** 2) < 0.5 * np.mean(truth**2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_features_that_go_with_shares_do_not_make_selected_labels_believed(seed):
+    """Scores of the population go with own labels four times as much as shares do: this is no sign of a random sample."""
+    views, truth = world(natural=0.4, selection=1.0, seed=seed, slope=4.0)
+    found = learn_views(views).predict(views)
+    assert abs(found.use[..., LABELS].mean()) < 0.3
+    assert np.mean((found.shift[:, 0] - truth) ** 2) < 0.25 * np.mean(truth**2)
+
+
+def test_shifts_that_the_parameters_do_not_agree_on_are_told():
+    """Labels of volunteers alone: positive or negative, as they were taken out of the population or not."""
+    views, _ = world(natural=0.2, selection=1.2, misfit=2.0, noise=0.5)
+    views = replace(views, remainder=np.full(60, 0.25))
+    alone = learn_views(views).predict(views.only(LABELS))
+    assert not alone.is_agreed
+    assert not alone.without_shift().shift.any()
+    # What is not used may be right: it stays in the variance.
+    assert (alone.without_shift().variance >= alone.variance).all()
+    sure, _ = world()
+    assert learn_views(sure).predict(sure).is_agreed
 
 
 def test_scores_are_not_believed_where_the_misfit_is_larger_than_any_shift():
@@ -249,15 +278,18 @@ def test_own_scores_alone_predict_labelled_shifts():
     assert np.corrcoef(found.shift[:, 0], views.response[:, 0, LABELS])[0, 1] > 0.8
 
 
+@pytest.mark.parametrize("is_steep", [False, True])
 @pytest.mark.parametrize(("is_selected", "is_remainder"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("n_clusters", [1, 3])
-def test_the_gradient_is_that_of_the_likelihood_and_the_prior(n_clusters, is_selected, is_remainder):
+def test_the_gradient_is_that_of_the_likelihood_and_the_prior(
+    n_clusters, is_selected, is_remainder, is_steep
+):
     rng = np.random.default_rng(1)
     shape = (4, n_clusters, 3)
     precision = rng.uniform(0.5, 5, shape) * (rng.random(shape) < 0.8)
     views = Views(rng.normal(size=shape), precision, rng.uniform(0, 0.5, 4))
-    world = World(is_selected, is_remainder, n_clusters)
-    x = np.append(rng.normal(-1, 0.5, world.n_parameters - 2), [0.1, 0.3])
+    world = World(is_selected, is_remainder, n_clusters, is_steep)
+    x = np.append(rng.normal(-1, 0.5, len(world.scales)), [0.4, 0.1, 0.3][-len(world.others) :])
     value, gradient = likelihood_gradient(world, x, views)
     around = x + 1e-5 * np.concatenate([np.eye(len(x)), -np.eye(len(x))])
 
@@ -273,8 +305,8 @@ def test_the_gradient_is_that_of_the_likelihood_and_the_prior(n_clusters, is_sel
 
 def test_worlds_that_cannot_be_told_apart_are_weighed_once():
     views, _ = world()
-    assert len(learn_views(views).draws) == 2
-    assert len(learn_views(replace(views, remainder=np.full(60, 0.1))).draws) == 3
+    assert len(learn_views(views).draws) == 4
+    assert len(learn_views(replace(views, remainder=np.full(60, 0.1))).draws) == 6
 
 
 def test_draws_whose_density_cannot_be_computed_get_no_weight():

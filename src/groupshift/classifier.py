@@ -114,6 +114,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
     shift_ : array of shape (n_groups, n_clusters)
         Log-odds added to the labelled posterior in each cell; with more than two classes, added to log-probabilities.
     trust_ : float
+        Part of what scores suggest that makes the shift of a group whose labels are hidden, as its labels confirm it; 0 to 1.
     view_use_ : how far own labels and scores are used; None where a trust was given
     candidates_ : dict of arrays
         Partitions that the judge weighed: name, number of clusters, hidden-label loss, gain over no shift with its standard

@@ -13,7 +13,7 @@ from groupshift._explain.cluster_profile import describe_clusters
 from groupshift._explain.evidence_parts import FloatArray, HiddenLabels, Table
 from groupshift._explain.expected_gain import coarser, expected_population_gain
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.identified import identified, identifying_of
+from groupshift._explain.identified import identified_in, identifying_of
 from groupshift._explain.sensitivity import overall_numbers, selection_cost, sensitivity, undecided
 from groupshift._math.label_shift import mlls
 from groupshift._rows.frames import frame_like
@@ -157,7 +157,7 @@ def diagnose(model: FittedModel) -> Diagnosis:
         gain=tuple(verdict.gain_sentences(model, overview)),
         assumption=tuple(assumption),
         caution=(
-            *([first_of_all] if (first_of_all := identified(identifying_of(model))) else []),
+            *([first_of_all] if (first_of_all := identified_in(model)) else []),
             *by_cost(
                 [
                     *verdict.copies_among_labels(overview),

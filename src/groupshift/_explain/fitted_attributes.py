@@ -50,6 +50,7 @@ class FittedAttributes:
     residual_variance_: float = _read("learned_", "residual_variance")
     context_: Context | None = _read("learned_", "context")
     design_effect_: float = _read("learned_", "design_effect")
+    left_out_: tuple[str, ...] = _read("learned_", "left_out")
 
     groups_: ValueArray = _read("estimate_", "groups")
     rows_: IntArray = _read("estimate_", "rows")

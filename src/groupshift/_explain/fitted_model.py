@@ -45,6 +45,7 @@ class FittedModel(Protocol):
     labeled_rows_: IntArray  # (n_clusters,)
     rarer_class_rows_: FloatArray  # (n_clusters,)
     trust_: float
+    left_out_: tuple[str, ...]
     context_: Context | None
     candidates_: Table | None
     notes_: Sequence[str]

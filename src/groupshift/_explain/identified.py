@@ -7,11 +7,23 @@ import numpy as np
 
 from groupshift._explain.evidence_parts import FloatArray
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._rows.frames import some
 
 
 def identifying_of(model: FittedModel) -> dict[str, float]:
     """Features of a fitted model that tell which group a row is of, and how surely."""
     return _by_name(model, model.evidence_.identifying)
+
+
+def identified_in(model: FittedModel) -> str | None:
+    """What is wrong with features of a fitted model, or that its classifier does not see them; None where there are none."""
+    names = identifying_of(model)
+    if not model.left_out_ or not set(names) <= set(model.left_out_):
+        return identified(names)
+    return (
+        f"{some(list(names))}: the classifier does not see these features, since they tell which group a row is of and hidden "
+        "groups are predicted better without them. Clusters were still sought with them."
+    )
 
 
 def identified(names: Iterable[str]) -> str | None:

@@ -10,6 +10,7 @@ from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_errors import overall_share
 from groupshift._explain.share_tables import group_level_shares, overall_shares
 from groupshift._explain.wording import percent
+from groupshift._math.feature_means import BELIEVED
 from groupshift._math.known_shares import mean_posterior
 
 # A common shift of which it is worth to speak: a tenth of the odds.
@@ -91,17 +92,29 @@ def undecided(model: FittedModel, numbers: dict[str, float]) -> Iterator[str]:
         f"{start}Labelled groups cannot check what all groups have in common: their own common shift is zero by construction. "
         f"If positives were twice as likely to be labelled as negatives, in all groups alike, "
         f"{percent(numbers['share_if_twice'])} of the population would be positive instead of {percent(after)}; if half as "
-        f"likely, {percent(numbers['share_if_half'])}. {_face_value(numbers)}{_remedy(model)}"
+        f"likely, {percent(numbers['share_if_half'])}. {_agreement(model)}{_face_value(numbers)}{_remedy(model)}"
     )
 
 
 def _at_face_value(model: FittedModel) -> float:
     """The overall share if all that scores say of all groups together were believed; NaN where it is, or says nothing."""
     use = model.view_use_
-    if use is None or model.known_overall_ is not None:
+    if use is None or model.known_overall_ is not None or use.by_label >= BELIEVED:
         return np.nan
     unused = (1 - use.common) * use.common_shift
     return shares_if_selected(model, float(np.exp(-unused)))[0] if abs(unused) >= FACE_VALUE else np.nan
+
+
+def _agreement(model: FittedModel) -> str:
+    """That features agree on a common shift, where it is used for that."""
+    use = model.view_use_
+    if use is None or not use.by_label >= BELIEVED:
+        return ""
+    way = "more" if use.common_shift < 0 else "less"
+    return (
+        f"All features say alike that positives were {way} likely to be labelled than negatives, and none that labels were "
+        f"chosen by the features instead (probability {percent(use.by_label, 0)}): the shift that follows is used. "
+    )
 
 
 def _face_value(numbers: dict[str, float]) -> str:
@@ -109,8 +122,7 @@ def _face_value(numbers: dict[str, float]) -> str:
         return ""
     return (
         f"Taken at face value, scores of unlabelled rows would make it {percent(share)}; labels chosen by the features look the "
-        "same, so this is not used unless you say that they were chosen by the label. Nothing in the data decides between the "
-        "two. "
+        "same to scores. Features do not agree that labels were chosen by the label, so this is not used unless you say so. "
     )
 
 

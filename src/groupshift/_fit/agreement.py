@@ -38,7 +38,8 @@ def agree(
     in_shifts = shifts.cluster_variance if is_viewed else np.zeros(learned.n_clusters)
     # A trust that the user gave says that shifts are believed as they are.
     is_learned = is_viewed or learned.trust_variance > 0
-    unidentified = UNIDENTIFIED if is_learned and not is_random else 0.0
+    # Views count it in the variances of shifts as far as it is likely; of all groups together it is known no better than this.
+    unidentified = max(UNIDENTIFIED - float(in_shifts.min()), 0.0) if is_learned and not is_random else 0.0
     if not known.any:
         return Agreed(shifts, in_shifts, unidentified)
     rates = _of_groups(known, groups, row_weight)
@@ -49,7 +50,7 @@ def agree(
     found = condition_on_rates(
         shifts,
         points,
-        common=in_shifts + (UNIDENTIFIED if has_common else 0.0),
+        common=np.maximum(in_shifts, UNIDENTIFIED) if has_common else in_shifts,
         in_shifts=in_shifts,
         weight=row_weight / row_weight.sum(),
         groups=rates,

@@ -9,12 +9,14 @@ from scipy.special import expit, logit
 
 from groupshift._fit.agreement import Agreed, agree
 from groupshift._fit.learned import Learned
+from groupshift._fit.looked_at import LookedAt
 from groupshift._fit.own_views import OwnViews
 from groupshift._fit.problem import NOTHING_KNOWN, Known
 from groupshift._fit.trials import MIN_CLASS_ROWS
 from groupshift._fit.view_shifts import PopulationView, ViewUse, view_shifts
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.context import Context, group_sums
+from groupshift._math.feature_means import LEAST_LEFT, MeanSums
 from groupshift._math.known_shares import mean_posterior
 from groupshift._math.label_shift import bbse, em, mlls
 from groupshift._math.points import BIN_WIDTH, Points, collect_points
@@ -65,6 +67,7 @@ class Tally:
     points: Points  # by the scores that shares are learned from
     predicted: Points | None  # by the scores that rows will be predicted with; None where they are the same
     covariates: FloatArray
+    means: MeanSums | None = None  # of features, of a sample of the rows; None where they are not asked about
 
     def __add__(self, other: Self) -> Self:
         predicted = None
@@ -75,6 +78,7 @@ class Tally:
             points=self.points + other.points,
             predicted=predicted,
             covariates=self.covariates + other.covariates,
+            means=None if self.means is None or other.means is None else self.means + other.means,
         )
 
 
@@ -103,17 +107,20 @@ class TallyRows:
     n_clusters: int
     space: Space
     context: Context | None
+    looked_at: LookedAt | None = None
 
     def __call__(self, rows: Rows) -> Tally:
-        points = self._points(rows, self.score)
-        predicted = None if self.predict is None else self._points(rows, self.predict)
-        if self.context is None:
-            return Tally(points, predicted, np.zeros((self.n_groups, 0)))
-        projected = self.context.project(self.space.transform(rows.matrix))
-        return Tally(points, predicted, group_sums(projected, rows.group, rows.weight, self.n_groups))
+        scored = self.score(rows)
+        points = self._points(rows, *scored)
+        predicted = None if self.predict is None else self._points(rows, *self.predict(rows))
+        covariates = np.zeros((self.n_groups, 0))
+        if self.context is not None:
+            projected = self.context.project(self.space.transform(rows.matrix))
+            covariates = group_sums(projected, rows.group, rows.weight, self.n_groups)
+        means = None if self.looked_at is None else self.looked_at.sums(rows, self.space, *scored)
+        return Tally(points, predicted, covariates, means)
 
-    def _points(self, rows: Rows, score: Score) -> Points:
-        log_odds, cluster = score(rows)
+    def _points(self, rows: Rows, log_odds: FloatArray, cluster: IntArray) -> Points:
         return collect_points(
             log_odds,
             rows.group * self.n_clusters + cluster,
@@ -142,7 +149,10 @@ def estimate(
     score = learned.population_posterior.score if is_learned else learned.posterior.score
     is_scored_twice = is_learned and learned.population_posterior is not learned.posterior
     predict = learned.posterior.score if is_scored_twice else None
-    sums = population.sum(TallyRows(score, predict, n_groups, n_clusters, learned.space, learned.context))
+    looked_at = LookedAt.of(learned.means, population.n_rows, groups, learned.labeled_groups)
+    sums = population.sum(
+        TallyRows(score, predict, n_groups, n_clusters, learned.space, learned.context, looked_at)
+    )
     points = sums.points.thinned(learned.design_effect)
     cells = _Cells(
         learned,
@@ -157,7 +167,7 @@ def estimate(
     if learned.own is None:
         shifts, use = mixture.scaled(learned.trust, learned.residual_variance, learned.trust_variance), None
     else:
-        shifts, use = cells.viewed(learned.own, mixture, context, groups)
+        shifts, use = cells.viewed(learned.own, mixture, context, groups, sums.means)
         # Group means were compared with shifts of labels: where those were selected, that says little of the population.
         context = use.no_selection * context
     shifts = replace(shifts, shift=shifts.shift + context[:, None])
@@ -278,15 +288,31 @@ class _Cells:
         )
 
     def viewed(
-        self, own: OwnViews, mixture: PooledShifts, context: FloatArray, groups: ValueArray
+        self,
+        own: OwnViews,
+        mixture: PooledShifts,
+        context: FloatArray,
+        groups: ValueArray,
+        means: MeanSums | None,
     ) -> tuple[PooledShifts, ViewUse]:
         """Shifts from what own labels, their scores and the population's scores say together."""
         prior = self.learned.labeled_prior
         scores = cell_sites(self._telling(), labeled_prior=prior, n_groups=len(groups))
         population = PopulationView(
-            groups, scores, mixture, context, self.rows.sum(1), self.row_weight.sum(0)
+            groups, scores, mixture, context, self.rows.sum(1), self.row_weight.sum(0), self._whole(), means
         )
         return view_shifts(self.learned, own, population)
+
+    def _whole(self) -> FloatArray:
+        """What scores of all groups together say of the shift of each cluster, as if they were one group."""
+        n_clusters = self.learned.n_clusters
+        told = self._telling()
+        together = collect_points(told.score, told.cell % n_clusters, n_cells=n_clusters, weight=told.weight)
+        prior = self.learned.labeled_prior
+        share = np.clip(
+            mlls(together, labeled_prior=prior).share, LEAST_LEFT * prior, 1 - LEAST_LEFT * (1 - prior)
+        )
+        return np.nan_to_num(logit(share) - logit(prior))
 
     def context_effect(self, context: Context, sums: FloatArray, groups: ValueArray) -> FloatArray:
         total = np.maximum(self.row_weight.sum(1), 1e-300)

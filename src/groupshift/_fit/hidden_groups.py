@@ -8,7 +8,7 @@ from groupshift._fit.classifiers import fit_sets, out_of_fold_scores
 from groupshift._fit.judge import Judged
 from groupshift._fit.pooled import Pooled
 from groupshift._fit.problem import Problem
-from groupshift._fit.trained import training_sets
+from groupshift._fit.trained import Trained, training_sets
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.calibration import PlattScaling
 from groupshift._rows.keys import uniform_keys
@@ -36,24 +36,29 @@ def hide_groups(problem: Problem, pooled: Pooled, judged: Judged) -> HiddenGroup
     fold's classifier is calibrated on the rows that it is asked about.
     """
     trained, candidate = judged.trained, judged.candidate
-    if judged.trial is None or not pooled.without_labels or len(trained.judged) < len(problem.y):
+    fold = None if judged.trial is None else folds_of_groups(problem, pooled, trained)
+    if fold is None:
         return None
-    labeled, y = problem.labeled, problem.y
+    begin("training with whole groups hidden", problem.settings.verbose)
+    models = fit_sets(trained.estimator, problem.labeled, problem.y, training_sets(fold))
+    score = out_of_fold_scores(models, problem.labeled.features, fold, trained.edge, candidate.cluster)
+    return HiddenGroups(
+        calibrated_by_fold(problem, score, fold, np.zeros(len(fold), np.int64), 1),
+        calibrated_by_fold(problem, score, fold, candidate.cluster, candidate.n_clusters),
+        pooled.without_labels > 0.5,
+    )
+
+
+def folds_of_groups(problem: Problem, pooled: Pooled, trained: Trained) -> IntArray | None:
+    """Folds of labelled rows that hold whole groups; None where all groups have labels, or none can be hidden."""
+    if not pooled.without_labels or len(trained.judged) < len(problem.y):
+        return None
     n_folds = min(N_FOLDS, problem.n_labeled_groups // MIN_GROUPS_A_FOLD)
     if n_folds < 2:
         return None
-    fold = balanced_folds(labeled.group, n_folds, problem.seeds.named("hidden groups"))
-    counts = np.bincount(2 * fold + y, minlength=2 * n_folds).reshape(-1, 2)
-    if (counts.sum(0) - counts == 0).any() or (counts == 0).any():
-        return None
-    begin("training with whole groups hidden", problem.settings.verbose)
-    models = fit_sets(trained.estimator, labeled, y, training_sets(fold))
-    score = out_of_fold_scores(models, labeled.features, fold, trained.edge, candidate.cluster)
-    return HiddenGroups(
-        _calibrated(problem, score, fold, np.zeros(len(y), np.int64), 1),
-        _calibrated(problem, score, fold, candidate.cluster, candidate.n_clusters),
-        pooled.without_labels > 0.5,
-    )
+    fold = balanced_folds(problem.labeled.group, n_folds, problem.seeds.named("hidden groups"))
+    counts = np.bincount(2 * fold + problem.y, minlength=2 * n_folds).reshape(-1, 2)
+    return None if (counts.sum(0) - counts == 0).any() or (counts == 0).any() else fold
 
 
 def balanced_folds(group: IntArray, n_folds: int, seed: int) -> IntArray:
@@ -71,7 +76,7 @@ def balanced_folds(group: IntArray, n_folds: int, seed: int) -> IntArray:
     return fold[group]
 
 
-def _calibrated(
+def calibrated_by_fold(
     problem: Problem, score: FloatArray, fold: IntArray, cluster: IntArray, n_clusters: int
 ) -> FloatArray:
     y, weight = problem.y, problem.labeled.weight

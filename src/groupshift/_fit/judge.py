@@ -21,11 +21,13 @@ from groupshift._fit.trials import (
     CandidateTable,
     LabeledRows,
     Trial,
+    Tried,
     candidate_table,
     choose,
     gain,
     noise_margin,
     try_partition,
+    why_none,
     without_shift,
 )
 from groupshift._math.arrays import FloatArray, IntArray
@@ -41,7 +43,6 @@ from groupshift._rows.workers import at_once
 NOTHING_HIDDEN = Note(
     "No labels can be hidden (fewer than two labelled groups, or one class has a single example): one cluster is used."
 )
-NOTHING_CONFIRMED = Note("Hidden labels confirm none of the estimated shifts: none of these is used.")
 # In standard errors. Partitions must beat no shift by more than twice as much: what this lets through is far from that.
 MIN_DISPERSION = 1.0
 PER_CLUSTER = Note(
@@ -91,9 +92,20 @@ def judge(problem: Problem, pooled: Pooled, trained: Trained) -> Judged:
     first = _weigh(problem, trained, candidates)
     if first.chosen is None:
         plain = without_shift(first.trials[0], first.rows)
-        return Judged(trained, whole, plain, first.table, (NOTHING_CONFIRMED,))
+        return Judged(
+            trained, whole, plain, first.table, (nothing_confirmed(problem, first.trials, first.rows),)
+        )
     judged = Judged(trained, candidates[first.chosen], first.trials[first.chosen], first.table)
     return _described(problem, candidates, try_per_cluster(problem, judged) or judged)
+
+
+def nothing_confirmed(problem: Problem, trials: Sequence[Tried], rows: LabeledRows) -> Note:
+    """Why space is not cut, and what becomes of the shifts."""
+    settings = problem.settings
+    is_viewed = settings.trust == "learned" and settings.shrinkage == "hierarchical"
+    # Views of a shift are weighed each by itself, and what is used of them is said with them.
+    then = "One cluster is used." if is_viewed else "None of these shifts is used."
+    return Note(f"{why_none(trials, rows)} {then}")
 
 
 def _differs_by_group(rows: LabeledRows, cluster: IntArray) -> bool:
@@ -154,7 +166,7 @@ def try_per_cluster(problem: Problem, judged: Judged) -> Judged | None:
     if candidate.n_clusters == 1 or trained.fold is None or not trained.fold_models:
         return None
     begin("training a classifier for each cluster", problem.settings.verbose)
-    plain = choose_estimator(problem, of_cluster=True)
+    plain = choose_estimator(problem, of_cluster=True, left_out=trained.left_out)
     finer = PerClusterClassifier(plain, candidate.partition, problem.encoder)
     sets = training_sets(trained.fold)
     # Boosted trees that saw a handful of positives speak of log-odds in the thousands: one such cluster would ruin the

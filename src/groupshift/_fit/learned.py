@@ -8,6 +8,7 @@ from scipy.special import expit
 
 from groupshift._fit.hidden_groups import HiddenGroups
 from groupshift._fit.judge import Judged
+from groupshift._fit.looked_at import look_at_labeled
 from groupshift._fit.own_views import Foretold, OwnViews, foretell
 from groupshift._fit.pooled import MAX_CLUSTERING_ROWS, Pooled
 from groupshift._fit.posterior import FoldPosterior, LabeledPosterior
@@ -25,6 +26,7 @@ from groupshift._fit.trials import (
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.calibration import PlattScaling
 from groupshift._math.context import Context
+from groupshift._math.feature_means import FeatureMeans
 from groupshift._math.label_shift import prediction_rates
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE, residual_variance
@@ -68,6 +70,9 @@ class Learned:
     )  # the same by classifiers that saw no label of a group, for groups without labels; None: as `own`
     selection: str
     seed: int  # of the integration over what own and population views have in common
+    # What labelled rows say of the directions of feature space; None where no common shift is asked about, and in older files.
+    means: FeatureMeans | None = None
+    left_out: tuple[str, ...] = ()  # features that the classifiers do not see, since they tell the group
 
     @property
     def n_clusters(self) -> int:
@@ -130,6 +135,14 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged, hidden: HiddenGroup
         hidden=trust.hidden,
         selection=problem.settings.selection,
         seed=problem.seeds.named("views"),
+        left_out=trained.left_out,
+        means=(
+            None
+            if trust.own is None or problem.population is None or problem.settings.selection != "unknown"
+            else look_at_labeled(
+                problem, pooled, judged, log_odds, _few_rows(problem, trained, "rows of feature means")
+            )
+        ),
     )
     return Settled(learned, trust.loss, trust.hidden_shift, trust.by_groups, trust.notes)
 
@@ -223,6 +236,15 @@ def _plain_variance(problem: Problem, judged: Judged, log_odds: FloatArray) -> f
     return residual_variance(log_odds, rows.y, rows.weight, rows.group, np.zeros(rows.n_groups))
 
 
+def _few_rows(problem: Problem, trained: Trained, stream: str) -> IntArray:
+    """Numbers of judged rows: all of them, or a sample where they are many."""
+    key = problem.labeled.key[trained.judged]
+    if len(key) <= MAX_CLUSTERING_ROWS:
+        return np.arange(len(key))
+    order = np.argsort(uniform_keys(key, problem.seeds.named(stream)), kind="stable")
+    return np.sort(order[:MAX_CLUSTERING_ROWS])
+
+
 def _learn_context(
     problem: Problem, pooled: Pooled, trained: Trained, rows: LabeledRows, log_odds: FloatArray
 ) -> tuple[Context | None, Notes]:
@@ -233,11 +255,7 @@ def _learn_context(
         or problem.settings.shrinkage != "hierarchical"
     ):
         return None, ()
-    key = problem.labeled.key[trained.judged]
-    few = np.arange(len(key))
-    if len(key) > MAX_CLUSTERING_ROWS:
-        order = np.argsort(uniform_keys(key, problem.seeds.named("context rows")), kind="stable")
-        few = np.sort(order[:MAX_CLUSTERING_ROWS])
+    few = _few_rows(problem, trained, "context rows")
     judged = problem.labeled.take(trained.judged[few])
     context = Context().fit(
         pooled.space.transform(judged.matrix),

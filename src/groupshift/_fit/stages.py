@@ -8,6 +8,7 @@ from groupshift._fit.fixed_partition import fixed_partition
 from groupshift._fit.hidden_groups import hide_groups
 from groupshift._fit.judge import Judged, judge, take_fixed
 from groupshift._fit.learned import Settled, settle
+from groupshift._fit.left_out import leave_out_identifying
 from groupshift._fit.pooled import Pooled, pool_rows
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.refine import Fitted, refine
@@ -40,7 +41,7 @@ def run(problem: Problem) -> Finished:
     if problem.settings.per_cluster and partition is not None:
         estimator = PerClusterClassifier(estimator, partition, problem.encoder)
     begin("training the classifier", verbose)
-    trained = train(problem, estimator, partition)
+    trained = leave_out_identifying(problem, pooled, train(problem, estimator, partition), partition)
     if partition is None:
         begin("judging partitions on hidden labels", verbose)
         judged = judge(problem, pooled, trained)

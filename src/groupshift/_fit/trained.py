@@ -5,6 +5,8 @@ from typing import Self
 
 import numpy as np
 from scipy.special import logit
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
 
 from groupshift._fit.classifiers import (
     FINEST_EDGE,
@@ -38,6 +40,7 @@ class Trained:
     copy_correlation: float = 1.0  # how alike scores of copies of one example are
     design_effect: float = 1.0  # how many times fewer independent examples there are than judged rows
     notes: Notes = ()
+    left_out: tuple[str, ...] = ()  # features that the classifiers do not see
 
     def completed(self, problem: Problem) -> Self:
         """With the model of all rows. Trained late: where a classifier for each cluster took over, it is not needed."""
@@ -68,12 +71,24 @@ def train(problem: Problem, estimator: Classifier, partition: Partition | None) 
     return replace(trained, copy_correlation=alike, design_effect=effect)
 
 
-def choose_estimator(problem: Problem, of_cluster: bool = False) -> Classifier:
-    """The classifier that the settings name, unfitted, with a seed; for all rows, or for those of one cluster."""
+def choose_estimator(
+    problem: Problem, of_cluster: bool = False, left_out: tuple[str, ...] = ()
+) -> Classifier:
+    """The classifier that the settings name, unfitted, with a seed; for all rows, or for those of one cluster.
+
+    The default classifier may leave features out; one that the user gave sees what the user gave it.
+    """
     seed = problem.seeds.named("classifier")
-    if problem.settings.estimator is None:
-        return default_classifier(problem.encoder.is_category, seed, of_cluster)
-    return seeded_classifier(problem.settings.estimator, seed)
+    if problem.settings.estimator is not None:
+        return seeded_classifier(problem.settings.estimator, seed)
+    encoder = problem.encoder
+    kept = [j for j, name in enumerate(encoder.names_) if name not in left_out]
+    boosted = default_classifier(encoder.is_category[kept], seed, of_cluster)
+    if not left_out:
+        return boosted
+    chosen = ColumnTransformer([("kept", "passthrough", kept)])
+    without: Classifier = Pipeline([("kept", chosen), ("classifier", boosted)])
+    return without
 
 
 def training_sets(fold: IntArray) -> list[IntArray]:

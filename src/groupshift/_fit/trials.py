@@ -217,6 +217,25 @@ def choose(trials: Sequence[Tried], rows: LabeledRows) -> int | None:
     return next(i for i, t in enumerate(trials) if t is chosen)
 
 
+def why_none(trials: Sequence[Tried], rows: LabeledRows) -> str:
+    """Why `choose` took none of the trials: the reason that decided, in a sentence."""
+    plain = trials[0].plain(rows.y)
+    margins = [
+        noise_margin(rows.n_groups, LENIENT if i == 0 else PARTITION_LEVEL) for i in range(len(trials))
+    ]
+    better = [
+        t for t, margin in zip(trials, margins, strict=True) if _exceeds(gain(plain, t.loss, rows), margin)
+    ]
+    held_back = [t for t in better if t.trust.value < MIN_TRUST]
+    if not held_back:
+        return "No partition has shifts that lower the hidden-label loss beyond noise."
+    most = max(held_back, key=lambda t: t.trust.value).trust.value
+    return (
+        f"Estimated shifts lower the hidden-label loss beyond noise, but their trust is {most:.2f}, below {MIN_TRUST}: most of "
+        "them is the mixture's misfit, and what they gain may not carry over."
+    )
+
+
 def _exceeds(gain_and_error: tuple[float, float], margin: float) -> bool:
     mean, error = gain_and_error
     return mean > margin * error and mean > 0

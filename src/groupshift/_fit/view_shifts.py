@@ -8,6 +8,7 @@ import numpy as np
 from groupshift._fit.learned import Learned
 from groupshift._fit.own_views import OwnViews
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
+from groupshift._math.feature_means import ByLabel, MeanSums
 from groupshift._math.shrinkage import PooledShifts
 from groupshift._math.sites import Sites
 from groupshift._math.trust import most_trust
@@ -15,7 +16,8 @@ from groupshift._math.view_worlds import LABELS, OWN_SCORES, SCORES, Views
 from groupshift._math.views import Predicted, ViewModel, learn_views
 from groupshift._rows.codes import Codes
 
-# Variance of a common shift that nothing in the data decides: at 90 %, positives are twice or half as likely to be labelled.
+# Variance of a common shift that nothing in the data decides, where labels were chosen by the label: at 90 %, positives are
+# twice or half as likely to be labelled.
 UNIDENTIFIED = float((np.log(2) / 1.645) ** 2)
 # How much larger the labelled side's variance of a common shift is than the sampling noise of its scores: the classifier of all
 # rows does not score quite as those of the folds do, which its calibration was learned from.
@@ -33,6 +35,9 @@ class ViewUse:
     no_selection: float  # probability that labels are a random sample of each group
     scale_error: float  # of the size of all shifts together, relative to it
     common_error: float = np.nan  # of `common_shift`, were labels chosen by the label alone
+    by_label: float = (
+        np.nan
+    )  # probability that labels of all groups were chosen by the label, as feature means show it
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class PopulationView:
     context: FloatArray  # (n_groups,): what group means say
     rows: IntArray  # (n_groups,)
     cluster_weight: FloatArray  # (n_clusters,)
+    whole: FloatArray  # (n_clusters,): what scores of all groups together say, as if they were one group
+    means: MeanSums | None  # of features; None where they are not asked about
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,9 @@ class _Part:
         found = model.predict(here.only(*used))
         if (most := most_trust(len(self.own.groups))) < 1 and self.own.is_confirmed:
             found = found.mixed(model.predict(here.only(*(view for view in used if view == LABELS))), most)
+        if not (self.own.is_confirmed or found.is_agreed):
+            # Own labels alone are judged by no hidden label: all that can be asked is that the parameters agree on shifts.
+            found = found.without_shift()
         # What is not used may yet be right, above all where labelled groups are few.
         unused = np.zeros_like(found.shift)
         if not self.own.is_confirmed:
@@ -132,14 +142,14 @@ def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> 
     # A group that is not there has no labels either: it is like those without.
     last = told[-1]
     nobody, nobody_shared = (last.nobody_stretch * v[0] for v in (last.nobody.variance, last.nobody.shared))
-    is_random = learned.selection == "random"
-    common = np.zeros_like(mixture.cluster_shift) if is_random else mixture.cluster_shift
-    factor = _common_factor(learned, population, last.nobody.variance[0], last.model.misfit_variance)
-    doubt = factor**2 * mixture.cluster_variance + np.minimum(((1 - factor) * common) ** 2, UNIDENTIFIED)
+    no_selection = told[0].model.no_selection
+    by_label = _by_label(learned, population, no_selection)
+    common, doubt = _common(learned, population, last, by_label)
+    doubt = doubt + _unidentified(learned, no_selection, by_label)
     shifts = PooledShifts(
-        shift=factor * common + shift,
+        shift=common + shift,
         variance=variance + unused + doubt,
-        cluster_shift=factor * common,
+        cluster_shift=common,
         cluster_variance=doubt,
         group_effect=shift.mean(1),
         group_variance=float(nobody_shared),
@@ -148,12 +158,27 @@ def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> 
     )
     has, use = together([t.has.astype(float) for t in told]) + 1e-12, together([t.found.use for t in told])
     labels, scores = (float(np.average(use[..., v], weights=has[..., v])) for v in (LABELS, SCORES))
-    face_value = float(np.average(common, weights=population.cluster_weight + 1e-300))
-    no_selection = told[0].model.no_selection
     n_rows = [population.rows[part.chosen].sum() for part in parts]
     scale_error = float(np.average([t.found.scale_error for t in told], weights=n_rows))
-    said = (labels, scores, face_value, float(factor.mean()), no_selection, scale_error)
-    return shifts, ViewUse(*said, common_error=_face_value_error(own, mixture))
+    said = ViewUse(
+        labels,
+        scores,
+        *_face_value(learned, population, common),
+        no_selection,
+        scale_error,
+        common_error=_face_value_error(own, mixture),
+        by_label=np.nan if by_label is None else by_label.probability,
+    )
+    return shifts, said
+
+
+def _face_value(learned: Learned, population: PopulationView, used: FloatArray) -> tuple[float, float]:
+    """What all groups seem to have in common, and the part of it that is used, 0 to 1."""
+    if learned.selection == "random":
+        return 0.0, 0.0
+    weight = population.cluster_weight + 1e-300
+    seen, kept = (float(np.average(value, weights=weight)) for value in (population.whole, used))
+    return seen, float(np.clip(kept / seen, 0, 1)) if seen else 1.0
 
 
 def _face_value_error(own: OwnViews, mixture: PooledShifts) -> float:
@@ -162,20 +187,53 @@ def _face_value_error(own: OwnViews, mixture: PooledShifts) -> float:
     return float(np.sqrt(mixture.cluster_variance.mean() + labeled_side))
 
 
-def _common_factor(
-    learned: Learned, population: PopulationView, variance: FloatArray, misfit_variance: float
-) -> FloatArray:
-    """How much of what all groups seem to have in common is used, in each cluster: no labelled group can judge it.
+def _by_label(learned: Learned, population: PopulationView, no_selection: float) -> ByLabel | None:
+    """What feature means say of labels that were chosen by the label, in all groups alike; None where they are not asked.
 
-    Labels chosen by x move the scores of all groups alike, and look like a change of all shares. What groups' own shifts
-    (of the given variance) average to by chance is theirs, and no more is believed. Where the user says that labels were chosen
-    by the label, so is what exceeds the misfit that single groups show (the positive part of James and Stein's rule).
+    That groups differ in how their labels came does not make it likelier that all have something in common: even odds at most.
     """
-    size = np.maximum(population.mixture.cluster_shift**2, 1e-12)
-    factor = np.minimum(1, variance / len(population.groups) / size)
+    if learned.means is None or population.means is None or learned.selection != "unknown":
+        return None
+    return learned.means.compare(
+        population.means,
+        learned.labeled_prior,
+        design_effect=learned.design_effect,
+        by_label=min(0.5, max(1 - no_selection, 1e-9)),
+    )
+
+
+def _common(
+    learned: Learned, population: PopulationView, told: "_Told", by_label: ByLabel | None
+) -> tuple[FloatArray, FloatArray]:
+    """The part of a shift that all groups have in common, as it is used in each cluster, and its variance.
+
+    No labelled group can judge it, and labels chosen by x move the scores of all groups alike as well. Where all features say
+    the same of it, it is believed; else what groups' own shifts average to by chance, which is theirs. Where the user says that
+    labels were chosen by the label, so is what exceeds the misfit that single groups show (the positive part of James and
+    Stein's rule).
+    """
+    if by_label is not None and by_label.is_believed:
+        return by_label.shift, by_label.variance
+    seen, doubt = population.mixture.cluster_shift, population.mixture.cluster_variance
+    size = np.maximum(seen**2, 1e-12)
+    factor = np.minimum(1, told.nobody.variance[0] / len(population.groups) / size)
+    if learned.selection == "random":
+        return np.zeros_like(seen), factor**2 * doubt
     if learned.selection == "by_label":
-        factor = np.maximum(factor, 1 - (misfit_variance + population.mixture.cluster_variance) / size)
-    return factor
+        factor = np.maximum(factor, 1 - (told.model.misfit_variance + doubt) / size)
+    return factor * seen, factor**2 * doubt
+
+
+def _unidentified(learned: Learned, no_selection: float, by_label: ByLabel | None) -> float:
+    """Variance of a shift of all groups alike that no row decides: as likely as it is that labels were chosen by the label.
+
+    They were not if they are a random sample of each group, and features say that all groups together are one as well.
+    """
+    if learned.selection == "random":
+        return 0.0
+    if learned.selection == "by_label":
+        return UNIDENTIFIED
+    return UNIDENTIFIED * (1 - no_selection * (1 - (0.5 if by_label is None else by_label.probability)))
 
 
 def _views(own: OwnViews, population: PopulationView, chosen: BoolArray) -> Views:

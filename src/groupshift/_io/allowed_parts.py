@@ -37,6 +37,8 @@ OWN_TYPES = (
     "groupshift._math.common_shift:CommonPrior",
     "groupshift._math.common_shift:CommonShift",
     "groupshift._math.context:Context",
+    "groupshift._math.feature_means:FeatureMeans",
+    "groupshift._math.feature_means:MeanSums",
     "groupshift._math.points:Points",
     "groupshift._math.class_points:ClassPoints",
     "groupshift._math.vector_scaling:VectorScaling",

@@ -14,8 +14,10 @@ from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 NATURAL, SELECTION, MISFIT, NOISE, FREEDOM = 0.5, 1.0, 0.5, 0.1, 4.0
 # Log of the constant of that density: models of different numbers of parameters are compared.
 HALF_T = float(np.log(2) + gammaln((FREEDOM + 1) / 2) - gammaln(FREEDOM / 2) - np.log(FREEDOM * np.pi) / 2)
-# Standard deviations of log b, the slope of what scores suggest, and of c, the common shift.
-SLOPE, COMMON = 0.2, 1.0
+# Standard deviations of log a and log b, the slopes of what scores suggest, and of c, the common shift. Labels chosen by the
+# label leave features of a class as they are, so that b is next to 1, and so is a as a rule. Where features go with shares by
+# nature (where pupils do worse, they also own less), scores make of a difference four times what it is, or a fourth.
+STEEP, SLOPE, COMMON = 0.7, 0.2, 1.0
 # The variance of a view that is missing: as good as infinite, and still a number.
 MISSING = 1e8
 LABELS, OWN_SCORES, SCORES = 0, 1, 2
@@ -61,11 +63,12 @@ class Views:
 
 @dataclass(frozen=True)
 class World:
-    """One of the models: whether labels may be selected, and whether the population is what they left over."""
+    """One of the models: whether labels may be selected, the population is what they left over, and features go with shares."""
 
     is_selected: bool
     is_remainder: bool
     n_clusters: int
+    is_steep: bool = False  # whether natural differences have a slope of their own
 
     @property
     def scales(self) -> FloatArray:
@@ -74,21 +77,40 @@ class World:
         return np.array([*parts, *(parts if self.n_clusters > 1 else []), NOISE])
 
     @property
+    def others(self) -> FloatArray:
+        """Prior standard deviations of the other parameters: log a where it is not log b, log b where it is asked for, c."""
+        if self.is_steep:
+            return np.array([STEEP, SLOPE, COMMON] if self.is_selected else [STEEP, COMMON])
+        return np.array([SLOPE, COMMON])
+
+    @property
     def n_parameters(self) -> int:
-        return len(self.scales) + 2
+        return len(self.scales) + len(self.others)
+
+    def spreads_of(self, x: FloatArray) -> FloatArray:
+        """Logs of standard deviations among parameters, whose last axis they lie on."""
+        return x[..., : len(self.scales)]
+
+    def slopes(self, x: FloatArray) -> FloatArray:
+        """a and b, (n_draws, 2)."""
+        slope = np.exp(x[:, len(self.scales) : -1])
+        return np.broadcast_to(slope, (len(x), 2))
 
     def prior(self, x: FloatArray) -> FloatArray:
-        """Log-density of parameters, of shape (n_draws, n_parameters): logs of standard deviations, log b, c."""
-        ratio = x[:, :-2] - np.log(self.scales)
+        """Log-density of parameters, of shape (n_draws, n_parameters): logs of standard deviations, log a, log b and c."""
+        ratio = self.spreads_of(x) - np.log(self.scales)
         spread = (HALF_T + ratio - (FREEDOM + 1) / 2 * np.log1p(np.exp(2 * ratio) / FREEDOM)).sum(1)
-        density: FloatArray = spread - (x[:, -2] / SLOPE) ** 2 / 2 - (x[:, -1] / COMMON) ** 2 / 2
+        others = x[:, len(self.scales) :] / self.others
+        # Models of different numbers of parameters are compared: the constants of what not all of them have count.
+        constant = -np.log(self.others[:-1]).sum() - len(self.others[1:]) * np.log(2 * np.pi) / 2
+        density: FloatArray = spread + constant - (others**2).sum(1) / 2
         return density
 
     def prior_gradient(self, x: FloatArray) -> FloatArray:
         """Of the log-density at parameters of shape (n_parameters,)."""
-        ratio = np.exp(2 * (x[:-2] - np.log(self.scales))) / FREEDOM
+        ratio = np.exp(2 * (self.spreads_of(x) - np.log(self.scales))) / FREEDOM
         spread = 1 - (FREEDOM + 1) * ratio / (1 + ratio)
-        return np.append(spread, [-x[-2] / SLOPE**2, -x[-1] / COMMON**2])
+        return np.append(spread, -x[len(self.scales) :] / self.others**2)
 
     def misfit_variance(self, x: FloatArray) -> FloatArray:
         """Of a group's mean over its cells, (n_draws,)."""
@@ -101,9 +123,9 @@ class World:
 
     def effects(self, x: FloatArray, remainder: FloatArray, of_labeled: bool = False) -> Iterator["Effects"]:
         """Covariances of the views for groups and for cells (one cluster: groups alone); the target is d_U, or d_L."""
-        variance = np.exp(2 * x[:, :-2])
+        variance = np.exp(2 * self.spreads_of(x))
         n = 3 if self.is_selected else 2
-        noise, slope = variance[:, -1], np.exp(x[:, -2])
+        noise, slope = variance[:, -1], self.slopes(x)
         # Without κ all groups are alike, and one entry stands for all of them.
         kappa = remainder if self.is_remainder else np.zeros(1)
         for part in range(2 if self.n_clusters > 1 else 1):
@@ -117,9 +139,10 @@ class World:
 
 
 def loadings(slope: FloatArray, kappa: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """By how much θ and λ move r, l and u, (n_draws, n_groups or 1, 3); slopes have shape (n_draws,)."""
-    slope, one = slope[:, None], np.ones((len(slope), len(kappa)))
-    return np.stack([one, slope * one, slope * one], -1), np.stack([one, slope * one, -slope * kappa], -1)
+    """By how much θ and λ move r, l and u, (n_draws, n_groups or 1, 3); slopes a and b have shape (n_draws, 2)."""
+    one = np.ones((len(slope), len(kappa)))
+    a, b = slope[:, :1] * one, slope[:, 1:] * one
+    return np.stack([one, a, a], -1), np.stack([one, b, -b * kappa], -1)
 
 
 @dataclass(frozen=True)
@@ -235,7 +258,7 @@ def likelihood_gradient(world: World, x: FloatArray, views: Views) -> tuple[floa
     sums = weighed.sum(1)
     of_group = _outer(sums) - total + total @ group @ total
     of_cells = (_outer(weighed) - inverse + inverse @ group[:, None] @ inverse).sum(1)
-    variance, slope = np.exp(2 * x[:-2]), np.exp(x[-2:-1])
+    variance, slope = np.exp(2 * world.spreads_of(x)), world.slopes(x[None])
     kappa = views.remainder if world.is_remainder else np.zeros(1)
     if not world.is_remainder:
         of_group, of_cells = of_group.sum(0, keepdims=True), of_cells.sum(0, keepdims=True)
@@ -243,13 +266,15 @@ def likelihood_gradient(world: World, x: FloatArray, views: Views) -> tuple[floa
     loads = loadings(slope, kappa)[: n - 1]
     found = np.zeros(len(x))
     for part, by_covariance in enumerate((of_group, of_cells) if world.n_clusters > 1 else (of_group,)):
-        for i, load in enumerate(loads, part * n):
+        for effect, load in enumerate(loads):
+            i = part * n + effect
             by_view = variance[i] * _times(by_covariance, load[0]) * load[0]
             found[i] = by_view.sum()
-            found[-2] += by_view[:, 1:].sum()
+            # The slope of an effect: a or b, where these are two parameters.
+            found[len(variance) + min(effect, len(world.others) - 2)] += by_view[:, 1:].sum()
         last = part * n + n - 1
         found[last] = variance[last] * (by_covariance * OF_MISFIT).sum()
-        found[-3] = variance[-1] * (by_covariance * OF_NOISE).sum()
+        found[len(variance) - 1] = variance[-1] * (by_covariance * OF_NOISE).sum()
     found[-1] = (weighed[..., SCORES] * (views.precision[..., SCORES] > 0)).sum()
     quadratic = (np.stack(views.deviations(x[None]), -1)[0] * weighed).sum()
     return -float(quadratic + solved.log_det.sum()) / 2, found

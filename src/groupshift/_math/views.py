@@ -3,16 +3,16 @@ r"""Three views of one shift, and how far to believe each.
 Of the shift of a cell (group g, cluster k) against the labelled posterior there are three views, each with sampling noise:
 
 - labels of its labelled rows: ``r = d_L``,
-- scores of the same rows, labels aside: ``l = b d_L + m + n_L``,
-- scores of its population rows: ``u = c + b d_U + m + n_U``.
+- scores of the same rows, labels aside: ``l = a θ + b λ + m + n_L``,
+- scores of its population rows: ``u = c + a θ − b κ λ + m + n_U``.
 
 ``d_L = θ + λ`` and ``d_U = θ − κ λ``: θ is how the group differs, λ how its labels were selected (0 where they are a random
 sample), κ the labelled rows for each population row if they were taken out of the population, else 0. The misfit m is what
 features of the cell do that no share of positives explains, n what the two samples do each on their own. θ, λ and m are
 normal, with a part for the group and one for the cell. Their variances over groups show how much of each view is signal, and
 the best linear prediction of d_U follows: a group's own labels count as far as selection is small, scores as far as the
-misfit is. Whether there is any selection, and whether κ is 0, is left open: three models are averaged by their evidence, and
-all parameters are integrated over, which matters where groups are few.
+misfit is. Whether there is any selection, whether κ is 0, and whether a is b is left open: six models are averaged by their
+evidence, and all parameters are integrated over, which matters where groups are few.
 """
 
 from collections.abc import Iterator
@@ -91,13 +91,13 @@ class ViewModel:
         second = np.average([p.variance + p.shift**2 for p in parts], axis=0, weights=weights)
         shared = np.average([p.shared for p in parts], axis=0, weights=weights)
         use = np.average([p.use for p in parts], axis=0, weights=weights)
-        follow, of_draw = (
-            np.concatenate([getattr(p, name) for p in parts]) for name in ("follow", "weights")
+        of_draws = (
+            np.concatenate([getattr(p, name) for p in parts]) for name in ("follow", "size", "weights")
         )
         # Rounding is no shift: it would break ties between groups at random.
         is_seen = views.precision.max((1, 2))[:, None] > 0
         shift = np.where(is_seen, mean, 0.0)
-        return Predicted(shift, np.maximum(second - mean**2, 0), shared, use, follow, of_draw)
+        return Predicted(shift, np.maximum(second - mean**2, 0), shared, use, *of_draws)
 
     def _fewer(self, n_cells: int) -> Iterator[Draws]:
         """Fewer draws of the same distribution, where cells are many: evenly spaced along their weights."""
@@ -120,6 +120,7 @@ class Predicted:
     shared: FloatArray  # (n_groups,): variance that the cells of a group have in common
     use: FloatArray  # (n_groups, n_clusters, 3): how far it follows a view that moves in all cells of the group
     follow: FloatArray  # (n_draws,): the same for all views and groups together, under each draw of the parameters
+    size: FloatArray  # (n_draws,): sum of squared shifts under each draw
     weights: FloatArray  # (n_draws,)
 
     @property
@@ -132,6 +133,24 @@ class Predicted:
         mean = np.average(self.follow, weights=self.weights)
         spread = np.sqrt(np.average((self.follow - mean) ** 2, weights=self.weights))
         return float(min(spread / max(abs(mean), 1e-12), 1.0)) if spread > 0 else 0.0
+
+    @property
+    def is_agreed(self) -> bool:
+        """Whether draws of the parameters agree on the shifts: their mean is larger than what draws differ by around it."""
+        size = float(np.average(self.size, weights=self.weights))
+        return float((self.shift**2).sum()) >= size / 2
+
+    def without_shift(self) -> Self:
+        """Shifts that are not made: they are as uncertain as before, and by as much as they were."""
+        none = np.zeros_like(self.shift)
+        lost = self.shift**2
+        return replace(
+            self,
+            shift=none,
+            variance=self.variance + lost,
+            shared=self.shared + lost.mean(1),
+            use=0 * self.use,
+        )
 
     def mixed(self, other: Self, probability: float) -> Self:
         """This prediction with the given probability, else the other."""
@@ -150,7 +169,7 @@ def _predict(d: Draws, views: Views, of_labeled: bool) -> Predicted:
     n_groups, n_clusters = views.response.shape[:2]
     shift, second = np.zeros((n_groups, n_clusters)), np.zeros((n_groups, n_clusters))
     shared, use = np.zeros(n_groups), np.zeros((n_groups, n_clusters, 3))
-    follow = np.zeros(len(d.x))
+    follow, size = np.zeros(len(d.x)), np.zeros(len(d.x))
     step = max(1, BLOCK // (len(d.x) * n_clusters))
     w = d.weight / d.weight.sum()
     for start in range(0, n_groups, step):
@@ -181,7 +200,8 @@ def _predict(d: Draws, views: Views, of_labeled: bool) -> Predicted:
         shared[own] = np.tensordot(w, np.maximum(group_variance, 0), 1)
         use[own] = np.tensordot(w, gain, 1)
         follow += gain.sum((1, 2, 3)) / n_groups
-    return Predicted(shift, np.maximum(second - shift**2, 0), shared, use, follow, d.weight)
+        size += (mean**2).sum((1, 2))
+    return Predicted(shift, np.maximum(second - shift**2, 0), shared, use, follow, size, d.weight)
 
 
 def _form(left: FloatArray, matrix: FloatArray, right: FloatArray) -> FloatArray:
@@ -205,15 +225,17 @@ def learn_views(views: Views, *, selection: str = "unknown", seed: int = 0) -> V
     if not views.remainder.any():
         # The two worlds with selection are then one.
         odds = odds[0], odds[1] + odds[2], 0.0
-    worlds = [
+    plain = [
         World(False, False, n_clusters),
         World(True, False, n_clusters),
         World(True, True, n_clusters),
     ]
+    # Whether features go with shares by nature, nobody knows beforehand.
+    worlds = plain + [replace(world, is_steep=True) for world in plain]
     views = _telling(views, seed)
     found = [
         (world, *_integrate(world, views, np.random.default_rng([seed, i])), np.log(probability))
-        for i, (world, probability) in enumerate(zip(worlds, odds, strict=True))
+        for i, (world, probability) in enumerate(zip(worlds, (*odds, *odds), strict=True))
         if probability > 0
     ]
     evidence = logsumexp(np.concatenate([log_weight + prior for _, _, log_weight, prior in found]))
@@ -234,7 +256,6 @@ def _telling(views: Views, seed: int) -> Views:
 
 def _integrate(world: World, views: Views, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Draws of the parameters and the logs of their weights, which add up to the evidence of the model."""
-    n_logs = world.n_parameters - 2
     step = max(1, BLOCK // views.response[..., 0].size)
 
     def posterior(x: FloatArray) -> FloatArray:
@@ -248,8 +269,10 @@ def _integrate(world: World, views: Views, rng: np.random.Generator) -> tuple[Fl
     return integrate(
         posterior,
         at_mode,
-        starts=[np.append(np.log(world.scales) + move, [0.0, 0.0]) for move in (0.0, -1.5)],
-        bounds=np.array([(-7.0, 2.0)] * n_logs + [(-1.5, 1.5), (-4.0, 4.0)]),
+        starts=[np.append(np.log(world.scales) + move, np.zeros(len(world.others))) for move in (0.0, -1.5)],
+        bounds=np.array(
+            [(-7.0, 2.0)] * len(world.scales) + [(-4 * sd - 1, 4 * sd + 1) for sd in world.others]
+        ),
         n_draws=N_DRAWS,
         rng=rng,
     )

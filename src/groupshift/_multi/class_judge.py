@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
-from groupshift._fit.judge import NOTHING_CONFIRMED, NOTHING_HIDDEN, can_judge
+from groupshift._fit.judge import NOTHING_HIDDEN, can_judge, nothing_confirmed
 from groupshift._fit.pooled import Pooled
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.trials import CandidateTable, candidate_table, choose
@@ -55,7 +55,7 @@ def judge_classes(problem: Problem, pooled: Pooled, trained: ClassTrained) -> Cl
     table = candidate_table([c.name for c in candidates], trials, chosen, rows)
     if chosen is None:
         plain = without_class_shift(trials[0], rows)
-        return ClassJudged(trained, whole, plain, table, (NOTHING_CONFIRMED,))
+        return ClassJudged(trained, whole, plain, table, (nothing_confirmed(problem, trials, rows),))
     note = Note(
         f"The judge chose {candidates[chosen].name!r} of {len(candidates)} candidates, "
         f"with trust {trials[chosen].trust.value:.2f}."

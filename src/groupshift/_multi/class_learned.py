@@ -74,6 +74,7 @@ class ClassLearned:
     seed: int
     prototypes: FloatArray  # see `ClassPoints`
     keep_means: bool
+    left_out: tuple[str, ...] = ()  # as of two classes, where features may be left out
 
     @property
     def n_clusters(self) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from groupshift._explain.audit_words import audit_sentences
-from groupshift._explain.identified import identified, identifying_of
+from groupshift._explain.identified import identified_in
 from groupshift._explain.report.facts import Facts, GroupLines
 from groupshift._explain.report.formats import count, percent, percent_range
 from groupshift._explain.wording import plural
@@ -151,7 +151,7 @@ def _cluster_words(facts: Facts) -> str:
 
 def first_of_all(facts: Facts) -> str | None:
     """What spoils everything else on the page: features that tell which group a row is of."""
-    return identified(identifying_of(facts.model))
+    return identified_in(facts.model)
 
 
 def worth(facts: Facts) -> list[str]:
