@@ -83,3 +83,37 @@ def test_a_model_file_keeps_what_was_left_out(tmp_path, without):
         again.predict_proba(X.iloc[hidden], groups[hidden]),
         model.predict_proba(X.iloc[hidden], groups[hidden]),
     )
+
+
+def volunteers(seed, n_groups=30, n_rows=300):
+    """Every group has labels, positives and negatives of each at rates of their own; `place` tells the group."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(n_groups), n_rows)
+    truth = (rng.random(len(group)) < 0.3).astype(int)
+    X = pd.DataFrame({"place": group * 1.0, "x": 0.5 * truth + rng.normal(size=len(group))})
+    known = rng.random(len(group)) < expit(rng.normal(size=(n_groups, 2))[group, truth] - 1.4)
+    return X, np.where(known, truth, -1), group, truth
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_labels_that_a_classifier_has_by_heart_confirm_no_shift(seed):
+    X, y, group, truth = volunteers(seed)
+    model, hidden = fitted(X, y, group), y < 0
+    assert model.estimate_.use.labels == model.estimate_.use.scores == 0
+    blind = GroupShiftClassifier(
+        partition=1, shares=None, shrinkage="none", trust=1.0, refine=0, random_state=0
+    )
+    p, plain = (
+        m.predict_proba(X[hidden], group[hidden])[:, 1] for m in (model, blind.fit(X, y, groups=group))
+    )
+
+    def loss(p):
+        return -np.mean(np.where(truth[hidden] == 1, np.log(p), np.log(1 - p)))
+
+    assert loss(p) < loss(plain) + 0.002
+
+
+def test_who_says_that_labels_are_random_has_them_used_though_a_feature_tells_the_group():
+    X, y, group, _ = volunteers(0)
+    told = GroupShiftClassifier(partition=1, refine=0, random_state=0, selection="random")
+    assert told.fit(X, y, groups=group).estimate_.use.labels > 0.05

@@ -30,13 +30,17 @@ class HiddenGroups:
 
 
 def hide_groups(problem: Problem, pooled: Pooled, judged: Judged) -> HiddenGroups | None:
-    """Scores with whole groups hidden; None where the population has no group without labels, or none can be hidden.
+    """Scores with whole groups hidden; None where nobody asks for them, or none can be hidden.
+
+    They are asked for where the population has groups without labels, and where the classifier sees features that tell the group:
+    it has then learned by heart how the labels of each group were chosen, and hidden labels only confirm that.
 
     Classifiers of different groups differ in their level, which groups of one fold would share as if it were theirs. So each
     fold's classifier is calibrated on the rows that it is asked about.
     """
     trained, candidate = judged.trained, judged.candidate
-    fold = None if judged.trial is None else folds_of_groups(problem, pooled, trained)
+    is_asked_for = bool(pooled.without_labels or knows_groups(pooled, trained))
+    fold = folds_of_groups(problem, trained) if is_asked_for and judged.trial is not None else None
     if fold is None:
         return None
     begin("training with whole groups hidden", problem.settings.verbose)
@@ -49,9 +53,14 @@ def hide_groups(problem: Problem, pooled: Pooled, judged: Judged) -> HiddenGroup
     )
 
 
-def folds_of_groups(problem: Problem, pooled: Pooled, trained: Trained) -> IntArray | None:
-    """Folds of labelled rows that hold whole groups; None where all groups have labels, or none can be hidden."""
-    if not pooled.without_labels or len(trained.judged) < len(problem.y):
+def knows_groups(pooled: Pooled, trained: Trained) -> bool:
+    """Whether the classifier sees features that tell which group a row is of."""
+    return bool(set(pooled.identifying) - set(trained.left_out))
+
+
+def folds_of_groups(problem: Problem, trained: Trained) -> IntArray | None:
+    """Folds of labelled rows that hold whole groups; None where none can be hidden."""
+    if len(trained.judged) < len(problem.y):
         return None
     n_folds = min(N_FOLDS, problem.n_labeled_groups // MIN_GROUPS_A_FOLD)
     if n_folds < 2:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import expit
 
-from groupshift._fit.hidden_groups import HiddenGroups
+from groupshift._fit.hidden_groups import HiddenGroups, knows_groups
 from groupshift._fit.judge import Judged
 from groupshift._fit.looked_at import look_at_labeled
 from groupshift._fit.own_views import Foretold, OwnViews, foretell
@@ -192,7 +192,7 @@ def _settle_views(
     rows = trained.labeled_rows(problem)
     names = problem.labeled_groups[np.unique(problem.labeled.group[trained.judged])]
 
-    def told(log_odds: FloatArray, stream: str) -> Foretold:
+    def told(log_odds: FloatArray, stream: str, can_confirm: bool = True) -> Foretold:
         return foretell(
             rows,
             log_odds,
@@ -201,10 +201,13 @@ def _settle_views(
             names=names,
             selection=problem.settings.selection,
             seed=problem.seeds.named(stream),
+            can_confirm=can_confirm,
         )
 
-    seen = told(trial.log_odds, "hidden views")
     unseen = None if hidden is None else told(hidden.log_odds, "views of hidden groups")
+    # A classifier that knows the groups has their hidden labels by heart: only one that saw none of them can confirm scores.
+    is_blind = unseen is None or unseen.own.is_confirmed or not knows_groups(pooled, trained)
+    seen = told(trial.log_odds, "hidden views", can_confirm=is_blind)
     # Group means, and what is told of the gain, serve the groups that most of the population lies in.
     ruling, log_odds = seen, trial.log_odds
     if hidden is not None and unseen is not None and hidden.is_rule:
@@ -217,7 +220,7 @@ def _settle_views(
         loss=log_loss_rows(trial.log_odds + seen.shift + effect, rows.y),
         hidden_shift=seen.shift + effect,
         own=seen.own,
-        hidden=None if unseen is None else unseen.own,
+        hidden=None if unseen is None or not pooled.without_labels else unseen.own,
         by_groups=None if hidden is None or ruling is seen else (hidden, ruling.shift + effect),
         notes=notes,
     )

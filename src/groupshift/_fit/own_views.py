@@ -32,6 +32,9 @@ class OwnViews:
     precision: FloatArray  # the same shape
     rows: IntArray  # (n_labeled_groups,)
     is_confirmed: bool  # whether scores foretell hidden labels
+    can_confirm: (
+        bool  # whether they could have: not where the classifier has the labels of each group by heart
+    )
     stretch: float  # of standard errors of shifts, so that intervals hold the shares of hidden groups
 
     def views(self) -> Views:
@@ -60,8 +63,12 @@ def foretell(
     names: ValueArray,
     selection: str,
     seed: int,
+    can_confirm: bool = True,
 ) -> Foretold:
-    """Hide the labels of each group: do its scores foretell them, and do intervals hold its share?"""
+    """Hide the labels of each group: do its scores foretell them, and do intervals hold its share?
+
+    Without `can_confirm` they do not, whatever these labels say: the scores knew them.
+    """
     cell = rows.group * n_clusters + cluster
     labels = label_sites(log_odds, rows.y, rows.weight, cell, rows.n_groups * n_clusters)
     points, prior = labeled_points(rows, log_odds, cluster, n_clusters)
@@ -70,19 +77,18 @@ def foretell(
     response = np.stack([labels[0].reshape(shape), scores.response], 2)
     precision = np.stack([labels[1].reshape(shape), scores.weight], 2)
     n_rows = np.bincount(rows.group, minlength=rows.n_groups)
-    views = OwnViews(names, response, precision, n_rows, True, 1.0).views()
+    views = OwnViews(names, response, precision, n_rows, True, True, 1.0).views()
     model = learn_views(views, selection=selection, seed=seed)
     found = model.predict(views.only(OWN_SCORES), of_labeled=True)
     shift = found.shift[rows.group, cluster]
     plain, loss = log_loss_rows(log_odds, rows.y), log_loss_rows(log_odds + shift, rows.y)
     mean, error = gain(plain, loss, rows)
-    is_confirmed = mean > HIDDEN_MARGIN * error
+    is_confirmed = can_confirm and mean > HIDDEN_MARGIN * error
     if not is_confirmed:
         found = model.predict(views.only(), of_labeled=True)
         shift, loss = np.zeros_like(shift), plain
-    own = OwnViews(
-        names, response, precision, n_rows, is_confirmed, _stretch(rows, log_odds + shift, cluster, found)
-    )
+    stretch = _stretch(rows, log_odds + shift, cluster, found)
+    own = OwnViews(names, response, precision, n_rows, is_confirmed, can_confirm, stretch)
     use = np.average(found.use[..., OWN_SCORES], weights=scores.weight + 1e-9) if is_confirmed else 0.0
     return Foretold(own, shift, loss, float(np.clip(use, 0, most_trust(rows.n_groups))))
 

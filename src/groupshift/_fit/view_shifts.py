@@ -71,8 +71,7 @@ class _Part:
         found = model.predict(here.only(*used))
         if (most := most_trust(len(self.own.groups))) < 1 and self.own.is_confirmed:
             found = found.mixed(model.predict(here.only(*(view for view in used if view == LABELS))), most)
-        if not (self.own.is_confirmed or found.is_agreed):
-            # Own labels alone are judged by no hidden label: all that can be asked is that the parameters agree on shifts.
+        if not (self.own.is_confirmed or self._believes_labels(learned, found)):
             found = found.without_shift()
         # What is not used may yet be right, above all where labelled groups are few.
         unused = np.zeros_like(found.shift)
@@ -85,6 +84,14 @@ class _Part:
         hidden = here.as_hidden() if SCORES in used else here.only()
         found = _as_wide(found, model.predict(hidden, of_labeled=True), np.logical_not(is_labeled))
         return _Told(model, has, found, unused, _nobody(model, views), stretch, self.own.stretch**2)
+
+    def _believes_labels(self, learned: Learned, found: Predicted) -> bool:
+        """Whether own labels alone may shift, which no hidden label judges: the parameters must agree on shifts.
+
+        They agree by themselves where the classifier knows how the labels of each group were chosen, since its scores repeat it.
+        What is random in these labels it knows as well.
+        """
+        return found.is_agreed and (self.own.can_confirm or learned.selection == "random")
 
 
 def _as_wide(found: Predicted, hidden: Predicted, chosen: BoolArray) -> Predicted:
