@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from make_results_table import filled, markdown
+from make_results_rows import filled, markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "explanation" / "performance.md"

@@ -1,6 +1,7 @@
 """What all tests share: reproducible hypothesis runs, small grouped samples and models of them."""
 
 import os
+from functools import partial
 
 # Before NumPy loads: a thread per core in every library makes small problems slower, not faster.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -8,6 +9,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier, save
@@ -57,6 +59,17 @@ def quick():
     return make
 
 
+def grow_few_trees(monkeypatch):
+    few = partial(HistGradientBoostingClassifier, max_iter=10)
+    monkeypatch.setattr("groupshift._fit.classifiers.HistGradientBoostingClassifier", few)
+
+
+@pytest.fixture
+def few_trees(monkeypatch):
+    """The default classifier grows ten trees: for claims that hold for any number of them."""
+    grow_few_trees(monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def fitted(rows):
     """A fitted quick model that no test may change."""
@@ -82,11 +95,13 @@ def saved(fitted, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory):
-    """A folder with a survey's files and a model of it, for commands; no test may change it."""
+    """A folder with a survey's files and a default model of it with few trees, for commands; no test may change it."""
     from cli_files import fit_survey
 
     folder = tmp_path_factory.mktemp("world")
-    fit_survey(folder)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        grow_few_trees(monkeypatch)
+        fit_survey(folder)
     return folder
 
 
@@ -96,6 +111,35 @@ def quick_fits(world, monkeypatch):
     from cli_files import make_fits_quick
 
     make_fits_quick(monkeypatch)
+
+
+@pytest.fixture
+def small(monkeypatch, tmp_path):
+    """The same code on less data and with fewer trees: a page is tested for whether it runs, not for its numbers."""
+
+    import groupshift.datasets
+    from groupshift._fit import trained
+    from groupshift._fit.classifiers import default_classifier
+
+    def at_most(make, **limits):
+        def made(**settings):
+            for name, limit in limits.items():
+                settings[name] = min(settings.get(name, limit), limit)
+            return make(**settings)
+
+        return made
+
+    def few_trees(*args):
+        return default_classifier(*args).set_params(max_iter=10)
+
+    sizes = {"n_groups": 12, "labeled_per_group": 40, "unlabeled_per_group": 80}
+    monkeypatch.setattr(groupshift.datasets, "make_survey", at_most(groupshift.datasets.make_survey, **sizes))
+    mixture = at_most(groupshift.datasets.make_grouped_mixture, n_groups=12, unlabeled_per_group=(100, 0))
+    monkeypatch.setattr(groupshift.datasets, "make_grouped_mixture", mixture)
+    classes = at_most(groupshift.datasets.make_grouped_classes, **sizes)
+    monkeypatch.setattr(groupshift.datasets, "make_grouped_classes", classes)
+    monkeypatch.setattr(trained, "default_classifier", few_trees)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,7 @@ def write_folder(table, folder):
     (folder / "_SUCCESS").touch()
 
 
-def test_small_batches_give_the_model_of_python(world, tmp_path, small_batches):
+def test_small_batches_give_the_model_of_python(world, tmp_path, few_trees, small_batches):
     labeled, unlabeled, _ = survey_tables()
     y = np.r_[values(labeled, "in_favour") == "yes", np.full(len(unlabeled), -1)].astype(int)
     both = pa.concat_tables([labeled.select(FEATURES), unlabeled.select(FEATURES)])
@@ -228,7 +228,7 @@ def test_fit_check_and_update_stream_in_bounded_memory(world, tmp_path):
 
 
 @pytest.mark.parametrize("made", ["pandas", "polars", "pyarrow", "array"])
-def test_models_made_in_python_are_updated_as_in_python(tmp_path, small_batches, made):
+def test_models_made_in_python_are_updated_as_in_python(tmp_path, few_trees, small_batches, made):
     labeled, unlabeled, new = survey_tables()
     table = stacked(labeled, unlabeled)
     y = np.array([{"yes": 1, "no": 0, None: -1}[v] for v in values(table, "in_favour")])

@@ -4,14 +4,17 @@ import json
 import re
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 pytest.importorskip("typer", reason="the command line needs the extra cli")
 
 from cli_files import ROLES
+from conftest import grow_few_trees
 from groupshift import load
 from groupshift.cli.errors import run
 from groupshift.cli.screen import this_command
@@ -19,13 +22,31 @@ from groupshift.cli.screen import this_command
 FILES = ["labeled.csv", "unlabeled.csv"]
 
 
-@pytest.fixture
-def small(tmp_path, monkeypatch):
-    """A folder to work in, and a survey that takes seconds."""
+def make_small(monkeypatch):
+    """A survey that takes a second, with few trees; all methods have as many."""
     size = {"n_groups": 6, "labeled_per_group": 50, "unlabeled_per_group": 60}
     monkeypatch.setattr("groupshift.cli.demo.SURVEY", size)
+    grow_few_trees(monkeypatch)
+    few = partial(HistGradientBoostingClassifier, max_iter=10)
+    monkeypatch.setattr("groupshift.cli.demo.HistGradientBoostingClassifier", few)
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A folder to work in, and a small survey."""
+    make_small(monkeypatch)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The folder of a small demo; no test may change it."""
+    folder = tmp_path_factory.mktemp("demo") / "made"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        make_small(monkeypatch)
+        assert run(["demo", "-o", str(folder)]) == 0
+    return folder
 
 
 def test_the_demo_compares_and_writes_what_it_says(small, capsys):
@@ -39,12 +60,11 @@ def test_the_demo_compares_and_writes_what_it_says(small, capsys):
     assert "Label shift" in capsys.readouterr().out
 
 
-def test_fit_on_the_demos_files_gives_the_demos_model_and_shares(small):
-    assert run(["demo", "-o", "made"]) == 0
-    assert run(["fit", *(f"made/{name}" for name in FILES), *ROLES, "-o", "again.gshift"]) == 0
+def test_fit_on_the_demos_files_gives_the_demos_model_and_shares(made, small):
+    assert run(["fit", *(f"{made}/{name}" for name in FILES), *ROLES, "-o", "again.gshift"]) == 0
     assert run(["shares", "again.gshift", "-o", "again.csv"]) == 0
-    assert Path("again.csv").read_text() == Path("made/shares.csv").read_text()
-    mine, theirs = load("again.gshift"), load("made/model.gshift")
+    assert Path("again.csv").read_text() == (made / "shares.csv").read_text()
+    mine, theirs = load("again.gshift"), load(made / "model.gshift")
     assert mine.notes_ == theirs.notes_
     np.testing.assert_array_equal(mine.shift_, theirs.shift_)
 
@@ -121,11 +141,10 @@ def test_the_next_command_is_the_one_that_was_used(small, monkeypatch):
     assert this_command().endswith(" -m groupshift.cli")
 
 
-def test_check_says_that_it_is_a_trial(small, capsys):
-    assert run(["demo", "-o", "made"]) == 0
-    assert run(["check", *(f"made/{name}" for name in FILES), *ROLES]) == 0
+def test_check_says_that_it_is_a_trial(made, small, capsys):
+    assert run(["check", *(f"{made}/{name}" for name in FILES), *ROLES]) == 0
     shown = capsys.readouterr().out
-    rows = sum(len(Path("made", name).read_text().splitlines()) - 1 for name in FILES)
+    rows = sum(len((made / name).read_text().splitlines()) - 1 for name in FILES)
     assert f"A quick trial on {rows} rows, without training on unlabelled ones; `fit` may differ." in shown
 
 

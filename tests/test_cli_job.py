@@ -106,7 +106,7 @@ def column_of(table, name):
     return np.array(table[name].to_pylist())
 
 
-def test_fit_saves_the_recipe_and_sums_up_on_one_screen(world, tmp_path, capsys):
+def test_fit_saves_the_recipe_and_sums_up_on_one_screen(world, tmp_path, few_trees, capsys):
     fit = ["fit", f"{world}/labeled.csv", f"{world}/unlabeled.parquet", *ROLES, "-o", f"{tmp_path}/m.gshift"]
     assert run(fit) == 0
     out = capsys.readouterr().out
@@ -127,7 +127,7 @@ def test_fit_saves_the_recipe_and_sums_up_on_one_screen(world, tmp_path, capsys)
     ]
 
 
-def test_the_command_line_predicts_what_python_does(world, tmp_path):
+def test_the_command_line_predicts_what_python_does(world, tmp_path, few_trees):
     labeled, unlabeled, new = survey_tables()
     names = ["age", "education", "urban", "income_band", "work", "hours_online"]
     both = pa.concat_tables([labeled.select(names), unlabeled.select(names)])
@@ -290,7 +290,7 @@ def test_rows_of_unseen_and_of_no_group_are_answered_and_counted(world, tmp_path
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
-def test_models_made_in_python_predict_on_the_command_line(world, tmp_path, backend):
+def test_models_made_in_python_predict_on_the_command_line(world, tmp_path, few_trees, backend):
     pytest.importorskip(backend)
     labeled, unlabeled, new = survey_tables()
     table = stacked(labeled, unlabeled).drop_columns(["person", "in_favour"])

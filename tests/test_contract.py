@@ -36,6 +36,7 @@ EXCUSED = {"check_sample_weight_equivalence_on_dense_data": WEIGHTS, "check_clas
 
 
 @degraded
+@pytest.mark.usefixtures("few_trees")
 @parametrize_with_checks(
     [
         GroupShiftClassifier(),

@@ -17,7 +17,7 @@ from conftest import CLUSTER_MARKS
 from groupshift import GroupShiftClassifier, distributed
 from groupshift.experiments import run_experiment
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, fit_on_cluster, halves, table_of
-from test_experiments_run import measured, tiny
+from tiny_experiments import measured, tiny
 
 pytestmark = CLUSTER_MARKS
 

@@ -12,8 +12,6 @@ import pytest
 
 import groupshift
 import groupshift.datasets
-from groupshift._fit import trained
-from groupshift._fit.classifiers import default_classifier
 
 DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -27,31 +25,6 @@ PAGES = sorted(
 EXAMPLES = sorted(path.name for path in (DOCS / "examples").glob("*.py"))
 
 pytestmark = pytest.mark.skipif(not PAGES, reason="docs/ is not part of an installed package")
-
-
-@pytest.fixture
-def small(monkeypatch, tmp_path):
-    """The same code on less data and with fewer trees: a page is tested for whether it runs, not for its numbers."""
-
-    def at_most(make, **limits):
-        def made(**settings):
-            for name, limit in limits.items():
-                settings[name] = min(settings.get(name, limit), limit)
-            return make(**settings)
-
-        return made
-
-    def few_trees(*args):
-        return default_classifier(*args).set_params(max_iter=10)
-
-    sizes = {"n_groups": 12, "labeled_per_group": 40, "unlabeled_per_group": 80}
-    monkeypatch.setattr(groupshift.datasets, "make_survey", at_most(groupshift.datasets.make_survey, **sizes))
-    mixture = at_most(groupshift.datasets.make_grouped_mixture, n_groups=12, unlabeled_per_group=(100, 0))
-    monkeypatch.setattr(groupshift.datasets, "make_grouped_mixture", mixture)
-    classes = at_most(groupshift.datasets.make_grouped_classes, **sizes)
-    monkeypatch.setattr(groupshift.datasets, "make_grouped_classes", classes)
-    monkeypatch.setattr(trained, "default_classifier", few_trees)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in NOT_RUN])
@@ -101,6 +74,16 @@ def test_every_documented_name_is_justified_on_the_reference_page():
     assert [name for name in documented if not re.search(rf"[`<~]{re.escape(name)}[`>]", text)] == []
 
 
+def test_errors_that_the_questions_quote_are_those_of_the_code():
+    table = (DOCS / "faq.md").read_text(encoding="utf-8").split("## Common errors")[1]
+    quoted = re.findall(r'^\| [^|"]*"([^"|]+)"', table, re.MULTILINE)
+    assert len(quoted) > 6
+    files = Path(groupshift.__file__).parent.rglob("*.py")
+    # A sentence may be broken into several pieces of text.
+    source = re.sub(r'"\s*f?"', "", "".join(path.read_text(encoding="utf-8") for path in files))
+    assert [words for words in quoted if words not in source] == []
+
+
 def test_every_method_by_name_is_described():
     text = (DOCS / "reference" / "classifier.md").read_text(encoding="utf-8")
     assert re.findall(r'^\| `"(\w+)"`', text, re.MULTILINE) == [*groupshift.METHODS]
@@ -138,3 +121,43 @@ def test_link_check_finds_links_that_lead_nowhere(tmp_path, monkeypatch, link, b
     (tmp_path / "a.html").write_text(f'<a href="{link}">x</a>', encoding="utf-8")
     (tmp_path / "b.html").write_text('<p id="there">y</p>', encoding="utf-8")
     assert len(broken_links(tmp_path)) == broken
+
+
+def test_attributes_and_modules_that_pages_name_are_in_the_reference():
+    prose = {
+        page: re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for page in DOCS.rglob("*.md")
+        if "_build" not in page.parts
+    }
+    reference = "".join(text for page, text in prose.items() if page.parent.name == "reference")
+    reference += groupshift.GroupShiftClassifier.__doc__
+    for page, text in prose.items():
+        named = set(re.findall(r"`(?:model\.)?(?<!\w)([a-z]\w*_)(?:\[[^`]*\]|\.\w+)?`", text))
+        named |= set(re.findall(r"`groupshift\.([a-z]\w+)", text)) - {"toml"}  # a file of settings
+        assert [name for name in named if not re.search(rf"\b{name}\b", reference)] == [], page.name
+
+
+def test_every_symbol_has_one_meaning_and_it_is_in_the_table():
+    table = (DOCS / "explanation" / "paper.md").read_text(encoding="utf-8").split("## Theorem 2")[0]
+    known = set(re.findall(r"\\?[A-Za-z]+", " ".join(re.findall(r"\{math\}`([^`]*)`", table))))
+    # Letters of rows, groups, clusters and classes, operations, and what a page defines where it uses it.
+    known |= {
+        "i",
+        "j",
+        "E",
+        "H",
+        "p",
+        "D",
+        "C",
+        "n",
+        r"\sum",
+        r"\exp",
+        r"\log",
+        r"\le",
+        r"\lambda",
+        r"\tau",
+        r"\hat",
+    }
+    for page in (DOCS / "explanation").glob("*.md"):
+        formulas = " ".join(re.findall(r"\{math\}`([^`]*)`", page.read_text(encoding="utf-8")))
+        assert set(re.findall(r"\\?[A-Za-z]+", formulas)) <= known, page.name

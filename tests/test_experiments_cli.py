@@ -86,6 +86,9 @@ def test_without_the_data_files_the_rest_runs_and_one_sentence_says_what_to_do(
     assert sentence.startswith("Not run: income (persons.parquet is not there). Name the folder")
     assert any(line.startswith("2 run, 0 failed") for line in said)
     assert main(["run", spec, "--data", "nowhere", "--out", "out", "--scale", "less"]) == 0
+    capsys.readouterr()
+    assert main(["prepare", spec, "--out", "tables"]) == 0
+    assert capsys.readouterr().err.startswith("Not run: income")
     only = tmp_path / "only.toml"
     only.write_text(
         'name = "only"\ntitle = "only"\nmethods = ["global"]\n'

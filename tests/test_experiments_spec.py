@@ -22,6 +22,20 @@ def test_packaged_experiments_load_at_every_scale(name, scale):
     assert len(list_tasks(experiment)) > 300
 
 
+def test_flights_come_with_the_package_and_need_no_folder():
+    experiment = load_experiment("flights")
+    assert experiment.scale == "small"
+    assert {d.name for d in experiment.data} == {"carriers", "destinations"}
+    assert [missing_files(data) for data in experiment.data] == [[], []]
+
+
+def test_no_packaged_experiment_names_a_path_outside_the_package():
+    for spec in (Path(groupshift.__file__).parent / "experiments" / "specs").glob("*.toml"):
+        assert not [line for line in spec.read_text().splitlines() if "../" in line or '"/' in line], (
+            spec.name
+        )
+
+
 def test_the_paper_is_as_written():
     paper = load_experiment("paper", scale="paper")
     synthetic = paper.data[0]

@@ -65,7 +65,6 @@ FORESTS = RandomForestClassifier(n_estimators=10, max_depth=5)
         GroupShiftClassifier(random_state=0),
         GroupShiftClassifier(FORESTS, 2, random_state=0),
         GroupShiftClassifier(FORESTS, 2, per_cluster=True, random_state=0),
-        GroupShiftClassifier.published(FORESTS, random_state=0),
         GroupShiftClassifier(make_pipeline(StandardScaler(), LogisticRegression()), random_state=0),
         GroupShiftClassifier(partition=[KMeans(2, n_init=1, random_state=0)], random_state=0),
         GroupShiftClassifier(FORESTS, KMeans(2, n_init=1, random_state=0), random_state=0),
@@ -78,7 +77,7 @@ FORESTS = RandomForestClassifier(n_estimators=10, max_depth=5)
     ],
     ids=lambda model: f"{type(model).__name__}-{model.get_params().get('partition')}",
 )
-def test_predictions_are_the_same_bits(tmp_path, rows, model):
+def test_predictions_are_the_same_bits(tmp_path, rows, few_trees, model):
     X, y, groups = rows
     partition = model.get_params().get("partition")
     for clusterer in partition if isinstance(partition, list) else [partition]:
@@ -104,12 +103,11 @@ def test_shifts_by_the_groups_mean_features_are_the_same_bits(tmp_path):
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
 @pytest.mark.parametrize("estimator", [None, TableClassifier(FORESTS)])
-def test_predictions_on_frames_are_the_same_bits(tmp_path, backend, estimator):
+def test_predictions_on_frames_are_the_same_bits(tmp_path, few_trees, backend, estimator):
     pytest.importorskip(backend)
     X, y, groups = survey(backend)
-    model = GroupShiftClassifier(estimator, per_cluster=estimator is not None, random_state=0).fit(
-        X, y, groups=groups
-    )
+    settings = {"partition": 2, "per_cluster": estimator is not None, "refine": 0, "random_state": 0}
+    model = GroupShiftClassifier(estimator, **settings).fit(X, y, groups=groups)
     assert_same_bits(model, tmp_path / "m.gshift", X, groups)
 
 

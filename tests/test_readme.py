@@ -101,12 +101,6 @@ def test_the_readme_names_two_commands():
     assert re.findall(r"^make (\w+)", read("README.md"), flags=re.MULTILINE) == ["demo", "test"]
 
 
-def test_the_table_against_the_paper_is_that_of_the_files():
-    # Run `python docs/make_results_table.py` after new results.
-    text = read("docs/explanation/results.md")
-    assert script("make_results_table").current(text) == text
-
-
 def test_rows_in_the_readme_and_on_the_page_of_results_are_those_of_the_files():
     # Run `python docs/make_results_rows.py` after new results or a new transcript.
     rows = script("make_results_rows")
@@ -115,48 +109,65 @@ def test_rows_in_the_readme_and_on_the_page_of_results_are_those_of_the_files():
     assert rows.results_page(page) == page
 
 
-def test_rows_are_made_of_a_summary(tmp_path):
+def write(path, lines):
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+@pytest.fixture
+def evidence(tmp_path):
+    """A folder of results as `benchmarks.evidence_summary` leaves it, every number the same."""
     rows = script("make_results_rows")
-    assert rows.rows(tmp_path) == rows.everything(tmp_path) == rows.ABSENT
-    measures = ("auc", "auc_within", "log_loss")
-    gains = {f"{name}_gain{end}": 0.02 for name in measures for end in ("", "_error")}
-    plain = dict.fromkeys((*measures, "calibration_error", "share_error", "worst_auc_gain"), 0.8) | gains
+    measures = ("auc", "auc_within", "log_loss", "calibration_error", "share_error")
+    plain = {f"{name}{end}": 0.02 for name in measures for end in ("", "_gain", "_gain_half")}
+    plain |= dict.fromkeys(("worst_auc_gain", "worst_log_loss_gain", "seconds"), 0.1)
+    plain |= dict.fromkeys(("coverage", "width", "announced_held"), "nan")
+    where = [*rows.SHOWN, ("synthetic", "setting 2", 9), ("synthetic d1 K2", "setting 2", 9)]
     lines = [
-        {"kind": kind, "table": table, "method": method, "draws": 9, "coverage": "nan", **plain}
-        for kind, table in rows.SHOWN
+        {"table": table, "kind": kind, "rows": n, "method": method, "draws": 9, "failed": 0, **plain}
+        for table, kind, n in where
         for method in rows.METHODS
     ]
-    lines[2]["coverage"] = 0.91
-    verdicts = [{"claim": "c", "where": "w", "value": 0.1, "holds": holds} for holds in (True, False)]
-    for name, content in (("summary", lines), ("verdicts", verdicts)):
-        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, content[0])
-            writer.writeheader()
-            writer.writerows(content)
-    expected = (
-        "| random | weak pupils by country | 9 | .800 | .800 | .800 | +.0200 ± .0200 | .800 | .800 | 91 % |"
-    )
-    assert expected in rows.rows(tmp_path)
-    assert "| c | w | 0.1 | **no** |" in rows.everything(tmp_path)
+    for line in lines:
+        if line["method"].startswith("groupshift"):
+            line |= {"coverage": 0.91, "width": 0.3, "announced_held": 1.0}
+    write(tmp_path / "table.csv", lines)
+    claims = [{"claim": "c", "where": "w", "value": 0.1, "holds": holds} for holds in (True, False)]
+    write(tmp_path / "verdicts.csv", claims)
+    names = ("python", "numpy", "scipy", "scikit-learn", "gpboost", "machine", "cores")
+    (tmp_path / "experiment.json").write_text(json.dumps({"commit": "abc", **dict.fromkeys(names, "1")}))
+    return tmp_path
 
 
-def test_a_table_is_made_of_tidy_rows(tmp_path):
-    from groupshift.experiments import load_experiment
-    from groupshift.experiments.store import ROW_COLUMNS, Store, write_csv
+def test_rows_of_the_readme_are_made_of_a_table(evidence):
+    rows = script("make_results_rows")
+    row = "| random | weak pupils by country | 9 | .020 | .020 | .020 | +.0200 ± .0200 | .020 | .020 | 91 % |"
+    assert row in rows.rows(evidence)
+    found = rows.readme(read("README.md"), evidence)
+    assert row in found
+    assert found.count("<!-- rows:begin -->") == 1
 
-    Store(tmp_path).write_experiment(load_experiment("beyond", scale="small"), {})
-    auc = {("global", 0): 0.8, ("global", 1): 0.9, ("groupshift", 0): 0.85, ("groupshift", 1): 0.95}
-    rows = [
-        ("ipr", 2, None, None, draw, method, metric, value if metric == "auc" else 1 - value)
-        for (method, draw), value in auc.items()
-        for metric in ("auc", "log_loss")
-    ]
-    write_csv(tmp_path / "results.csv", ROW_COLUMNS, rows)
-    found = script("make_results_table").block(tmp_path)
-    assert "groupshift reproduce beyond --scale small" in found
-    # Two draws, the same difference in both: no spread. Published: Global .816, the paper's method .850.
-    assert "| IPR, setting 2 | 2 | .850 |  | .900 |  | +.050 ± .000 | −.050 ± .000 | .816 | .850 |" in found  # noqa: RUF001
-    assert "| IPR, setting 2 | Global | 2 | .850 |  | .150 |  | .816 |  |" in found
+
+def test_the_page_of_results_shows_every_place_method_and_claim(evidence):
+    rows = script("make_results_rows")
+    page = rows.results_page(read("docs/explanation/results.md"), evidence)
+    assert "**1 of 2 claims hold**" in page
+    assert "| c | w | 0.1 | **no** |" in page
+    for title in ("random", "volunteers", "half of the groups", "setting 2"):
+        assert f"### Labels: {title}\n" in page
+    assert "| generated, six places | 9 | .020 |" in page
+    # A single synthetic place is in the long table alone.
+    assert page.count("| synthetic d1 K2 | setting 2 | 9 |") == len(rows.METHODS)
+    assert "Run at commit `abc`" in page
+
+
+def test_without_results_the_page_says_so_and_the_readme_stays(tmp_path):
+    rows = script("make_results_rows")
+    text = read("README.md")
+    assert rows.readme(text, tmp_path) == text
+    assert rows.ABSENT in rows.results_page(read("docs/explanation/results.md"), tmp_path)
 
 
 @pytest.mark.parametrize("page", ["survey", "variants", "flights"])

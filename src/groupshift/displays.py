@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from groupshift._explain.evidence_parts import Column, FloatArray, IntArray
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_tables import group_level_shares, labeled_sample
+from groupshift._io.extras import need
 from groupshift._math.sums import mean_by
 from groupshift._rows.codes import Codes
 from groupshift._rows.frames import some
@@ -336,13 +337,8 @@ def _chosen(known: Column, wanted: Groups, kind: str) -> IntArray:
 def _axes(ax: "Axes | None", *, height: float, width: float = 6.4) -> "Axes":
     if ax is not None:
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            'Displays need matplotlib. Install it with: pip install "groupshift[plot]"'
-        ) from error
-    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+    made: Axes = need("matplotlib.pyplot").subplots(figsize=(width, height), layout="constrained")[1]
+    return made
 
 
 def _percent_ticks() -> "FuncFormatter":

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from groupshift._fit.packing import Packed
 from groupshift._fit.problem import KnownRates, KnownShare
+from groupshift._io.extras import need
 from groupshift._rows.batches import Reader, picked
 from groupshift._rows.checks import check_settings
 from groupshift._rows.chunks import Sum, add_up
@@ -162,11 +163,7 @@ def predict(
 
 
 def _check_dask(data: object) -> None:
-    try:
-        import dask.dataframe as dd
-    except ImportError as error:
-        raise ImportError('Dask is needed. Install it with: pip install "groupshift[dask]"') from error
-    if not isinstance(data, dd.DataFrame):
+    if not isinstance(data, need("dask.dataframe").DataFrame):
         raise TypeError(
             f"Unlabelled data came as a {type(data).__name__}. Pass a Dask DataFrame; a table in memory goes "
             "to model.fit, and files go to groupshift.streaming."

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from groupshift._io.extras import need
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,14 +20,9 @@ else:
         def __getattr__(self, attribute: str) -> object:
             if attribute.startswith("__"):
                 raise AttributeError(attribute)
-            try:
-                module = import_module(self._name)
-            except ImportError as error:
-                raise ImportError(
-                    'Reading and writing tables needs pyarrow. Install it with: pip install "groupshift[files]"'
-                ) from error
+            module = need(self._name)
             if not hasattr(module, attribute):
-                import_module(f"{self._name}.{attribute}")
+                need(f"{self._name}.{attribute}")
             found = self.__dict__[attribute] = getattr(module, attribute)
             return found
 

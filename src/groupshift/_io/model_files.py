@@ -18,9 +18,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from types import ModuleType
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -31,6 +29,7 @@ from groupshift._io.allowed_parts import (
     with_present_names,
     with_stable_names,
 )
+from groupshift._io.extras import need
 from groupshift._io.files import AnyPath, kind_of, write_whole
 from groupshift._io.sound_models import check_sound
 from groupshift._io.sound_trees import UnsoundError
@@ -97,7 +96,7 @@ def save(
     """
     from sklearn.utils.validation import check_is_fitted
 
-    skops = _need_skops()
+    skops = need("skops.io")
     check_is_fitted(model)
     parts = skops.dumps(model)
     foreign = foreign_parts(parts) - set(trusted)
@@ -117,7 +116,7 @@ def load(path: AnyPath, *, trusted: Iterable[str] = ()) -> BaseEstimator:
     A file that was cut or altered, that a newer version wrote, or that holds foreign types is refused with a
     `ModelFileError`, and nothing in it runs.
     """
-    skops = _need_skops()
+    skops = need("skops.io")
     data = _read(path)
     manifest, parts = _opened(data, path)
     allowed = set(trusted)
@@ -295,13 +294,4 @@ def _read(path: AnyPath) -> bytes:
     except OSError as error:
         raise ModelFileError(
             f"{path} cannot be read: {error.strerror}. Pass a file that you may read."
-        ) from error
-
-
-def _need_skops() -> ModuleType:
-    try:
-        return import_module("skops.io")
-    except ImportError as error:
-        raise ImportError(
-            'Saving and loading models needs skops. Install it with: pip install "groupshift[save]"'
         ) from error

@@ -13,7 +13,7 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
-from groupshift.datasets.assembly import need
+from groupshift._io.extras import need
 from groupshift.datasets.containers import is_frame
 
 if TYPE_CHECKING:

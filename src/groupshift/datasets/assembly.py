@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import cast
 
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
-
-def need(module: str, *, extra: str, what: str) -> ModuleType:
-    """Import an optional package, or say which extra brings it."""
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError:
-        # One message is enough: that the package is absent says it all.
-        raise ImportError(
-            f'{what} needs {module}. Install it with: pip install "groupshift[{extra}]"'
-        ) from None
+from groupshift._io.extras import need
 
 
 def assemble(

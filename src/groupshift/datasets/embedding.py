@@ -11,8 +11,8 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from groupshift._io.extras import need
 from groupshift._io.files import whole_file
-from groupshift.datasets.assembly import need
 
 # Texts per cached file: what an interrupted run loses at most.
 BLOCK = 1024

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from groupshift.datasets.assembly import assemble, need
+from groupshift._io.extras import need
+from groupshift.datasets.assembly import assemble
 from groupshift.datasets.containers import Seed
 from groupshift.datasets.examples import some_examples
 from groupshift.datasets.sample import LabeledTable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
-from groupshift.datasets.assembly import need
+from groupshift._io.extras import need
 from groupshift.datasets.containers import is_frame, named_columns
 from groupshift.datasets.embedding import Encoder, Progress, embed_reviews
 from groupshift.datasets.sample import LabeledTable

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from groupshift.datasets.assembly import need
+from groupshift._io.extras import need
 from groupshift.experiments.differences import against_paper
 from groupshift.experiments.plots import Figure, all_figures
 from groupshift.experiments.result_tables import all_tables

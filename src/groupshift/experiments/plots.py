@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from groupshift.datasets.assembly import need
+from groupshift._io.extras import need
 from groupshift.experiments.published import RELATIVE_AUC, published_auc
 from groupshift.experiments.result_tables import relative_auc
 from groupshift.experiments.results import Place, Results

@@ -71,8 +71,11 @@ def _plan(options: argparse.Namespace) -> None:
 
 def _prepare(options: argparse.Namespace) -> None:
     experiment, store = _named(options)
+    experiment, absent = without_missing(experiment)
     for path in prepare_tables(experiment, store.folder):
         say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+    if absent:
+        say(absent)
 
 
 def _fetch(options: argparse.Namespace) -> None:
@@ -126,7 +129,9 @@ def _parser(prog: str) -> argparse.ArgumentParser:
             sub.add_argument("--years", type=int, choices=(1, 5), default=1, help="years that a file covers")
             sub.add_argument("--states", metavar="AL,AK,…", help="by default all of them, and Puerto Rico")
         else:
-            sub.add_argument("spec", metavar="FILE", help="a TOML file, or paper, authors_code, beyond")
+            sub.add_argument(
+                "spec", metavar="FILE", help="a TOML file, or paper, authors_code, beyond, flights"
+            )
             sub.add_argument("--scale", help="small, results or paper; by default the file's own")
             sub.add_argument("--data", metavar="FOLDER", help="where the data files are")
         if name != "combine":

@@ -14,9 +14,10 @@ from groupshift._explain.report import answer, charts, formats, outline, provena
 from groupshift._explain.report.class_page import class_facts
 from groupshift._explain.report.facts import Facts, Names
 from groupshift._explain.wording import plural, tidy
+from groupshift._io.extras import need
 
 if TYPE_CHECKING:
-    import jinja2
+    from jinja2 import Environment
 
 # Only the page's own script may run, and nothing is fetched: a name taken for HTML could still do nothing.
 POLICY = "; ".join(
@@ -118,15 +119,10 @@ def write_report(
         file.write(page)
 
 
-def templates() -> "jinja2.Environment":
+def templates() -> "Environment":
     """The templates of the page. Every value is escaped on its way into it, whoever named it; a misspelt one fails."""
-    try:
-        import jinja2
-    except ImportError as error:
-        raise ImportError(
-            'The report needs Jinja. Install it with: pip install "groupshift[report]"'
-        ) from error
-    environment = jinja2.Environment(
+    jinja2 = need("jinja2")
+    environment: Environment = jinja2.Environment(
         loader=jinja2.PackageLoader(PACKAGE, "."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,

@@ -1,0 +1,111 @@
+"""Every number in the sentences of a page is found in results/, or is a setting or an arithmetic that the page states.
+
+Tables between comments are compared with their files in test_readme.py; what examples print is made while pages are built.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="the tests run away from the repository")
+
+# A decimal or a percentage; whole numbers are counts, years and sizes of examples.
+NUMBER = re.compile(r"(?<![\w/.])(\d[\d,]*(?:\.\d+)?\s?%|\d*\.\d+)")
+LEVELS = {"90 %", "95 %", "99 %"}
+# What decides, versions and identifiers: numbers of the code and of the literature, not of a measurement.
+SETTINGS = {
+    "README.md": {"3.11", "10.1609"},
+    "docs/bibliography.md": {"10.1609"},
+    "docs/data.md": {"2.5"},
+    "docs/explanation/cannot_know.md": {"0.42"},  # half to twice at 90 %: log(2) / 1.645
+    "docs/explanation/classes.md": {"3 %", "10 %"},  # test_simplex_shift.py holds the code to both
+    "docs/explanation/differences.md": {"20 %"},
+    "docs/explanation/gated_partitions.md": {".75"},
+    "docs/explanation/judge.md": {"2.4"},
+    "docs/explanation/paper.md": {"80 %"},
+    "docs/explanation/views.md": {"0.42"},
+    "docs/releasing.md": {"0.1", "3.11"},
+    "docs/howto/reading_the_diagnosis.md": {"1 %", "6 %"},
+    # Arithmetic that the page shows, of the measured numbers above it.
+    "docs/explanation/distributed.md": {"1.28", "1.4", "0.7", "3.6 %", "0.4", "1.5", "0.2", "15 %"},
+}
+
+
+def benchmark(name):
+    return json.loads((ROOT / "results" / "benchmarks" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def distributed():
+    """Numbers of the page on larger data, by the text that they have there."""
+    few, many = benchmark("dask_traffic")["sizes"]
+    runs = benchmark("streaming_scale")["runs"]
+    slow = 100 * (1 - many["rows_per_second"] / few["rows_per_second"])
+    off = re.search(r"up to (\d+)% off", benchmark("streaming_scale")["lines"][1]["what"])[1]
+    found = {"0.1": runs[0]["mib_of_data"] / 1024, "2.4": runs[-1]["mib_of_data"] / 1024}
+    found |= {"7 %": float(off), "4 %": slow}
+    for size, texts in (
+        (few, ("0.39", "2.6", "5.1", "3.9", "8 %")),
+        (many, ("0.84", "7.7", "16.7", "47", "24 %")),
+    ):
+        names = ("to_each_worker", "from_a_partition", "from_a_partition_unpacked", "sum_of_all")
+        values = [size[name] / 1e6 for name in names]
+        values.append(100 * size["from_a_partition"] / size["partition_bytes"])
+        found |= dict(zip(texts, values, strict=True))
+    return found
+
+
+def ablation():
+    """What a part is worth, by the text that it has on the page of results."""
+    from groupshift.experiments.results import Mean, load_results
+
+    results = load_results(ROOT / "results" / "ablation", combine=False)
+
+    def loss(data, setting, method):
+        return -Mean.of(results.paired(data, setting, method, "groupshift", "auc")).value
+
+    judged = "silhouette instead of the judge"
+    places = {place[:2] for place in results.places}
+    return {
+        ".020": loss("income", "2", judged),
+        ".012": loss("ipr", "2", judged),
+        ".0015": loss("ipr", "1", judged),
+        ".0013": max(abs(loss(*place, "no refinement")) for place in places),
+    }
+
+
+MEASURED = {"docs/explanation/distributed.md": distributed, "docs/explanation/results.md": ablation}
+
+
+def pages():
+    found = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    # The transcript is output from beginning to end, and is made by docs/make_transcript.py.
+    return sorted(
+        p.relative_to(ROOT).as_posix() for p in found if "_build" not in p.parts and p.stem != "transcript"
+    )
+
+
+def sentences(text):
+    """A page without code, formulas, addresses and what scripts fill in."""
+    text = re.sub(r"<!-- (\w+):begin -->.*?<!-- \1:end -->", "", text, flags=re.DOTALL)
+    text = re.sub(r"^(```|:::).*?^\1", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", text)
+
+
+def test_sentences_are_what_is_left_of_a_page():
+    page = "a .5\n```python\nx = .25\n```\n`.75` [b](c.25)\n<!-- t:begin -->\n.125\n<!-- t:end -->\n8 % .0625"
+    assert NUMBER.findall(sentences(page)) == [".5", "8 %", ".0625"]
+
+
+@pytest.mark.parametrize("page", pages())
+def test_every_number_of_a_page_is_a_setting_or_is_found_in_results(page):
+    shown = set(NUMBER.findall(sentences((ROOT / page).read_text(encoding="utf-8")))) - LEVELS
+    measured = MEASURED[page]() if page in MEASURED and shown else {}
+    unknown = shown - SETTINGS.get(page, set()) - set(measured)
+    assert not unknown, "give the file that has these numbers, in MEASURED"
+    for text, value in measured.items():
+        digits = len(text.split(".")[1]) if "." in text else 0
+        # Half of the last digit that is shown.
+        assert float(text.rstrip(" %")) == pytest.approx(value, abs=0.5 * 10**-digits), text
