@@ -113,9 +113,8 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
         Share of positives among labelled rows of each cluster, α̃_k.
     shift_ : array of shape (n_groups, n_clusters)
         Log-odds added to the labelled posterior in each cell; with more than two classes, added to log-probabilities.
-    trust_ : float
-        Part of what scores suggest that makes the shift of a group whose labels are hidden, as its labels confirm it; 0 to 1.
-    view_use_ : how far own labels and scores are used; None where a trust was given
+    trust_ : part of what scores suggest that makes the shift of a group whose labels are hidden, 0 to 1
+    view_use_, left_out_ : how far labels and scores are used (None: a trust was given); features that tell the group, left out
     candidates_ : dict of arrays
         Partitions that the judge weighed: name, number of clusters, hidden-label loss, gain over no shift with its standard
         error, trust, chosen.
