@@ -23,9 +23,10 @@ $(READY): pyproject.toml
 demo: $(READY)
 	$(BIN)/groupshift demo
 
-# Two test processes with two threads each would fight over two cores.
+# Two test processes with two threads each would fight over two cores. A file stays in one process: what its tests share
+# (a model, a cluster, a browser) is made once, and both processes end within seconds of each other.
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # The lowest supported version of everything, in an environment of its own.
 test-lowest: $(LOWEST)/.ready
