@@ -133,6 +133,13 @@ def test_global_of_the_shared_fit_is_global(tables, monkeypatch):
     assert np.abs(METHODS["label shift"](draw, 1)[0] - shared).max() > 0.01
 
 
+def test_a_method_that_is_told_the_cells_has_them(tables):
+    for kind in ("setting 2", "setting 2, categories"):
+        draw = make_draw(tables, Place("tiny", kind, 1200), seed=1)
+        _, found = METHODS["groupshift told"](draw, 1)
+        assert found["n_clusters"] == len(np.unique(draw.partition.predict(draw.X)))
+
+
 def test_another_code_does_not_go_on_in_the_same_folder(run):
     origin = json.loads((run / "experiment.json").read_text())
     with pytest.raises(SystemExit, match="another code"):
