@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -133,7 +134,12 @@ def test_global_of_the_shared_fit_is_global(tables, monkeypatch):
     assert np.abs(METHODS["label shift"](draw, 1)[0] - shared).max() > 0.01
 
 
-def test_a_method_that_is_told_the_cells_has_them(tables):
+def test_a_method_that_is_told_the_cells_has_them(tables, monkeypatch):
+    few = partial(methods.HistGradientBoostingClassifier, max_iter=5)
+    monkeypatch.setattr(methods, "HistGradientBoostingClassifier", few)
+    monkeypatch.setattr(
+        trained, "default_classifier", lambda *a: default_classifier(*a).set_params(max_iter=5)
+    )
     for kind in ("setting 2", "setting 2, categories"):
         draw = make_draw(tables, Place("tiny", kind, 1200), seed=1)
         _, found = METHODS["groupshift told"](draw, 1)
