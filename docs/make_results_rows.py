@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from groupshift.experiments.results import Mean
-from groupshift.experiments.table_text import share, signed
+from groupshift.experiments.table_text import MINUS, share, signed
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -224,7 +224,10 @@ def _full(line: Line) -> list[str]:
 def claims(folder: Path) -> str:
     """Every claim, as it was written down, with where it fares worst and whether it holds."""
     lines = read(folder / "verdicts.csv")
-    body = [[line["claim"], line["where"], line["value"], holds(line)] for line in lines]
+    values = [f"{float(line['value']):.4f}".replace("-", MINUS) for line in lines]
+    body = [
+        [line["claim"], line["where"], value, holds(line)] for line, value in zip(lines, values, strict=True)
+    ]
     held = sum(line["holds"] == "True" for line in lines)
     return (
         f"**{held} of {len(lines)} claims hold**, as they were written down before the run:\n\n"

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -131,6 +132,17 @@ def test_global_of_the_shared_fit_is_global(tables, monkeypatch):
     alone, _ = methods._others(draw, 1, **methods.GLOBAL)
     assert shared == pytest.approx(alone, abs=1e-12)
     assert np.abs(METHODS["label shift"](draw, 1)[0] - shared).max() > 0.01
+
+
+def test_a_method_that_is_told_the_cells_has_them(tables, monkeypatch):
+    few = partial(methods.HistGradientBoostingClassifier, max_iter=5)
+    monkeypatch.setattr(methods, "HistGradientBoostingClassifier", few)
+    monkeypatch.setattr(
+        trained, "default_classifier", lambda *a: default_classifier(*a).set_params(max_iter=5)
+    )
+    draw = make_draw(tables, Place("tiny", "setting 2, categories", 600), seed=1)
+    _, found = METHODS["groupshift told"](draw, 1)
+    assert found["n_clusters"] == len(np.unique(draw.partition.predict(draw.X)))
 
 
 def test_another_code_does_not_go_on_in_the_same_folder(run):

@@ -154,7 +154,7 @@ def test_the_page_of_results_shows_every_place_method_and_claim(evidence):
     rows = script("make_results_rows")
     page = rows.results_page(read("docs/explanation/results.md"), evidence)
     assert "**1 of 2 claims hold**" in page
-    assert "| c | w | 0.1 | **no** |" in page
+    assert "| c | w | 0.1000 | **no** |" in page
     for title in ("random", "volunteers", "half of the groups", "setting 2"):
         assert f"### Labels: {title}\n" in page
     assert "| generated, six places | 9 | .020 |" in page
