@@ -152,7 +152,7 @@ class Counted(LogisticRegression):
         return super().fit(X, y, sample_weight)
 
 
-@pytest.mark.parametrize(("share", "n_folds"), [(0.05, 5), (0.3, 2)])
+@pytest.mark.parametrize(("share", "n_folds"), [(0.05, 5), (0.3, 3)])
 def test_many_rows_with_few_of_one_class_are_cross_fitted_as_few_rows(share, n_folds):
     X, y = rows(np.random.default_rng(7), 10_500, share)
     known = np.where(np.arange(10_500) < 10_200, y, -1)
