@@ -234,8 +234,8 @@ NONSENSE = {
     ),
     "a trust of text": lambda m: m.learned_.__dict__.update(trust="much"),
     "slopes that are none": lambda m: m.learned_.posterior.calibration.slope_.fill(np.nan),
-    "lines that are none": lambda m: m.learned_.posterior.lines.slope.fill(np.nan),
-    "lines of other clusters": lambda m: m.learned_.posterior.lines.__dict__.update(slope=np.ones(7)),
+    "offsets that are none": lambda m: m.learned_.posterior.offset.fill(np.nan),
+    "offsets of other clusters": lambda m: m.learned_.posterior.__dict__.update(offset=np.ones(7)),
 }
 
 

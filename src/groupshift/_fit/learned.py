@@ -36,7 +36,7 @@ from groupshift._rows.keys import uniform_keys
 # A regression over groups learns from the groups it is judged on, each left out in turn: one chance in ten is allowed.
 CONTEXT_LEVEL = 0.9
 # Unlabelled rows that are scored by models of folds too: the mean difference of so many is known to some thousandths.
-MAX_ALIGNED_ROWS = 10_000
+MAX_ALIGNED_ROWS = 5_000
 # Fewer groups than this cannot tell a line through them from chance.
 MIN_CONTEXT_GROUPS = 20
 

@@ -14,7 +14,7 @@ from groupshift._fit.classifiers import (
     raw_score,
 )
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.calibration import Lines, PlattScaling, lines_between
+from groupshift._math.calibration import PlattScaling, mean_offsets
 from groupshift._math.odds import log_loss_rows
 from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import fold_of
@@ -63,8 +63,8 @@ class LabeledPosterior:
     partition: Partition
     calibration: PlattScaling  # learned from scores by models of folds, where there are any
     edge: float | None  # see `raw_score`
-    # From the classifier's scores to those of models of folds; None: as they are, and in files that were written before it.
-    lines: Lines | None = None
+    # (n_clusters,): added to log-odds, see `aligned`; None: nothing, and in files that were written before it.
+    offset: FloatArray | None = None
 
     def score(self, rows: Rows) -> tuple[FloatArray, IntArray]:
         cluster = self.partition.predict(rows)
@@ -76,22 +76,23 @@ class LabeledPosterior:
 
     def log_odds(self, raw: FloatArray, cluster: IntArray) -> FloatArray:
         """What the classifier's scores say."""
-        score = raw if self.lines is None else self.lines.transform(raw, cluster)
-        return self.calibration.transform(score, cluster)
+        log_odds = self.calibration.transform(raw, cluster)
+        return log_odds if self.offset is None else log_odds + self.offset[cluster]
 
     def aligned(self, models: tuple[Classifier, ...], sample: Rows, seed: int) -> "LabeledPosterior":
-        """The same with lines that are learned from a sample of the population, each row of a fold scored by its model too.
+        """The same, with the mean probability in each cluster of the population that models of folds would give it.
 
-        Models of folds have seen fewer labels than the last one, and their scores lie closer together or farther apart: the last
-        model's scores as they are would be calibrated for others, and would pass for a shift of all groups.
+        These have seen fewer labels than the last model, and calibration was learned from their scores: those of the last model
+        differ a little, which would pass for a shift of all groups. A sample of the population is scored by both, each
+        row by the model of its fold.
         """
-        cluster = self.partition.predict(sample)
+        cluster, n_clusters = self.partition.predict(sample), self.partition.n_clusters
         fold = fold_of(sample.lasting_key, len(models), seed)
         blind = out_of_fold_scores(models, sample.features, fold, self.edge, cluster)
-        nothing = np.zeros_like(fold)
-        raw = out_of_fold_scores((self.classifier,), sample.features, nothing, self.edge, cluster)
-        lines = lines_between(raw, blind, sample.weight, cluster, self.partition.n_clusters)
-        return replace(self, lines=lines)
+        everyone = np.zeros_like(fold)
+        raw = out_of_fold_scores((self.classifier,), sample.features, everyone, self.edge, cluster)
+        before, wanted = (self.calibration.transform(score, cluster) for score in (raw, blind))
+        return replace(self, offset=mean_offsets(before, wanted, sample.weight, cluster, n_clusters))
 
 
 @dataclass(frozen=True)

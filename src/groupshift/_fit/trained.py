@@ -119,8 +119,11 @@ def _cross_fit(problem: Problem, estimator: Classifier) -> Trained:
     labeled, y, fewest = problem.labeled, problem.y, problem.fewest_examples
     edge = probability_edge(len(y)) if problem.settings.calibration == "crossfit" else None
     everyone = np.arange(len(y))
-    # Models of half the rows tell classes apart nearly as the last one does, if rows are many, of the rarer class too.
-    n_folds = min(2 if len(y) >= 10_000 and fewest >= 1_000 else 5, fewest)
+    # Models of two thirds of the rows, or of half, score nearly as the last one does, if rows are many, of the rarer class too.
+    n_folds = 5
+    if len(y) >= 10_000 and fewest >= 1_000:
+        n_folds = 3 if len(y) < 15_000 else 2
+    n_folds = min(n_folds, fewest)
     if n_folds < 2:
         note = Note(
             "Too few examples of one class to hold any out: scores are calibrated on the rows they were trained on."

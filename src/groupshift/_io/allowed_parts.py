@@ -32,7 +32,6 @@ OWN_TYPES = (
     "groupshift._fit.posterior:FoldPosterior",
     "groupshift._fit.posterior:LabeledPosterior",
     "groupshift._io.columns:TableClassifier",
-    "groupshift._math.calibration:Lines",
     "groupshift._math.calibration:PlattScaling",
     "groupshift._math.common_shift:CommonPrior",
     "groupshift._math.common_shift:CommonShift",

@@ -28,8 +28,8 @@ FINITE = (
     "Estimate",
     "GaussianPartition",
     "Learned",
+    "LabeledPosterior",
     "LinearPartition",
-    "Lines",
     "OwnViews",
     "PlattScaling",
     "Points",
@@ -158,8 +158,9 @@ def _check_shapes(model: Model) -> None:
         "clusters": (learned.posterior.partition.n_clusters, n_clusters),
         "intercepts": (calibration.intercept_.shape, calibration.slope_.shape),
     }
-    if lines := getattr(learned.posterior, "lines", None):
-        shapes |= {"lines": ((lines.slope.shape, lines.intercept.shape), ((n_clusters,), (n_clusters,)))}
+    offset = getattr(learned.posterior, "offset", None)
+    if offset is not None:
+        shapes |= {"offsets": (offset.shape, (n_clusters,))}
     # Without groups, all labelled rows are one.
     n_labeled = len(learned.labeled_groups) if model.schema_.has_groups else 1
     samples = {"groups": n_labeled, "labeled_clusters": n_clusters}

@@ -1,19 +1,19 @@
 """Calibration of a classifier's scores: Platt scaling per cluster."""
 
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from scipy.special import expit
 
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.fitted_part import FittedPart
-from groupshift._math.sums import mean_by, sum_by
+from groupshift._math.sums import sum_by
 
 # Prior standard deviations of a cluster's line around the line of all rows, the slope's relative to that line's slope. A few
 # dozen rows of a cluster outweigh them, a handful do not.
 SLOPE_SPREAD, INTERCEPT_SPREAD = 0.3, 1.0
-# Rows of a cluster that its line between two scores is learned from as much as from all rows.
-ALL_ROWS_COUNT = 100
+# Rows of even odds would say as much of a cluster's offset as all rows do: four times so many.
+ALL_ROWS_COUNT = 10
 
 
 class PlattScaling(FittedPart):
@@ -48,50 +48,26 @@ class PlattScaling(FittedPart):
         return self.slope_[line] * score + self.intercept_[line]
 
 
-@dataclass(frozen=True)
-class Lines:
-    """A line for each cluster, from one score of a row to another."""
-
-    slope: FloatArray  # (n_clusters,)
-    intercept: FloatArray  # (n_clusters,)
-
-    def transform(self, score: FloatArray, cluster: IntArray) -> FloatArray:
-        line: IntArray | int = 0 if len(self.slope) == 1 else cluster
-        return self.slope[line] * score + self.intercept[line]
-
-
-def lines_between(
-    score: FloatArray, other: FloatArray, weight: FloatArray, cluster: IntArray, n_clusters: int
-) -> Lines:
-    """Lines that give `score` the mean and the spread that `other`, another score of the same rows, has in each cluster.
+def mean_offsets(
+    log_odds: FloatArray, wanted: FloatArray, weight: FloatArray, cluster: IntArray, n_clusters: int
+) -> FloatArray:
+    """What to add to log-odds in each cluster, so that they have the mean probability of the wanted ones, of the same rows.
 
     A cluster with few rows follows all rows.
 
-    >>> one = np.zeros(3, np.int64)
-    >>> lines_between(np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0]), np.ones(3), one, 1)
-    Lines(slope=array([2.]), intercept=array([1.]))
+    >>> offset = mean_offsets(np.zeros(500), np.ones(500), np.ones(500), np.zeros(500, np.int64), 1)
+    >>> offset.round(2).tolist()
+    [1.0]
     """
-
-    def moments(own: IntArray, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Means of the first score, differences of means, and log-ratios of spreads."""
-        mean, rival = (mean_by(own, value, weight, n, empty=0.0) for value in (score, other))
-        spread, wanted = (
-            mean_by(own, (value - center[own]) ** 2, weight, n, empty=0.0)
-            for value, center in ((score, mean), (other, rival))
-        )
-        has_spread = (spread > 1e-24) & (wanted > 1e-24)
-        ratio = np.log(np.where(has_spread, wanted, 1.0) / np.where(has_spread, spread, 1.0)) / 2
-        return mean, rival - mean, ratio
-
-    center, move, stretch = moments(np.zeros_like(cluster), 1)
-    if n_clusters > 1:
-        rows = sum_by(cluster, weight, n_clusters) * (len(weight) / weight.sum())
-        own = rows / (rows + ALL_ROWS_COUNT)
-        found = moments(cluster, n_clusters)
-        center = np.where(rows > 0, found[0], center)
-        move, stretch = (own * a + (1 - own) * b for a, b in zip(found[1:], (move, stretch), strict=True))
-    slope = np.exp(stretch)
-    return Lines(slope, move + center * (1 - slope))
+    weight = weight * (len(weight) / weight.sum())
+    offset = np.zeros(n_clusters)
+    for _ in range(5):
+        p = expit(log_odds + offset[cluster])
+        gap, slope = weight * (expit(wanted) - p), weight * p * (1 - p)
+        of_all = gap.sum() / max(slope.sum(), 1e-12)
+        own = sum_by(cluster, gap, n_clusters), sum_by(cluster, slope, n_clusters)
+        offset = offset + np.clip((own[0] + ALL_ROWS_COUNT * of_all) / (own[1] + ALL_ROWS_COUNT), -1, 1)
+    return offset
 
 
 def crossfit_platt(

@@ -26,7 +26,7 @@ KMEANS_ROWS = 10_000
 JOINED_CLUSTERS = (2, 3, 4, 5, 6, 8)
 # Gates have a few dozen numbers to learn: more rows than this sharpen them no further.
 MAX_GATE_ROWS = 20_000
-MAX_CELLS = 80
+MAX_CELLS = 64
 ROWS_PER_CELL = 50
 # Rows of both samples that k-means sees for each small cell.
 POOLED_PER_CELL = 100
