@@ -147,7 +147,7 @@ def small(monkeypatch, tmp_path):
 def client():
     """A Dask client with two workers, each a process of its own."""
     dask = pytest.importorskip("dask.distributed", reason="clusters need the extra dask")
-    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with dask.LocalCluster(**settings) as cluster, dask.Client(cluster) as client:
         yield client
 

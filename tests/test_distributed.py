@@ -26,6 +26,7 @@ from conftest import CLUSTER_MARKS
 from groupshift import GroupShiftClassifier, distributed
 from groupshift._fit.estimate import Tally
 from groupshift._fit.packing import Packed
+from groupshift._math.feature_means import MeanSums
 from groupshift._math.points import BIN_WIDTH, collect_points
 from groupshift.experiments import run_experiment
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, fit_on_cluster, halves, quick, table_of
@@ -159,12 +160,14 @@ def test_packed_points_are_the_points_in_about_half_the_bytes(weighted):
     others = collect_points(
         rng.normal(0, 2, n), rng.integers(0, n_cells, n), n_cells=n_cells, bin_width=BIN_WIDTH
     )
-    tally = Tally(points, others, np.zeros((50, 2)))
+    means = MeanSums.of(rng.normal(size=(9, 2)), np.ones(9), np.arange(9) % 3, np.zeros(9, int), (3, 1))
+    tally = Tally(points, others, np.zeros((50, 2)), means)
     packed = pickle.dumps(Packed(tally))
     back = pickle.loads(packed).value
     for name in ("cell", "score", "weight", "rows", "weight_sum", "weight_square_sum"):
         assert getattr(back.points, name).tolist() == getattr(points, name).tolist()
         assert getattr(back.predicted, name).tolist() == getattr(others, name).tolist()
+    assert back.means.total.tolist() == means.total.tolist()
     assert len(packed) < 0.55 * len(pickle.dumps(tally))
 
 

@@ -164,6 +164,6 @@ def test_progress_ends_at_all_runs(tmp_path):
 
 def test_the_grid_runs_on_dask(tmp_path):
     distributed = pytest.importorskip("distributed")
-    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None):
+    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"):
         summary = run_experiment(tiny(methods=["global", "bayes"]), tmp_path, n_jobs=-1, backend="dask")
     assert (summary.ran, summary.failed) == (2, 0)

@@ -166,7 +166,7 @@ def try_per_cluster(problem: Problem, judged: Judged) -> Judged | None:
     if candidate.n_clusters == 1 or trained.fold is None or not trained.fold_models:
         return None
     begin("training a classifier for each cluster", problem.settings.verbose)
-    plain = choose_estimator(problem, of_cluster=True, left_out=trained.left_out)
+    plain = choose_estimator(problem, small_trees=True, left_out=trained.left_out)
     finer = PerClusterClassifier(plain, candidate.partition, problem.encoder)
     sets = training_sets(trained.fold)
     # Boosted trees that saw a handful of positives speak of log-odds in the thousands: one such cluster would ruin the

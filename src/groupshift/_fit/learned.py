@@ -104,7 +104,7 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged, hidden: HiddenGroup
     posterior = LabeledPosterior(trained.last, candidate.partition, calibration, trained.edge)
     unlabeled = pooled.unlabeled(MAX_ALIGNED_ROWS)
     if trained.fold_models and len(unlabeled):
-        posterior = posterior.aligned(trained.fold_models, unlabeled, problem.seeds.named("soft folds"))
+        posterior = posterior.aligned(trained.fold_models, unlabeled, problem.seeds.named("aligned folds"))
     trust = _settle_trust(problem, pooled, judged, hidden)
     learned = Learned(
         posterior=posterior,

@@ -36,7 +36,7 @@ def leave_out_identifying(
     if fold is None:
         return trained
     begin("training without features that tell the group", settings.verbose)
-    without = choose_estimator(problem, left_out=names)
+    without = choose_estimator(problem, small_trees=trained.small_trees, left_out=names)
 
     def loss(estimator: Classifier) -> FloatArray:
         models = fit_sets(estimator, problem.labeled, problem.y, training_sets(fold))
@@ -53,4 +53,4 @@ def leave_out_identifying(
         return replace(trained, notes=(*trained.notes, note))
     note = Note(f"The classifier does not see {some(names)}, which tells the group: {change}.")
     better = train(problem, without, partition)
-    return replace(better, notes=(*better.notes, note), left_out=names)
+    return replace(better, notes=(*better.notes, note), left_out=names, small_trees=trained.small_trees)

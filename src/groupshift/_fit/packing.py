@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from groupshift._fit.estimate import Tally
 from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.feature_means import MeanSums
 from groupshift._math.points import BIN_WIDTH, Points
 
 
@@ -21,12 +22,15 @@ class Packed:
         if isinstance(self.value, Tally):
             tally = self.value
             predicted = None if tally.predicted is None else PackedPoints.of(tally.predicted)
-            return _unpacked, (PackedPoints.of(tally.points), predicted, tally.covariates)
+            return _unpacked, (PackedPoints.of(tally.points), predicted, tally.covariates, tally.means)
         return Packed, (self.value,)
 
 
-def _unpacked(points: "PackedPoints", predicted: "PackedPoints | None", covariates: FloatArray) -> Packed:
-    return Packed(Tally(points.unpacked(), None if predicted is None else predicted.unpacked(), covariates))
+def _unpacked(
+    points: "PackedPoints", predicted: "PackedPoints | None", covariates: FloatArray, means: MeanSums | None
+) -> Packed:
+    of_predicted = None if predicted is None else predicted.unpacked()
+    return Packed(Tally(points.unpacked(), of_predicted, covariates, means))
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Pooled:
     def unlabeled(self, n_rows: int) -> Rows:
         """At most so many of the unlabelled rows, from all of their order."""
         step = max(-(-(len(self.rows) - self.n_labeled) // n_rows), 1)
-        return self.rows.take(slice(self.n_labeled, None, step))
+        return self.rows.take(np.arange(self.n_labeled, len(self.rows), step))
 
 
 def pool_rows(problem: Problem) -> Pooled:

@@ -37,11 +37,14 @@ def run(problem: Problem) -> Finished:
     verbose = problem.settings.verbose
     pooled = pool_rows(problem)
     partition, partition_notes = fixed_partition(problem, pooled)
-    estimator = choose_estimator(problem)
+    estimator, smaller = choose_estimator(problem), None
     if problem.settings.per_cluster and partition is not None:
         estimator = PerClusterClassifier(estimator, partition, problem.encoder)
+    elif problem.settings.estimator is None:
+        smaller = choose_estimator(problem, small_trees=True)
     begin("training the classifier", verbose)
-    trained = leave_out_identifying(problem, pooled, train(problem, estimator, partition), partition)
+    trained = train(problem, estimator, partition, smaller)
+    trained = leave_out_identifying(problem, pooled, trained, partition)
     if partition is None:
         begin("judging partitions on hidden labels", verbose)
         judged = judge(problem, pooled, trained)

@@ -20,10 +20,12 @@ from groupshift._fit.classifiers import (
 from groupshift._fit.posterior import choose_edge, probability_edge
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.trials import LabeledRows
-from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._math.calibration import PlattScaling
+from groupshift._math.odds import log_loss_rows
 from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import copy_correlation, design_effect, stratified_folds
-from groupshift._rows.workers import n_workers
+from groupshift._rows.workers import at_once, n_workers
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Trained:
     design_effect: float = 1.0  # how many times fewer independent examples there are than judged rows
     notes: Notes = ()
     left_out: tuple[str, ...] = ()  # features that the classifiers do not see
+    small_trees: bool = False  # whether trees of few leaves predict held-out labels better
 
     def completed(self, problem: Problem) -> Self:
         """With the model of all rows. Trained late: where a classifier for each cluster took over, it is not needed."""
@@ -59,12 +62,17 @@ class Trained:
         return LabeledRows(self.score, problem.y[self.judged], weight, group, fold, self.design_effect)
 
 
-def train(problem: Problem, estimator: Classifier, partition: Partition | None) -> Trained:
-    """Train and score; `partition`: the clusters that held-out rows are stratified by, where they are known."""
+def train(
+    problem: Problem, estimator: Classifier, partition: Partition | None, smaller: Classifier | None = None
+) -> Trained:
+    """Train and score; `partition`: the clusters that held-out rows are stratified by, where they are known.
+
+    Between the estimator and a `smaller` one the first fold of a cross-fit decides.
+    """
     if problem.settings.calibration == "holdout" and problem.fewest_examples >= 2:
         trained = _hold_out(problem, estimator, partition)
     else:
-        trained = _cross_fit(problem, estimator)
+        trained = _cross_fit(problem, estimator, smaller)
     rows = problem.labeled.take(trained.judged)
     alike = copy_correlation(rows.key, rows.weight, trained.score)
     effect = 1 + (design_effect(rows.key, rows.weight) - 1) * alike
@@ -72,9 +80,9 @@ def train(problem: Problem, estimator: Classifier, partition: Partition | None) 
 
 
 def choose_estimator(
-    problem: Problem, of_cluster: bool = False, left_out: tuple[str, ...] = ()
+    problem: Problem, *, small_trees: bool = False, left_out: tuple[str, ...] = ()
 ) -> Classifier:
-    """The classifier that the settings name, unfitted, with a seed; for all rows, or for those of one cluster.
+    """The classifier that the settings name, unfitted, with a seed.
 
     The default classifier may leave features out; one that the user gave sees what the user gave it.
     """
@@ -83,7 +91,7 @@ def choose_estimator(
         return seeded_classifier(problem.settings.estimator, seed)
     encoder = problem.encoder
     kept = [j for j, name in enumerate(encoder.names_) if name not in left_out]
-    boosted = default_classifier(encoder.is_category[kept], seed, of_cluster)
+    boosted = default_classifier(encoder.is_category[kept], seed, small_trees=small_trees)
     if not left_out:
         return boosted
     chosen = ColumnTransformer([("kept", "passthrough", kept)])
@@ -114,7 +122,7 @@ def _hold_out(problem: Problem, estimator: Classifier, partition: Partition | No
     return Trained(estimator, (), model, judged, score, fold, None)
 
 
-def _cross_fit(problem: Problem, estimator: Classifier) -> Trained:
+def _cross_fit(problem: Problem, estimator: Classifier, smaller: Classifier | None) -> Trained:
     """Every row scored by a model of the other folds."""
     labeled, y, fewest = problem.labeled, problem.y, problem.fewest_examples
     edge = probability_edge(len(y)) if problem.settings.calibration == "crossfit" else None
@@ -132,16 +140,44 @@ def _cross_fit(problem: Problem, estimator: Classifier) -> Trained:
         score = raw_score(model, labeled.features, edge)
         return Trained(estimator, (), model, everyone, score, None, edge, notes=(note,))
     fold = stratified_folds(y, labeled.key, n_folds, problem.seeds.named("row folds"))
+    sets, has_small_trees = training_sets(fold), False
+    first: tuple[Classifier, ...] = ()
+    if smaller is not None:
+        first, has_small_trees = _better(problem, (estimator, smaller), fold == 0)
+        sets, estimator = sets[1:], smaller if has_small_trees else estimator
     # A worker that would have nothing to do trains the model of all rows meanwhile: it is mostly needed in the end.
-    has_idle_worker = n_folds % n_workers() > 0
-    models = fit_sets(estimator, labeled, y, training_sets(fold) + [everyone] * has_idle_worker)
+    has_idle_worker = len(sets) % n_workers() > 0
+    models = first + fit_sets(estimator, labeled, y, sets + [everyone] * has_idle_worker)
     models, last = models[:n_folds], models[-1] if has_idle_worker else None
-    if edge is None:
-        score = out_of_fold_scores(models, labeled.features, fold, None)
-        return Trained(estimator, models, last, everyone, score, fold, None)
-    score = out_of_fold_scores(models, labeled.features, fold, FINEST_EDGE)
-    edge = choose_edge(score, y, labeled.weight)
-    # Mostly no row lies outside the edge, and nothing is to be held.
-    if np.abs(score).max() > logit(1 - edge):
-        score = out_of_fold_scores(models, labeled.features, fold, edge)
-    return Trained(estimator, models, last, everyone, score, fold, edge)
+    score = out_of_fold_scores(models, labeled.features, fold, None if edge is None else FINEST_EDGE)
+    if edge is not None:
+        edge = choose_edge(score, y, labeled.weight)
+        # Mostly no row lies outside the edge, and nothing is to be held.
+        if np.abs(score).max() > logit(1 - edge):
+            score = out_of_fold_scores(models, labeled.features, fold, edge)
+    return Trained(estimator, models, last, everyone, score, fold, edge, small_trees=has_small_trees)
+
+
+def _better(
+    problem: Problem, estimators: tuple[Classifier, Classifier], is_held: BoolArray
+) -> tuple[tuple[Classifier], bool]:
+    """The second of two classifiers, fitted, unless the first predicts held-out labels better beyond noise; which one it is.
+
+    The choice is one of two, so that the rows which made it may be judged by it.
+    """
+    labeled, y = problem.labeled, problem.y
+    held, rest = labeled.take(np.flatnonzero(is_held)), np.flatnonzero(~is_held)
+
+    def loss(model: Classifier) -> FloatArray:
+        # As it will be used: calibrated.
+        score = raw_score(model, held.features, FINEST_EDGE)
+        cluster = np.zeros(len(score), np.int64)
+        platt = PlattScaling().fit(score, y[is_held], held.weight, cluster, 1)
+        return log_loss_rows(platt.transform(score, cluster), y[is_held])
+
+    models = list(at_once(lambda one: fit_sets(one, labeled, y, [rest])[0], estimators))
+    gain, weight = loss(models[1]) - loss(models[0]), held.weight / held.weight.sum()
+    mean = float(weight @ gain)
+    error = float(np.sqrt((weight**2) @ (gain - mean) ** 2))
+    is_second = mean <= error
+    return (models[is_second],), is_second

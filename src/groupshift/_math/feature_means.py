@@ -49,7 +49,9 @@ class MeanSums:
     ) -> Self:
         n_parts, n_clusters = shape
         cell, n = part * n_clusters + cluster, n_parts * n_clusters
-        total = np.stack([sum_by(cell, weight * column, n) for column in values.T], 1)
+        total = np.zeros((n, values.shape[1]))
+        for j, column in enumerate(values.T):
+            total[:, j] = sum_by(cell, weight * column, n)
         return cls(
             total.reshape(n_parts, n_clusters, -1),
             sum_by(cell, weight, n).reshape(shape),
@@ -160,7 +162,8 @@ class FeatureMeans:
         moved = population.mean - self.sums.mean
         change, variance = np.zeros(n_clusters), np.zeros(n_clusters)
         odds = float(logit(by_label))
-        telling = np.flatnonzero(self.telling & (population.weight.sum(0) > 0))
+        has_directions = self.basis.shape[1] > 0
+        telling = np.flatnonzero(self.telling & (population.weight.sum(0) > 0) & has_directions)
         for k in telling:
             by_chance = scale * own[:, k].T @ own[:, k] + noise[k] * np.eye(len(self.by_choice))
             covariance = by_chance + STRENGTHS[:, None, None] ** 2 * self.by_choice
