@@ -27,6 +27,9 @@ from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import copy_correlation, design_effect, stratified_folds
 from groupshift._rows.workers import at_once, n_workers
 
+# Held-out rows that two classifiers are compared on: more tell no difference that matters.
+MAX_SHOWN = 4_000
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -166,14 +169,16 @@ def _better(
     The choice is one of two, so that the rows which made it may be judged by it.
     """
     labeled, y = problem.labeled, problem.y
-    held, rest = labeled.take(np.flatnonzero(is_held)), np.flatnonzero(~is_held)
+    rest, shown = np.flatnonzero(~is_held), np.flatnonzero(is_held)
+    shown = shown[:: -(-len(shown) // MAX_SHOWN)]
+    held, truth = labeled.take(shown), y[shown]
 
     def loss(model: Classifier) -> FloatArray:
         # As it will be used: calibrated.
         score = raw_score(model, held.features, FINEST_EDGE)
         cluster = np.zeros(len(score), np.int64)
-        platt = PlattScaling().fit(score, y[is_held], held.weight, cluster, 1)
-        return log_loss_rows(platt.transform(score, cluster), y[is_held])
+        platt = PlattScaling().fit(score, truth, held.weight, cluster, 1)
+        return log_loss_rows(platt.transform(score, cluster), truth)
 
     models = list(at_once(lambda one: fit_sets(one, labeled, y, [rest])[0], estimators))
     gain, weight = loss(models[1]) - loss(models[0]), held.weight / held.weight.sum()

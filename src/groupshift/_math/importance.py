@@ -1,6 +1,7 @@
 """Integrals over a handful of parameters by importance sampling (NumPy, SciPy)."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
@@ -13,11 +14,55 @@ MAX_ROUNDS = 4
 FREEDOM = 5.0
 
 
-def integrate(
-    log_density: Callable[[FloatArray], FloatArray],
+@dataclass(frozen=True)
+class Mode:
+    """Where a density is largest, and how far it reaches around there."""
+
+    center: FloatArray  # (d,)
+    spread: FloatArray  # (d, d)
+    log_integral: float  # about: as if the density were normal (Laplace)
+
+
+def find_mode(
     with_gradient: Callable[[FloatArray], tuple[float, FloatArray]],
     *,
     starts: Sequence[FloatArray],
+    bounds: FloatArray,
+) -> Mode:
+    """The mode of a density that is known up to a constant.
+
+    Parameters
+    ----------
+    with_gradient : callable
+        The log-density and its gradient at an array of shape (d,).
+    starts : sequence of arrays of shape (d,)
+        Where the search may begin: at the likeliest of them.
+    bounds : array of shape (d, 2)
+        Where it is sought.
+    """
+
+    def downhill(x: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = with_gradient(x)
+        return -value, -gradient
+
+    limits = {"method": "L-BFGS-B", "bounds": bounds.tolist(), "options": {"maxiter": 40, "ftol": 1e-7}}
+    start = min(starts, key=lambda x: float(np.nan_to_num(downhill(x)[0], nan=np.inf)))
+    found = minimize(downhill, start, jac=True, **limits)
+    center: FloatArray = found.x
+    h = 1e-2
+    beside = [(downhill(center + h * e)[1], downhill(center - h * e)[1]) for e in np.eye(len(center))]
+    curvature = np.array([above - below for above, below in beside]) / (2 * h)
+    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
+    # A direction that the density says little about is taken to be about two units wide.
+    values = np.clip(values, 0.25, None)
+    log_integral = -float(found.fun) + (len(center) * np.log(2 * np.pi) - np.log(values).sum()) / 2
+    return Mode(center, (vectors / values) @ vectors.T, float(log_integral))
+
+
+def integrate(
+    log_density: Callable[[FloatArray], FloatArray],
+    mode: Mode,
+    *,
     bounds: FloatArray,
     n_draws: int,
     rng: np.random.Generator,
@@ -30,12 +75,9 @@ def integrate(
     ----------
     log_density : callable
         From arrays of shape (n, d) to (n,).
-    with_gradient : callable
-        The log-density and its gradient at an array of shape (d,).
-    starts : sequence of arrays of shape (d,)
-        Where the search for the mode may begin: at the likeliest of them.
+    mode : Mode
     bounds : array of shape (d, 2)
-        Where the mode is sought; draws lie within about twice of it.
+        Draws lie within about twice of them.
 
     Examples
     --------
@@ -45,12 +87,13 @@ def integrate(
     ...     return -(x[:, 0] ** 2) / 2
     >>> def with_gradient(x):
     ...     return -(x[0] ** 2) / 2, -x
-    >>> _, log_weight = integrate(bell, with_gradient, starts=[np.ones(1)], bounds=np.array([[-9.0, 9.0]]), n_draws=2000,
-    ...                           rng=np.random.default_rng(1))
-    >>> round(float(np.exp(log_weight).sum()), 1)
-    2.5
+    >>> bounds = np.array([[-9.0, 9.0]])
+    >>> mode = find_mode(with_gradient, starts=[np.ones(1)], bounds=bounds)
+    >>> _, log_weight = integrate(bell, mode, bounds=bounds, n_draws=2000, rng=np.random.default_rng(1))
+    >>> round(float(np.exp(log_weight).sum()), 1), round(float(np.exp(mode.log_integral)), 1)
+    (2.5, 2.5)
     """
-    center, spread = _around_the_mode(with_gradient, starts, bounds)
+    center, spread = mode.center, 1.3 * mode.spread
     middle, reach = bounds.mean(1), bounds[:, 1] - bounds[:, 0]
     x, log_weight = np.empty((0, len(center))), np.empty(0)
     for _ in range(MAX_ROUNDS):
@@ -67,28 +110,6 @@ def integrate(
         center = weight @ x
         spread = 1.3 * ((x - center) * weight[:, None]).T @ (x - center) + 1e-2 * np.eye(len(center))
     return x, log_weight
-
-
-def _around_the_mode(
-    with_gradient: Callable[[FloatArray], tuple[float, FloatArray]],
-    starts: Sequence[FloatArray],
-    bounds: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """The mode, and a covariance from the curvature there."""
-
-    def downhill(x: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = with_gradient(x)
-        return -value, -gradient
-
-    limits = {"method": "L-BFGS-B", "bounds": bounds.tolist(), "options": {"maxiter": 40, "ftol": 1e-7}}
-    start = min(starts, key=lambda x: float(np.nan_to_num(downhill(x)[0], nan=np.inf)))
-    center: FloatArray = minimize(downhill, start, jac=True, **limits).x
-    h = 1e-2
-    beside = [(downhill(center + h * e)[1], downhill(center - h * e)[1]) for e in np.eye(len(center))]
-    curvature = np.array([above - below for above, below in beside]) / (2 * h)
-    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
-    # A direction that the density says little about is taken to be about two units wide.
-    return center, 1.3 * (vectors / np.clip(values, 0.25, None)) @ vectors.T
 
 
 def _t_draws(

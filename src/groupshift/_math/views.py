@@ -23,13 +23,16 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.importance import integrate
+from groupshift._math.importance import Mode, find_mode, integrate
 from groupshift._math.sums import sum_by
 from groupshift._math.view_worlds import Views, World, likelihood_gradient, log_likelihood, solve
 
 # Groups that the parameters are learned from, and draws of the parameters: more change the third digit.
 MAX_GROUPS, N_DRAWS, MAX_PREDICTED = 300, 256, 64
 BLOCK = 100_000
+# A model is left out if its evidence is so many nats below the best one's, by Laplace's approximation: less than a thousandth,
+# and the approximation is off by two or three at most.
+HOPELESS = 10.0
 
 
 def label_sites(
@@ -233,10 +236,19 @@ def learn_views(views: Views, *, selection: str = "unknown", seed: int = 0) -> V
     # Whether features go with shares by nature, nobody knows beforehand.
     worlds = plain + [replace(world, is_steep=True) for world in plain]
     views = _telling(views, seed)
-    found = [
-        (world, *_integrate(world, views, np.random.default_rng([seed, i])), np.log(probability))
+    # Each model has draws of its own, whichever others there are.
+    candidates = [
+        (_Posterior(world, views), np.log(probability), np.random.default_rng([seed, i]))
         for i, (world, probability) in enumerate(zip(worlds, (*odds, *odds), strict=True))
         if probability > 0
+    ]
+    modes = [posterior.mode() for posterior, _, _ in candidates]
+    about = [mode.log_integral + prior for mode, (_, prior, _) in zip(modes, candidates, strict=True)]
+    found = [
+        (posterior.world, *posterior.draws(mode, rng), prior)
+        for mode, near, (posterior, prior, rng) in zip(modes, about, candidates, strict=True)
+        # Draws of a model that the views speak against so clearly would have no weight.
+        if not near < max(about) - HOPELESS
     ]
     evidence = logsumexp(np.concatenate([log_weight + prior for _, _, log_weight, prior in found]))
     return ViewModel(tuple(Draws(world, x, np.exp(lw + prior - evidence)) for world, x, lw, prior in found))
@@ -254,25 +266,35 @@ def _telling(views: Views, seed: int) -> Views:
     return rounded.take(np.lexsort((drawn, -n_views))[:MAX_GROUPS])
 
 
-def _integrate(world: World, views: Views, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Draws of the parameters and the logs of their weights, which add up to the evidence of the model."""
-    step = max(1, BLOCK // views.response[..., 0].size)
+@dataclass(frozen=True)
+class _Posterior:
+    """The density of a model's parameters, given the views."""
 
-    def posterior(x: FloatArray) -> FloatArray:
-        parts = [log_likelihood(world, x[i : i + step], views).sum(1) for i in range(0, len(x), step)]
-        return np.concatenate(parts) + world.prior(x)
+    world: World
+    views: Views
 
-    def at_mode(x: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = likelihood_gradient(world, x, views)
-        return value + float(world.prior(x[None])[0]), gradient + world.prior_gradient(x)
+    @property
+    def bounds(self) -> FloatArray:
+        world = self.world
+        scales = [(-7.0, 2.0)] * len(world.scales)
+        return np.array(scales + [(-4 * sd - 1, 4 * sd + 1) for sd in world.others])
 
-    return integrate(
-        posterior,
-        at_mode,
-        starts=[np.append(np.log(world.scales) + move, np.zeros(len(world.others))) for move in (0.0, -1.5)],
-        bounds=np.array(
-            [(-7.0, 2.0)] * len(world.scales) + [(-4 * sd - 1, 4 * sd + 1) for sd in world.others]
-        ),
-        n_draws=N_DRAWS,
-        rng=rng,
-    )
+    def mode(self) -> Mode:
+        world = self.world
+        starts = [np.append(np.log(world.scales) + move, np.zeros(len(world.others))) for move in (0.0, -1.5)]
+        return find_mode(self._with_gradient, starts=starts, bounds=self.bounds)
+
+    def draws(self, mode: Mode, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Draws of the parameters and the logs of their weights, which add up to the evidence of the model."""
+        return integrate(self._log_density, mode, bounds=self.bounds, n_draws=N_DRAWS, rng=rng)
+
+    def _log_density(self, x: FloatArray) -> FloatArray:
+        step = max(1, BLOCK // self.views.response[..., 0].size)
+        parts = [
+            log_likelihood(self.world, x[i : i + step], self.views).sum(1) for i in range(0, len(x), step)
+        ]
+        return np.concatenate(parts) + self.world.prior(x)
+
+    def _with_gradient(self, x: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = likelihood_gradient(self.world, x, self.views)
+        return value + float(self.world.prior(x[None])[0]), gradient + self.world.prior_gradient(x)
