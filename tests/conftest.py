@@ -130,8 +130,8 @@ def small(monkeypatch, tmp_path):
 
         return made
 
-    def few_trees(*args):
-        return default_classifier(*args).set_params(max_iter=10)
+    def few_trees(*args, **settings):
+        return default_classifier(*args, **settings).set_params(max_iter=10)
 
     sizes = {"n_groups": 12, "labeled_per_group": 40, "unlabeled_per_group": 80}
     monkeypatch.setattr(groupshift.datasets, "make_survey", at_most(groupshift.datasets.make_survey, **sizes))

@@ -382,3 +382,18 @@ def test_neither_groups_nor_unlabelled_rows_nor_clusters_is_platt_scaling():
     plain = LogisticRegression().fit(X[known], Y[known]).predict_proba(X)[:, 1]
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], plain, atol=0.1)
     assert np.corrcoef(model.predict_proba(X)[:, 1], plain)[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["clusterer", "list"])
+def test_a_clusterer_that_would_see_codes_for_categories_is_refused(wrapped):
+    pd = pytest.importorskip("pandas")
+
+    class ByTown:
+        def predict(self, X):
+            return (X["town"] == "Bern").to_numpy()
+
+    X = pd.DataFrame({"age": np.arange(40.0), "town": ["Bern", "Basel"] * 20})
+    y = np.where(np.arange(40) < 30, np.arange(40) // 3 % 2, -1)
+    model = GroupShiftClassifier(partition=[ByTown()] if wrapped else ByTown())
+    with pytest.raises(ValueError, match=r"would see 'town' as codes .* Pass an estimator"):
+        model.fit(X, y, groups=np.arange(40) % 4)

@@ -102,7 +102,9 @@ def run(tables, tmp_path_factory):
     first = {"table": "tiny", "kind": "random", "rows": 600, "seed": 1, "gpboost": False}
     with pytest.MonkeyPatch.context() as patch:
         # Fewer trees: the run is tested for whether it goes on, not for its numbers.
-        patch.setattr(trained, "default_classifier", lambda *a: default_classifier(*a).set_params(max_iter=5))
+        patch.setattr(
+            trained, "default_classifier", lambda *a, **k: default_classifier(*a, **k).set_params(max_iter=5)
+        )
         first_draw = json.dumps(evidence.run_draw(tables, first))
         # Killed while it wrote the second.
         (folder / "draws.jsonl").write_text(first_draw + "\n" + first_draw[:200])
@@ -125,7 +127,7 @@ def test_a_stopped_run_goes_on_and_runs_nothing_twice(run):
 
 def test_global_of_the_shared_fit_is_global(tables, monkeypatch):
     monkeypatch.setattr(
-        trained, "default_classifier", lambda *a: default_classifier(*a).set_params(max_iter=5)
+        trained, "default_classifier", lambda *a, **k: default_classifier(*a, **k).set_params(max_iter=5)
     )
     draw = make_draw(tables, Place("tiny", "volunteers", 600), seed=1)
     shared, _ = METHODS["global"](draw, 1)
@@ -138,7 +140,7 @@ def test_a_method_that_is_told_the_cells_has_them(tables, monkeypatch):
     few = partial(methods.HistGradientBoostingClassifier, max_iter=5)
     monkeypatch.setattr(methods, "HistGradientBoostingClassifier", few)
     monkeypatch.setattr(
-        trained, "default_classifier", lambda *a: default_classifier(*a).set_params(max_iter=5)
+        trained, "default_classifier", lambda *a, **k: default_classifier(*a, **k).set_params(max_iter=5)
     )
     draw = make_draw(tables, Place("tiny", "setting 2, categories", 600), seed=1)
     _, found = METHODS["groupshift told"](draw, 1)

@@ -9,11 +9,17 @@ from groupshift._fit.pooled import Pooled
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._regions.kmeans import kmeans_partition, silhouette_partition
 from groupshift._regions.partitions import GivenPartition, Partition
+from groupshift._rows.frames import some
+
+# Kinds of columns that numbers stand for themselves in.
+IN_NUMBERS = ("number", "boolean")
 
 
 def fixed_partition(problem: Problem, pooled: Pooled) -> tuple[Partition | None, Notes]:
     """The partition that the settings name, and what to say of it; None where the judge is to find it."""
     wanted = problem.settings.partition
+    if hasattr(wanted, "predict") or isinstance(wanted, (list, tuple)):
+        _check_clusterer_sees_table(problem)
     if isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool):
         if wanted < 1:
             raise ValueError(f"partition={wanted} clusters is not possible. Pass 1 or more.")
@@ -38,6 +44,20 @@ def fixed_partition(problem: Problem, pooled: Pooled) -> tuple[Partition | None,
         f"partition={wanted!r} is not known. Pass 'validated', 'silhouette', a number of clusters, a fitted clusterer, or a "
         "list of fitted clusterers."
     )
+
+
+def _check_clusterer_sees_table(problem: Problem) -> None:
+    """A clusterer takes the table as it was given, which the default classifier turns into numbers first."""
+    encoder = problem.encoder
+    coded = [
+        name for name, kind in zip(encoder.names_, encoder.kinds_, strict=True) if kind not in IN_NUMBERS
+    ]
+    if problem.settings.estimator is None and coded:
+        raise ValueError(
+            f"The clusterer that partition= names would see {some(coded)} as codes and not as you gave it, since the default "
+            "classifier turns a table into numbers. Pass an estimator that takes your table, such as a pipeline that encodes it, "
+            "or numbers."
+        )
 
 
 def _silhouette(problem: Problem, pooled: Pooled, options: dict[str, Any]) -> tuple[Partition, Notes]:
