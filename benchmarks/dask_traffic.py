@@ -9,6 +9,7 @@ from benchmarks.data import NAMES
 from benchmarks.harness import line, run
 from groupshift import GroupShiftClassifier, distributed
 from groupshift._fit.estimate import TallyRows
+from groupshift._fit.looked_at import LookedAt
 from groupshift._fit.packing import Packed
 from groupshift._rows.batches import Reader
 from groupshift._rows.roles import fitted_roles
@@ -46,8 +47,11 @@ def sizes(n_groups: int, n_partitions: int) -> dict:
     model = GroupShiftClassifier(partition=4, refine=0, random_state=0)
     distributed.fit(model, labeled, frame, target="label", group="group")
     reader = Reader.of(model, fitted_roles(model, "group", None))
+    learned, groups = model.learned_, model.groups_
+    looked_at = LookedAt.of(learned.means, len(unlabeled), groups, learned.labeled_groups)
+    score = learned.population_posterior.score
     function = TallyRows(
-        model.posterior_.score, len(model.groups_), model.n_clusters_, model.space_, model.context_
+        score, None, len(groups), learned.n_clusters, learned.space, learned.context, looked_at
     )
     start = time.perf_counter()
     tallies = [

@@ -21,6 +21,14 @@ PAGE = ROOT / "docs" / "explanation" / "results.md"
 TRANSCRIPT = ROOT / "docs" / "transcript.md"
 EVIDENCE = ROOT / "results" / "evidence"
 NATURAL = ROOT / "results" / "natural_groups"
+CLASSES = ROOT / "results" / "multiclass"
+# Claims of several classes that are differences, and how their column is called.
+OF_CLASSES = {
+    "accuracy - Global": "accuracy",
+    "log loss - Global": "log loss",
+    "error of shares - EMQ": "error of shares, less EMQ's",
+    "coverage of 90 % intervals": "90 % intervals hold",
+}
 ABSENT = "The experiment has not been run yet: `python -m benchmarks.evidence` (results/evidence.toml)."
 PLUS_MINUS = (
     "± is half of a 95 % interval of the mean over draws, paired with Global on the same draw; for all synthetic places "
@@ -93,6 +101,7 @@ def readme(text: str, folder: Path = EVIDENCE) -> str:
 def results_page(text: str, folder: Path = EVIDENCE) -> str:
     """The page of results with all lines and all claims."""
     text = filled(text, "evidence", everything(folder) if (folder / "table.csv").is_file() else ABSENT)
+    text = filled(text, "classes", of_classes())
     return filled(text, "natural", claims(NATURAL))
 
 
@@ -232,6 +241,34 @@ def claims(folder: Path) -> str:
     return (
         f"**{held} of {len(lines)} claims hold**, as they were written down before the run:\n\n"
         f"{markdown(['claim', 'where', 'value', 'holds'], body, words=2)}"
+    )
+
+
+def of_classes() -> str:
+    """A line for each set and kind of several classes, with the mean and one standard error; claims that fail are marked."""
+    lines = [line for line in read(CLASSES / "verdicts.csv") if line["claim"] in OF_CLASSES]
+    found: dict[tuple[str, str], dict[str, Line]] = {}
+    for line in lines:
+        found.setdefault((line["set"], line["kind"]), {})[line["claim"]] = line
+
+    def cell(line: Line | None, claim: str) -> str:
+        if line is None:
+            return ""
+        if claim.startswith("coverage"):
+            return percent(line["mean"])
+        text = f"{float(line['mean']):+.6f} ± {float(line['std_error']):.6f}".replace("-", MINUS)
+        return f"**{text}**" if line["holds"] == "False" else text
+
+    body = [
+        [*where, *(cell(by_claim.get(claim), claim) for claim in OF_CLASSES)]
+        for where, by_claim in found.items()
+    ]
+    judged = [line for line in lines if line["holds"] in ("True", "False")]
+    held = sum(line["holds"] == "True" for line in judged)
+    header = ["set", "labels", *OF_CLASSES.values()]
+    return (
+        f"**{held} of {len(judged)} claims hold**, as they were written down before the run; those in bold letters do not. "
+        f"± is one standard error over ten draws.\n\n{markdown(header, body, words=2)}"
     )
 
 

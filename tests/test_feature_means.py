@@ -164,3 +164,14 @@ def test_an_update_asks_the_features_of_the_new_rows():
     assert alike.view_use_.by_label < BELIEVED
     again = model.update(X[rest], group[rest])
     assert again.view_use_.by_label >= BELIEVED
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("far", [1e12, 1e200])
+def test_rows_that_lie_so_far_out_that_nothing_is_seen_beside_them_tell_nothing(far):
+    X, y, group, labeled = drawn(by_label, n_rows=2_000)
+    row = np.flatnonzero(~labeled)[0]
+    X[row] = far
+    found = compared(X, y, group, labeled)
+    assert not found.is_believed
+    assert np.isfinite(found.shift).all() and np.isfinite(found.variance).all()

@@ -232,6 +232,10 @@ NONSENSE = {
     "evidence of fewer groups": lambda m: m.evidence_.groups.__dict__.update(
         share=m.evidence_.groups.share[:2]
     ),
+    "evidence with an axis more": lambda m: m.evidence_.groups.__dict__.update(
+        share=m.evidence_.groups.share[:, None]
+    ),
+    "points outside of cells": lambda m: m.estimate_.points.cell.fill(2**31 - 1),
     "a trust of text": lambda m: m.learned_.__dict__.update(trust="much"),
     "slopes that are none": lambda m: m.learned_.posterior.calibration.slope_.fill(np.nan),
     "offsets that are none": lambda m: m.learned_.posterior.offset.fill(np.nan),

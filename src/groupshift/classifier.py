@@ -62,7 +62,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier with `predict_proba`, default None
-        None is histogram gradient boosting, which takes missing values and categories as they are.
+        None is histogram gradient boosting: takes missing values and categories; trees small or large, by held-out labels.
     partition : "validated", "silhouette", int, fitted clusterer, or list of fitted clusterers
         How feature space is cut into clusters: by the hidden-label judge, by the silhouette (the paper), at a given number
         of k-means clusters, or by a clusterer's `predict`. A list adds clusterers to the judge's candidates.

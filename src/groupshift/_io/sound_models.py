@@ -167,12 +167,12 @@ def _check_shapes(model: Model) -> None:
     # Evidence of several classes has other parts.
     for part, n in samples.items() if n_classes == 2 else ():
         sample = vars(getattr(model.evidence_, part))
-        shapes |= {
-            f"{name} of {part}": (sample[name].shape[:1], (n,)) for name in ("rows", "weight", "share")
-        }
+        shapes |= {f"{name} of {part}": (sample[name].shape, (n,)) for name in ("rows", "weight", "share")}
     for name, (found, wanted) in shapes.items():
         if found != wanted:
             raise UnsoundError(f"its {name} have shape {found} where others have {wanted}")
+    if n_classes == 2:
+        _check_points(estimate.points, n_groups * n_clusters)
     _try(model, n_clusters)
     if calibration.slope_.shape not in ((1, *classes), (n_clusters, *classes)):
         raise UnsoundError("it is calibrated for another number of clusters than it has")
@@ -180,6 +180,22 @@ def _check_shapes(model: Model) -> None:
         raise UnsoundError("it has negative variances")
     if ((estimate.share < 0) | (estimate.share > 1)).any():
         raise UnsoundError("it has shares outside 0 and 1")
+
+
+def _check_points(points: Model, n_cells: int) -> None:
+    """Points lie in cells that there are."""
+    cell = points.cell
+    of_points = (points.score, points.weight)
+    of_cells = (points.rows, points.weight_sum, points.weight_square_sum)
+    sound = (
+        cell.ndim == 1
+        and cell.dtype.kind in "iu"
+        and (len(cell) == 0 or (cell.min() >= 0 and cell.max() < n_cells))
+        and all(values.shape == cell.shape for values in of_points)
+        and all(values.shape == (n_cells,) for values in of_cells)
+    )
+    if not sound:
+        raise UnsoundError("its scores of unlabelled rows do not lie in its groups and clusters")
 
 
 def _try_classifiers(model: Model) -> None:

@@ -242,7 +242,7 @@ def _arrow_reader(path: Path) -> pa.RecordBatchFileReader:
 def _opening(what: str) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         raise SourceError(
             f"{what} cannot be read ({_first_line(error)}). It may have been cut short: copy it again."
         ) from error

@@ -31,6 +31,8 @@ LOG_PRIOR = LOG_PRIOR - logsumexp(LOG_PRIOR)
 # How likely a choice by the label must be before the shift that it makes is used: no label can confirm it, and of ten such
 # models one may be wrong.
 BELIEVED = 0.9
+# The least part of its largest variance that a covariance may have in another direction, to be computed with.
+LEAST_PART = 1e-13
 # The most that means can do to the share of either class: a twentieth of it is left.
 LEAST_LEFT = 0.05
 
@@ -163,16 +165,32 @@ class FeatureMeans:
         change, variance = np.zeros(n_clusters), np.zeros(n_clusters)
         odds = float(logit(by_label))
         has_directions = self.basis.shape[1] > 0
-        telling = np.flatnonzero(self.telling & (population.weight.sum(0) > 0) & has_directions)
-        for k in telling:
+        telling = self.telling & (population.weight.sum(0) > 0) & has_directions
+        for k in np.flatnonzero(telling):
             by_chance = scale * own[:, k].T @ own[:, k] + noise[k] * np.eye(len(self.by_choice))
             covariance = by_chance + STRENGTHS[:, None, None] ** 2 * self.by_choice
+            # Rows that lie so far out that nothing else can be seen beside them.
+            telling[k] = _can_be_weighed(covariance)
+            if not telling[k]:
+                continue
             spread = COMMON * labeled_prior[k] * (1 - labeled_prior[k])
             factor, change[k], variance[k] = _weigh(moved[k], self.apart[k], covariance, spread)
             odds += factor
         return _by_label(
-            float(expit(odds)), change, variance, labeled_prior, population.weight.sum(0), telling
+            float(expit(odds)),
+            change,
+            variance,
+            labeled_prior,
+            population.weight.sum(0),
+            np.flatnonzero(telling),
         )
+
+
+def _can_be_weighed(covariance: FloatArray) -> bool:
+    if not np.isfinite(covariance).all():
+        return False
+    values = np.linalg.eigvalsh(covariance)
+    return bool((values[:, 0] > LEAST_PART * values[:, -1]).all())
 
 
 def _basis(covariance: FloatArray) -> FloatArray:
