@@ -1,4 +1,4 @@
-"""Goes through the page in a real browser, as the tutorial does, and keeps a picture of each screen in docs/images.
+"""Keeps pictures in docs/images: of the top of a report, and of each screen of the page, in a real browser as the tutorial goes.
 
 python docs/make_screens.py
 """
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from playwright.sync_api import Page, sync_playwright
 
+from groupshift import GroupShiftClassifier
 from groupshift._io.files import write_table
 from groupshift.datasets import make_survey
 
@@ -35,11 +36,19 @@ def write_files(folder: Path) -> None:
     write_table(table.filter(pa.array(later)), folder / "people_june.csv")
 
 
+def write_survey_report(path: Path) -> None:
+    """The report of a survey of fifty states."""
+    survey = make_survey(n_groups=50, labeled_per_group=200, backend="pandas", random_state=0)
+    people = survey.X.assign(state=survey.groups)
+    model = GroupShiftClassifier(group="state", random_state=0).fit(people, survey.y)
+    model.report(path, title="Support for the new railway, by state")
+
+
 def take(page: Page, name: str, height: int = 900) -> None:
     """A picture of the first so many pixels of a screen."""
     page.set_viewport_size({**page.viewport_size, "height": height})
     page.evaluate("scrollTo(0, 0)")
-    page.screenshot(path=IMAGES / f"serve_{name}.png")
+    page.screenshot(path=IMAGES / f"{name}.png")
     page.set_viewport_size({**page.viewport_size, "height": 900})
 
 
@@ -54,31 +63,34 @@ def main() -> None:
         context = browser.new_context(viewport=WIDE, color_scheme="light")
         context.set_default_timeout(120_000)
         page = context.new_page()
+        write_survey_report(folder / "report.html")
+        page.goto((folder / "report.html").as_uri())
+        take(page, "report", 1500)
         page.goto(served_page.address)
         page.set_input_files("#file-labeled", folder / "volunteers.csv")
         page.set_input_files("#file-population", folder / "people.csv")
-        take(page, "files", 640)
+        take(page, "serve_files", 640)
         page.click("text=Look at the files")
         page.wait_for_selector("html.drawn #columns tbody tr")
         page.wait_for_selector("#command:has-text('--target')")
-        take(page, "columns", 1700)
+        take(page, "serve_columns", 1700)
         page.click("#fit")
         page.wait_for_selector("#steps li >> nth=3")
-        take(page, "progress", 640)
+        take(page, "serve_progress", 640)
         page.wait_for_selector("#shares tbody tr")
-        take(page, "answer", 2100)
+        take(page, "serve_answer", 2100)
         page.set_input_files("#file-population", folder / "people_june.csv")
         page.click("#update button")
         page.wait_for_selector("#moved")
         page.wait_for_selector("#shares tbody tr")
-        take(page, "update", 1000)
+        take(page, "serve_update", 1000)
         page.emulate_media(color_scheme="dark")
         page.set_viewport_size(NARROW)
-        take(page, "narrow", 1100)
+        take(page, "serve_narrow", 1100)
         page.emulate_media(color_scheme="light")
         page.set_viewport_size(WIDE)
         page.click(".brand")
-        take(page, "jobs", 760)
+        take(page, "serve_jobs", 760)
         browser.close()
 
 

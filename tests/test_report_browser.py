@@ -105,6 +105,13 @@ def test_it_draws_every_figure_and_never_scrolls_sideways(open_page, report, siz
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_on_a_desktop_the_names_of_all_sections_are_seen_whole(open_page, report):
+    page = open_page(report)
+    assert page.evaluate(
+        "(() => { const nav = document.querySelector('nav'); return nav.scrollWidth <= nav.clientWidth; })()"
+    )
+
+
 @pytest.mark.parametrize("size", ["phone", "desktop"])
 def test_nothing_sticks_out_of_a_figure(open_page, report, size):
     page = open_page(report, size=size)
