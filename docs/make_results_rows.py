@@ -12,6 +12,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from scipy.stats import t
+
 from groupshift.experiments.results import Mean
 from groupshift.experiments.table_text import MINUS, share, signed
 
@@ -245,7 +247,7 @@ def claims(folder: Path) -> str:
 
 
 def of_classes() -> str:
-    """A line for each set and kind of several classes, with the mean and one standard error; claims that fail are marked."""
+    """A line for each set and kind of several classes, with means and their intervals; claims that fail are marked."""
     lines = [line for line in read(CLASSES / "verdicts.csv") if line["claim"] in OF_CLASSES]
     found: dict[tuple[str, str], dict[str, Line]] = {}
     for line in lines:
@@ -256,7 +258,8 @@ def of_classes() -> str:
             return ""
         if claim.startswith("coverage"):
             return percent(line["mean"])
-        text = f"{float(line['mean']):+.6f} ± {float(line['std_error']):.6f}".replace("-", MINUS)
+        half = t.ppf(0.975, int(line["draws"]) - 1) * float(line["std_error"])
+        text = f"{float(line['mean']):+.6f} ± {half:.6f}".replace("-", MINUS)
         return f"**{text}**" if line["holds"] == "False" else text
 
     body = [
@@ -268,7 +271,7 @@ def of_classes() -> str:
     header = ["set", "labels", *OF_CLASSES.values()]
     return (
         f"**{held} of {len(judged)} claims hold**, as they were written down before the run; those in bold letters do not. "
-        f"± is one standard error over ten draws.\n\n{markdown(header, body, words=2)}"
+        f"± is half of a 95 % interval of the mean over ten draws.\n\n{markdown(header, body, words=2)}"
     )
 
 
