@@ -171,7 +171,8 @@ def _check_shapes(model: Model) -> None:
     for name, (found, wanted) in shapes.items():
         if found != wanted:
             raise UnsoundError(f"its {name} have shape {found} where others have {wanted}")
-    if n_classes == 2:
+    # Without unlabelled rows there are no points.
+    if n_classes == 2 and estimate.points is not None:
         _check_points(estimate.points, n_groups * n_clusters)
     _try(model, n_clusters)
     if calibration.slope_.shape not in ((1, *classes), (n_clusters, *classes)):
