@@ -63,7 +63,7 @@ class LabeledPosterior:
     partition: Partition
     calibration: PlattScaling  # learned from scores by models of folds, where there are any
     edge: float | None  # see `raw_score`
-    # (n_clusters,): added to log-odds, see `aligned`; None: nothing, and in files that were written before it.
+    # (n_clusters,): added to log-odds, see `aligned`; None where no models of folds say what to add.
     offset: FloatArray | None = None
 
     def score(self, rows: Rows) -> tuple[FloatArray, IntArray]:
