@@ -67,7 +67,7 @@ def make_fits_quick(monkeypatch):
     monkeypatch.setattr(
         fit,
         "make_model",
-        lambda method, seed, classifier=None: GroupShiftClassifier(trees, 1, random_state=seed),
+        lambda method, seed, classifier=None: GroupShiftClassifier(trees, 1, refine=0, random_state=seed),
     )
 
 
@@ -87,6 +87,30 @@ def run_cli(*arguments, cwd=None, **options):
         env={**os.environ, "COLUMNS": "120", "OMP_NUM_THREADS": "1"},
         **options,
     )
+
+
+def print_peaks():
+    """Run jobs, commands with semicolons between them, one after the other; say how far memory rose by the end of each."""
+    import resource
+
+    from groupshift.cli.errors import run
+
+    for job in sys.argv[1:]:
+        for command in job.split(";"):
+            assert run(command.split()) == 0
+        sys.stdout.write(f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}\n")
+
+
+def peaks_of(code, *jobs):
+    """Megabytes that a process of its own had reached by the end of each job; `code` ends in `print_peaks()`."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *jobs],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [int(line.split()[1]) / 1024 for line in done.stdout.splitlines() if line.startswith("peak ")]
 
 
 def column(table, name):

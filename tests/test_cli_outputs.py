@@ -13,7 +13,7 @@ pytest.importorskip("skops")
 
 import pyarrow as pa
 
-from cli_files import ROLES, run_cli
+from cli_files import ROLES, peaks_of, run_cli
 from groupshift._io.files import write_table
 from groupshift._io.places import open_source
 from groupshift.cli.errors import run
@@ -85,26 +85,13 @@ def test_a_killed_run_leaves_nothing(world, tmp_path, ending):
 def test_predict_streams_in_bounded_memory(world, tmp_path):
     """Ten times the rows must not take much more memory."""
     new = open_source(world / "new.csv").read()
-    peak = {}
+    commands = []
     for times in (300, 3000):
         write_table(pa.concat_tables([new] * times), tmp_path / f"{times}.parquet")
-        code = (
-            "import resource, sys; from groupshift.cli.errors import run\n"
-            "assert run(sys.argv[1:]) == 0; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-        )
-        arguments = [
-            "predict",
-            f"{world}/m.gshift",
-            f"{tmp_path}/{times}.parquet",
-            "-o",
-            f"{tmp_path}/p{times}.parquet",
-        ]
-        done = subprocess.run(
-            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
-        )
-        peak[times] = int(done.stdout.split()[-1]) / 1024
+        commands.append(f"predict {world}/m.gshift {tmp_path}/{times}.parquet -o {tmp_path}/p{times}.parquet")
+    few, many = peaks_of("from cli_files import print_peaks; print_peaks()", *commands)
     # 260,000 rows more are 10 MB of answers alone, and 40 MB of features; the margin is for the allocator.
-    assert peak[3000] - peak[300] < 50
+    assert many - few < 50
 
 
 def test_standard_output_carries_the_data_and_nothing_else(world):

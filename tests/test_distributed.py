@@ -7,8 +7,6 @@ import os
 import pickle
 import signal
 import sys
-import threading
-import time
 import warnings
 
 import pytest
@@ -103,26 +101,25 @@ def test_predictions_have_the_partitions_and_the_index_of_the_data(client, table
         np.testing.assert_allclose(found[name], values, atol=1e-12)
 
 
-def slow_part(i, parts):
-    """A partition that takes its time, so that a worker can be killed while it works on it."""
-    time.sleep(0.3)
+def deadly_part(i, parts, grave):
+    """A partition that kills the first worker which reads the sixth of them, before its work is done."""
+    if i == 5 and not grave.exists():
+        grave.write_text(str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGKILL)
     return parts[i]
 
 
-def test_killed_worker_changes_nothing(client, table):
+def test_killed_worker_changes_nothing(client, table, tmp_path):
     labeled, unlabeled = halves(table)
     parts = [unlabeled.iloc[i::12] for i in range(12)]
     together = pd.concat([labeled, *parts], ignore_index=True)
     in_memory = fit_in_memory(quick(2), together, COLUMNS)
-    frame = dd.from_map(slow_part, range(len(parts)), parts=parts, meta=unlabeled.iloc[:0])
+    grave = tmp_path / "grave"
+    frame = dd.from_map(deadly_part, range(len(parts)), parts=parts, grave=grave, meta=unlabeled.iloc[:0])
     before = set(client.run(os.getpid).values())
-    victim = min(before)
-    killer = threading.Timer(1.0, os.kill, (victim, signal.SIGKILL))
-    killer.start()
     model = fit_on_cluster(quick(2), labeled, frame, features=COLUMNS)
-    killer.join()
     client.wait_for_workers(2, timeout=30)
-    assert victim not in client.run(os.getpid).values()
+    assert int(grave.read_text()) in before - set(client.run(os.getpid).values())
     assert_same_model(model, in_memory)
 
 
