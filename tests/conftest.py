@@ -6,7 +6,6 @@ from functools import partial
 # Before NumPy loads: a thread per core in every library makes small problems slower, not faster.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import joblib
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,7 +13,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier, save
-from groupshift._math.views import learn_views
 from groupshift.datasets import make_grouped_mixture
 from shifted_groups import draw, fit_on
 
@@ -26,31 +24,6 @@ settings.register_profile(
     "suite", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("suite")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def views_learned_once():
-    """Fits to the same rows share what they learn of their views, which is half of a small fit.
-
-    It is a function of its arguments alone (`test_the_same_views_teach_the_same_and_are_left_as_they_are`).
-    """
-    learned = {}
-
-    def learn_once(views, *, selection="unknown", seed=0):
-        asked = joblib.hash((vars(views), selection, seed))
-        if asked not in learned:
-            learned[asked] = learn_views(views, selection=selection, seed=seed)
-        return learned[asked]
-
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        for module in (
-            "_fit.own_views",
-            "_fit.view_shifts",
-            "_multi.class_learned",
-            "_multi.class_view_shifts",
-        ):
-            monkeypatch.setattr(f"groupshift.{module}.learn_views", learn_once)
-        yield
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +59,17 @@ def quick():
     return make
 
 
+@pytest.fixture
+def quickest():
+    """A model for claims that hold whatever it learns: with a given trust nothing is learned of views, which takes long."""
+
+    def make(**params):
+        settings = {"partition": 2, "trust": 1.0, "refine": 0, "random_state": 0}
+        return GroupShiftClassifier(**{"estimator": LogisticRegression(), **settings, **params})
+
+    return make
+
+
 def grow_few_trees(monkeypatch):
     few = partial(HistGradientBoostingClassifier, max_iter=10)
     monkeypatch.setattr("groupshift._fit.classifiers.HistGradientBoostingClassifier", few)
@@ -103,6 +87,12 @@ def fitted(rows):
     X, y, groups = rows
     model = GroupShiftClassifier(LogisticRegression(), partition=2, random_state=0)
     return model.fit(X, y, groups=groups)
+
+
+@pytest.fixture
+def fitted_quickest(rows, quickest):
+    X, y, groups = rows
+    return quickest().fit(X, y, groups=groups)
 
 
 @pytest.fixture(scope="session")

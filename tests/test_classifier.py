@@ -71,14 +71,14 @@ def test_details_agree_with_the_prediction_and_the_shares(rows, fitted):
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-def test_details_of_a_frame_are_a_frame_whose_rows_stand_beside_it(rows, quick, library):
+def test_details_of_a_frame_are_a_frame_whose_rows_stand_beside_it(rows, quickest, library):
     native = pytest.importorskip(library)
     X, y, groups = rows
     columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
     frame = native.table(columns) if library == "pyarrow" else native.DataFrame(columns)
     if library == "pandas":
         frame.index = frame.index + 1000
-    model = quick().fit(frame, y, groups=groups)
+    model = quickest().fit(frame, y, groups=groups)
     details = model.predict_details(frame, groups)
     assert type(details) is type(frame)
     np.testing.assert_array_equal(
@@ -100,10 +100,10 @@ def test_shares_by_cell_and_by_group_fit_together(fitted):
         assert (shares["share"] < shares["high"]).all()
 
 
-def test_shares_of_groups_stand_beside_those_of_their_labelled_rows(rows, quick):
+def test_shares_of_groups_stand_beside_those_of_their_labelled_rows(rows, quickest):
     X, y, groups = rows
     kept = (y < 0) | (groups != groups[0])
-    shares = quick(refine=0).fit(X[kept], y[kept], groups=groups[kept]).group_shares(by="group")
+    shares = quickest().fit(X[kept], y[kept], groups=groups[kept]).group_shares(by="group")
     labeled = pd.Series(y[kept & (y >= 0)]).groupby(groups[kept & (y >= 0)]).mean()
     np.testing.assert_allclose(shares["labeled_share"], labeled.reindex(shares["group"]))
     assert shares["group"][np.isnan(shares["labeled_share"])].tolist() == [groups[0]]
@@ -127,11 +127,11 @@ def test_theorem_2_is_what_predict_does(rows, fitted):
     )
 
 
-def test_steps_are_told_to_whoever_listens_and_to_the_terminal(rows, quick, capsys):
+def test_steps_are_told_to_whoever_listens_and_to_the_terminal(rows, quickest, capsys):
     X, y, groups = rows
     steps = []
     with listen(steps.append):
-        quick(verbose=1, refine=0).fit(X, y, groups=groups)
+        quickest(verbose=1).fit(X, y, groups=groups)
     assert "estimating shares" in steps
     captured = capsys.readouterr()
     assert "estimating shares" in captured.err
@@ -141,7 +141,7 @@ def test_steps_are_told_to_whoever_listens_and_to_the_terminal(rows, quick, caps
 def test_rows_of_many_chunks_are_predicted_as_rows_of_one(rows, quick, monkeypatch):
     X, y, groups = rows
     groups = groups.copy()
-    model = quick().fit(X, y, groups=groups)
+    model = quick(refine=0).fit(X, y, groups=groups)
     groups[5::7] = "new"
     with pytest.warns(UserWarning, match="'new' had no unlabelled rows"):
         whole = model.predict_proba(X, groups), model.predict_details(X, groups)

@@ -306,11 +306,12 @@ def test_models_made_in_python_predict_on_the_command_line(world, tmp_path, back
         X = polars.from_arrow(table)
     else:
         X = table
-    model = GroupShiftClassifier(partition=1, group="state", random_state=0).fit(X, y)
+    settings = {"partition": 1, "trust": 1.0, "refine": 0, "random_state": 0}
+    model = GroupShiftClassifier(group="state", **settings).fit(X, y)
     save(model, tmp_path / "m.gshift")
     assert run(["predict", f"{tmp_path}/m.gshift", f"{world}/new.csv", "-o", f"{tmp_path}/p.csv"]) == 0
     groups = column_of(new, "state")
-    same = GroupShiftClassifier(partition=1, random_state=0).fit(
+    same = GroupShiftClassifier(**settings).fit(
         table.drop_columns(["state"]), y, groups=column_of(stacked(labeled, unlabeled), "state")
     )
     expected = same.predict_proba(new.select(same.encoder_.names_), groups)[:, 1]

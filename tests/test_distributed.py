@@ -8,6 +8,7 @@ import pickle
 import signal
 import sys
 import warnings
+from copy import copy
 
 import pytest
 
@@ -36,6 +37,12 @@ pytestmark = CLUSTER_MARKS
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
     return table_of()
+
+
+@pytest.fixture(scope="module")
+def in_memory(table):
+    """No test may change it."""
+    return fit_in_memory(quick(2), table, COLUMNS)
 
 
 def partitioned(parts: list[pd.DataFrame]) -> dd.DataFrame:
@@ -81,21 +88,20 @@ def test_boosted_trees_categories_weights_and_copies_are_as_in_memory(client, ta
     assert_same_model(model, in_memory)
 
 
-def test_update_on_a_cluster_is_update_in_memory(client, table):
+def test_update_on_a_cluster_is_update_in_memory(client, in_memory):
     later = halves(table_of(seed=7))[1]
-    first = fit_in_memory(quick(2), table, COLUMNS).update(later[COLUMNS], later.site)
-    second = fit_in_memory(quick(2), table, COLUMNS)
+    first, second = copy(in_memory), copy(in_memory)
+    first.update(later[COLUMNS], later.site)
     distributed.update(second, partitioned(cut(later, "nothing in some")), group="site")
     assert_same_model(second, first)
 
 
-def test_predictions_have_the_partitions_and_the_index_of_the_data(client, table):
-    model = fit_in_memory(quick(2), table, COLUMNS)
+def test_predictions_have_the_partitions_and_the_index_of_the_data(client, table, in_memory):
     parts = cut(table, "nothing in some")
-    lazy = distributed.predict(model, partitioned(parts), group="site")
+    lazy = distributed.predict(in_memory, partitioned(parts), group="site")
     assert lazy.npartitions == len(parts)
     found = lazy.compute()
-    expected = model.predict_details(table[COLUMNS], table.site)
+    expected = in_memory.predict_details(table[COLUMNS], table.site)
     assert found.index.tolist() == table.index.tolist()
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, atol=1e-12)
@@ -136,9 +142,8 @@ def test_classifier_trained_elsewhere_is_passed_frozen(client, table):
     assert_same_model(model, in_memory)
 
 
-def test_without_a_client_dask_does_the_work_itself(table):
+def test_without_a_client_dask_does_the_work_itself(table, in_memory):
     labeled, unlabeled = halves(table)
-    in_memory = fit_in_memory(quick(2), table, COLUMNS)
     import dask
 
     with dask.config.set(scheduler="threads"):

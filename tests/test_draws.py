@@ -23,7 +23,7 @@ def asked(monkeypatch):
     named = Seeds.named
 
     def record(self, stream):
-        frames = [f for f in inspect.stack()[1:4] if f.function != "generator"]
+        frames = [f for f in inspect.stack(context=0)[1:4] if f.function != "generator"]
         places.setdefault(stream, set()).add((frames[0].filename, frames[0].function))
         return named(self, stream)
 

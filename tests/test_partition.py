@@ -5,6 +5,7 @@ import pytest
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
+from groupshift import GroupShiftClassifier
 from groupshift._math.points import collect_points
 from groupshift._regions.kmeans import kmeans_partition, silhouette_partition, silhouettes
 from groupshift._regions.merging import merge_levels
@@ -222,3 +223,18 @@ def test_a_population_is_summed_chunk_by_chunk():
     assert sorted(population.sample(100, 0).matrix.tolist()) == sorted(drawn.matrix.tolist())
     points = population.sum(lambda part: collect_points(part.matrix[:, 0], part.group, n_cells=1))
     assert points.rows.tolist() == [1000]
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["clusterer", "list"])
+def test_a_clusterer_that_would_see_codes_for_categories_is_refused(wrapped):
+    pd = pytest.importorskip("pandas")
+
+    class ByTown:
+        def predict(self, X):
+            return (X["town"] == "Bern").to_numpy()
+
+    X = pd.DataFrame({"age": np.arange(40.0), "town": ["Bern", "Basel"] * 20})
+    y = np.where(np.arange(40) < 30, np.arange(40) // 3 % 2, -1)
+    model = GroupShiftClassifier(partition=[ByTown()] if wrapped else ByTown())
+    with pytest.raises(ValueError, match=r"would see 'town' as codes .* Pass an estimator"):
+        model.fit(X, y, groups=np.arange(40) % 4)

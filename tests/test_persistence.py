@@ -8,6 +8,7 @@ import sys
 import types
 import warnings
 import zipfile
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -63,11 +64,13 @@ FORESTS = RandomForestClassifier(n_estimators=10, max_depth=5)
     "model",
     [
         GroupShiftClassifier(random_state=0),
-        GroupShiftClassifier(FORESTS, 2, random_state=0),
-        GroupShiftClassifier(FORESTS, 2, per_cluster=True, random_state=0),
-        GroupShiftClassifier(make_pipeline(StandardScaler(), LogisticRegression()), random_state=0),
-        GroupShiftClassifier(partition=[KMeans(2, n_init=1, random_state=0)], random_state=0),
-        GroupShiftClassifier(FORESTS, KMeans(2, n_init=1, random_state=0), random_state=0),
+        GroupShiftClassifier(FORESTS, 2, refine=0, random_state=0),
+        GroupShiftClassifier(FORESTS, 2, per_cluster=True, trust=1.0, refine=0, random_state=0),
+        GroupShiftClassifier(make_pipeline(StandardScaler(), LogisticRegression()), refine=0, random_state=0),
+        GroupShiftClassifier(partition=[KMeans(2, n_init=1, random_state=0)], refine=0, random_state=0),
+        GroupShiftClassifier(
+            FORESTS, KMeans(2, n_init=1, random_state=0), trust=1.0, refine=0, random_state=0
+        ),
         GroupShiftClassifier(LogisticRegression(), 2, shares="bbse-soft", shrinkage="none", random_state=0),
         *(
             METHODS[name](FORESTS, random_state=0)
@@ -106,15 +109,14 @@ def test_shifts_by_the_groups_mean_features_are_the_same_bits(tmp_path):
 def test_predictions_on_frames_are_the_same_bits(tmp_path, few_trees, backend, estimator):
     pytest.importorskip(backend)
     X, y, groups = survey(backend)
-    settings = {"partition": 2, "per_cluster": estimator is not None, "refine": 0, "random_state": 0}
-    model = GroupShiftClassifier(estimator, **settings).fit(X, y, groups=groups)
+    settings = {"partition": 2, "per_cluster": estimator is not None, "trust": 1.0, "refine": 0}
+    model = GroupShiftClassifier(estimator, **settings, random_state=0).fit(X, y, groups=groups)
     assert_same_bits(model, tmp_path / "m.gshift", X, groups)
 
 
-def test_a_loaded_model_can_do_all_that_the_model_could(tmp_path, rows, saved):
+def test_a_loaded_model_can_do_all_that_the_model_could(rows, saved, fitted):
     X, y, groups = rows
-    model = GroupShiftClassifier(LogisticRegression(), 2, random_state=0).fit(X, y, groups=groups)
-    again = load(saved)
+    model, again = copy(fitted), load(saved)
     assert again.summary() == model.summary()
     for left, right in zip(
         again.group_shares(by="group").values(), model.group_shares(by="group").values(), strict=True

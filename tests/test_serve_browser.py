@@ -13,8 +13,9 @@ pytest.importorskip("starlette", reason="the page needs the extra serve")
 
 from browsers import CHROMIUM, luminance
 from class_samples import draw_table
-from cli_files import run_cli, survey_tables, write_table
+from cli_files import survey_tables, write_table
 from groupshift._io.files import write_whole
+from groupshift.cli.errors import run
 from serve_pages import served, workers_of
 
 pytestmark = pytest.mark.skipif(
@@ -157,7 +158,7 @@ def examine(tab):
     tab.set_viewport_size(dict(zip(("width", "height"), SIZES["desktop"], strict=True)))
 
 
-def test_from_two_files_to_shares_and_back_through_an_update(tab, page, files, folder, tmp_path):
+def test_from_two_files_to_shares_and_back_through_an_update(tab, page, files, folder, tmp_path, monkeypatch):
     job = look(tab, page, files / f"{HOSTILE}.csv".replace("/", ""), files / "population.csv")
     assert role_of(tab, "in_favour").get_by_label("target").is_checked()
     assert role_of(tab, "state").get_by_label("group").is_checked()
@@ -200,11 +201,12 @@ def test_from_two_files_to_shares_and_back_through_an_update(tab, page, files, f
     there = folder / job / "files"
     for name in ["population.csv", "known_shares.csv", *[path.name for path in there.glob("_img*")]]:
         os.link(there / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
     for line in tab.inner_text("#command").splitlines():
         program, *arguments = shlex.split(line)
         assert program == "groupshift"
         if arguments[0] != "report":
-            assert run_cli(*arguments, cwd=tmp_path).returncode == 0
+            assert run(arguments) == 0
     assert (tmp_path / "shares.csv").read_bytes() == (there / "shares.csv").read_bytes()
     with tab.expect_download() as taken:
         tab.click("text=Shares (CSV)")

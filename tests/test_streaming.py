@@ -1,5 +1,7 @@
 """Files read in batches give the answer that memory gives."""
 
+from copy import copy
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -23,6 +25,12 @@ pytestmark = pytest.mark.usefixtures("few_trees")
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
     return table_of()
+
+
+@pytest.fixture(scope="module")
+def in_memory(table):
+    """No test may change it."""
+    return fit_in_memory(quick(2), table, COLUMNS)
 
 
 def fit_in_batches(model, labeled, unlabeled, **columns):
@@ -90,7 +98,7 @@ def test_labelled_rows_may_lie_among_the_others(table, tmp_path):
 def test_csv_gives_the_answer_of_parquet(table, tmp_path):
     labeled, unlabeled = halves(table)
     labeled, unlabeled = labeled[["a", "b", "color", "site", "label"]], unlabeled[["a", "b", "color", "site"]]
-    settings = {"partition": 2, "refine": 0, "random_state": 0}
+    settings = {"partition": 2, "trust": 1.0, "refine": 0, "random_state": 0}
     unlabeled.to_csv(tmp_path / "rows.csv", index=False)
     unlabeled.to_parquet(tmp_path / "rows.parquet")
     models = [
@@ -114,11 +122,10 @@ def test_classifier_that_takes_frames_gets_them_in_every_batch(table, tmp_path):
     assert_same_model(model, in_memory)
 
 
-def test_update_from_a_file_is_update_from_memory(table, tmp_path):
+def test_update_from_a_file_is_update_from_memory(in_memory, tmp_path):
     later = halves(table_of(seed=7))[1]
     later.to_parquet(tmp_path / "later.parquet")
-    first = fit_in_memory(quick(2), table, COLUMNS)
-    second = fit_in_memory(quick(2), table, COLUMNS)
+    first, second = copy(in_memory), copy(in_memory)
     first.update(later[COLUMNS], later.site)
     streaming.update(second, tmp_path / "later.parquet", group="site", batch_rows=BATCH)
     # Views are rounded to single precision before their parameters are sought: a sum that lies between two such numbers may
@@ -126,11 +133,10 @@ def test_update_from_a_file_is_update_from_memory(table, tmp_path):
     assert_same_model(second, first, tolerance=1e-7)
 
 
-def test_predictions_in_a_file_are_those_of_memory_in_the_order_of_the_rows(table, tmp_path):
-    model = fit_in_memory(quick(2), table, COLUMNS)
+def test_predictions_in_a_file_are_those_of_memory_in_the_order_of_the_rows(table, in_memory, tmp_path):
     table.to_parquet(tmp_path / "rows.parquet")
     n = streaming.predict(
-        model,
+        in_memory,
         tmp_path / "rows.parquet",
         tmp_path / "out.parquet",
         group="site",
@@ -140,23 +146,22 @@ def test_predictions_in_a_file_are_those_of_memory_in_the_order_of_the_rows(tabl
     out = pd.read_parquet(tmp_path / "out.parquet")
     assert n == len(out) == len(table)
     assert out.person.tolist() == table.person.tolist()
-    expected = model.predict_details(table[COLUMNS], table.site)
+    expected = in_memory.predict_details(table[COLUMNS], table.site)
     for name, values in expected.items():
         np.testing.assert_allclose(out[name], values, atol=1e-12)
 
 
-def test_unseen_groups_are_reported_once_for_a_whole_file(table, tmp_path):
-    model = fit_in_memory(quick(1), table, COLUMNS)
+def test_unseen_groups_are_reported_once_for_a_whole_file(table, in_memory, tmp_path):
     table.assign(site=np.where(table.a > 0, "new", table.site)).to_parquet(tmp_path / "rows.parquet")
     with pytest.warns(UserWarning, match="'new'") as caught:
         streaming.predict(
-            model, tmp_path / "rows.parquet", tmp_path / "out.csv", group="site", batch_rows=BATCH
+            in_memory, tmp_path / "rows.parquet", tmp_path / "out.csv", group="site", batch_rows=BATCH
         )
     assert len(caught) == 1
 
 
-def test_nothing_is_written_when_a_batch_fails(table, tmp_path):
-    model = fit_in_memory(quick(1, unseen="error"), table, COLUMNS)
+def test_nothing_is_written_when_a_batch_fails(table, in_memory, tmp_path):
+    model = copy(in_memory).set_params(unseen="error")
     late = table.copy()
     late.loc[len(late) - 1, "site"] = "new"
     late.to_parquet(tmp_path / "rows.parquet")
@@ -206,10 +211,10 @@ def test_batches_have_the_asked_size_whatever_the_row_groups(tmp_path):
         assert pa.concat_tables(batches)["x"].to_pylist() == table["x"].to_pylist()
 
 
-def test_sample_is_the_same_for_any_batch_size(table, tmp_path):
+def test_sample_is_the_same_for_any_batch_size(table, in_memory, tmp_path):
     labeled, unlabeled = halves(table)
     unlabeled.to_parquet(tmp_path / "rows.parquet")
-    model = fit_in_memory(quick(1), table, COLUMNS)
+    model = in_memory
     roles = streaming.fitted_roles(model.schema_, model.group, "site", None)
     keys = []
     for size in (100, 1000, 10_000):
@@ -273,12 +278,11 @@ def test_check_draws_the_same_sample_from_any_batches_and_keeps_to_its_groups(ta
     assert (pd.Series(found[0].mixture["rows"]).groupby(found[0].mixture["group"]).sum() > 0).all()
 
 
-def test_a_population_of_weight_zero_is_refused(table, tmp_path):
+def test_a_population_of_weight_zero_is_refused(table, in_memory, tmp_path):
     labeled, unlabeled = halves(table)
     unlabeled.assign(weight=0.0).to_parquet(tmp_path / "rows.parquet")
     columns = {"group": "site", "weight": "weight", "batch_rows": BATCH}
     with pytest.raises(ValueError, match="weight 0"):
         streaming.fit(quick(1), labeled, tmp_path / "rows.parquet", target="label", **columns)
-    model = fit_in_memory(quick(1), table, COLUMNS)
     with pytest.raises(ValueError, match="weight 0"):
-        streaming.update(model, tmp_path / "rows.parquet", **columns)
+        streaming.update(in_memory, tmp_path / "rows.parquet", **columns)

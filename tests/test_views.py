@@ -1,6 +1,5 @@
 """Three views of one shift: the algebra against brute force, and what is believed in worlds whose truth is known."""
 
-from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -146,20 +145,6 @@ def test_intervals_hold_at_their_rate_over_worlds():
         inside.append(np.abs(found.shift[:, 0] - truth) <= 1.645 * np.sqrt(found.variance[:, 0]))
     # 360 groups know a rate to ±1.6 %; worlds of 30 groups share what is not known of their parameters.
     assert 0.84 < np.mean(inside) < 0.96
-
-
-def test_the_same_views_teach_the_same_and_are_left_as_they_are():
-    # Other tests rely on it: they learn from the same views once (`views_learned_once`).
-    views, _ = world(n_groups=10)
-    before = deepcopy(views)
-    one, other = learn_views(views, seed=7), learn_views(views, seed=7)
-    assert one.draws
-    for mine, theirs in zip(one.draws, other.draws, strict=True):
-        assert mine.world == theirs.world
-        np.testing.assert_array_equal(mine.x, theirs.x)
-        np.testing.assert_array_equal(mine.weight, theirs.weight)
-    for name, values in vars(before).items():
-        np.testing.assert_array_equal(getattr(views, name), values)
 
 
 def test_a_group_without_any_view_is_not_shifted_at_all():
