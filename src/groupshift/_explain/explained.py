@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.diagnostics import Diagnosis
-from groupshift._explain.fitted_attributes import FittedAttributes
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._multi.class_scorer import by_class
 from groupshift._rows.frames import Features, frame_beside, frame_like, library_of
@@ -43,10 +42,10 @@ def _is_negative(model: FittedModel, of_class: object) -> bool:
     return of_class is not None and bool(of_class == negative)
 
 
-class Explained(FittedAttributes):
+class Explained(FittedModel):
     """Methods of a fitted model that change nothing."""
 
-    def group_shares(self: FittedModel, *, by: str = "cell", coverage: float = 0.9) -> Features:
+    def group_shares(self, *, by: str = "cell", coverage: float = 0.9) -> Features:
         """Shares of positives among the population rows, with intervals: the means of their predicted probabilities.
 
         Parameters
@@ -71,9 +70,7 @@ class Explained(FittedAttributes):
 
         return frame_like(shares_by(self, by, coverage), self.frame_library_)
 
-    def overall_share(
-        self: FittedModel, *, coverage: float = 0.9, of_class: object = None
-    ) -> "ShareInterval":
+    def overall_share(self, *, coverage: float = 0.9, of_class: object = None) -> "ShareInterval":
         """Share of positives among all population rows, by weight, with its interval: `share`, `low`, `high`.
 
         The interval holds what is not known of each group, the chance of every row and, unless a known rate or random labels
@@ -93,7 +90,7 @@ class Explained(FittedAttributes):
         return found
 
     def share_difference(
-        self: FittedModel, group: object, other: object, *, coverage: float = 0.9, of_class: object = None
+        self, group: object, other: object, *, coverage: float = 0.9, of_class: object = None
     ) -> "ShareDifference":
         """Share of one group less that of another, with its interval: `difference`, `low`, `high`.
 
@@ -111,7 +108,7 @@ class Explained(FittedAttributes):
             group, other = other, group
         return share_difference(self, group, other, coverage)
 
-    def explain(self: FittedModel, X: Features, groups: ArrayLike | None = None) -> Features:
+    def explain(self, X: Features, groups: ArrayLike | None = None) -> Features:
         """What drives the prediction of each row: a frame like X, or a dict of arrays.
 
         `plain_probability` is what the row's features say alone, `shift` the log-odds that its group adds, and `probability`
@@ -125,7 +122,7 @@ class Explained(FittedAttributes):
             found = by_class(found, self.classes_)
         return frame_beside(found, X)
 
-    def feature_importance(self: FittedModel) -> Features:
+    def feature_importance(self) -> Features:
         """How much worse labels that were hidden are predicted when a feature is shuffled: the rise of the log loss.
 
         Returns
@@ -144,7 +141,7 @@ class Explained(FittedAttributes):
         }
         return frame_like(columns, self.frame_library_)
 
-    def diagnose(self: FittedModel) -> Diagnosis:
+    def diagnose(self) -> Diagnosis:
         """Is it worth it, does the assumption hold, where not to trust it: a `Diagnosis` in sentences and tables."""
         check_is_fitted(self)
         if self.is_multiclass_:
@@ -155,16 +152,14 @@ class Explained(FittedAttributes):
 
         return diagnose(self)
 
-    def summary(self: FittedModel) -> str:
+    def summary(self) -> str:
         """What was learned and whether to trust it, as a text that fits a screen."""
         check_is_fitted(self)
         from groupshift._explain.summary import summary_text
 
         return summary_text(self)
 
-    def report(
-        self: FittedModel, path: str | PathLike[str], *, title: str | None = None, force: bool = False
-    ) -> None:
+    def report(self, path: str | PathLike[str], *, title: str | None = None, force: bool = False) -> None:
         """Write everything about the fitted model into one HTML file at `path`; `force` replaces an existing one."""
         check_is_fitted(self)
         from groupshift._explain.report import write_report
@@ -178,4 +173,4 @@ class Explained(FittedAttributes):
             return drawn
         from groupshift._explain.summary import summary_html
 
-        return summary_html(cast("FittedModel", self)) + drawn
+        return summary_html(self) + drawn

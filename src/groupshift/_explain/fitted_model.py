@@ -1,75 +1,102 @@
-"""What explanations read of a fitted model; n_groups are those of the population."""
+"""A fitted model as its explanations read it: settings, what a fit ends in, and what is read from it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
 from groupshift._audit.found import AuditFound
-from groupshift._explain.evidence_parts import Column, Evidence, FloatArray, IntArray, Table
+from groupshift._explain.evidence_parts import Evidence
+from groupshift._fit.estimate import Estimate
+from groupshift._fit.learned import Learned
+from groupshift._fit.posterior import LabeledPosterior
 from groupshift._fit.scorer import Scorer
+from groupshift._fit.trials import CandidateTable
 from groupshift._fit.view_shifts import ViewUse
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.context import Context
 from groupshift._math.points import Points
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.frames import Features
 from groupshift._rows.rows import Rows
+from groupshift._rows.schema import Schema
 
 if TYPE_CHECKING:
     from groupshift._explain.diagnostics import Diagnosis
 
 
-class FittedModel(Protocol):
-    """A fitted GroupShiftClassifier, as far as its explanations look at it."""
+def _read(part: str, name: str) -> Any:
+    """A fitted attribute that is read from one of the values that a fit ends in."""
+    return property(lambda model: getattr(getattr(model, part), name))
 
-    # Settings
+
+class FittedModel:
+    """Attributes that end in an underscore are not there before `fit`; n_groups are those of the population."""
+
+    # Settings that explanations speak of
     partition: object
     shares: str | None
     shrinkage: str
     trust: str | float
     selection: str
-    # Names and numbers of what it was fitted on
-    classes_: Column
-    encoder_: FeatureEncoder
-    frame_library_: str | None
-    role_names_: Mapping[str, str | None]
-    has_groups_: bool
-    is_multiclass_: bool
-    labeled_groups_: Column
-    groups_: Column
-    known_groups_: Column
-    known_overall_: tuple[float, float] | None
-    # What it learned from labelled rows
-    n_clusters_: int
-    labeled_prior_: FloatArray  # (n_clusters,)
-    labeled_rows_: IntArray  # (n_clusters,)
-    rarer_class_rows_: FloatArray  # (n_clusters,)
-    trust_: float
-    left_out_: tuple[str, ...]
-    context_: Context | None
-    candidates_: Table | None
-    notes_: Sequence[str]
+
+    # What a fit ends in, assigned together. Everything else is read from them. With more than two classes they are
+    # a ClassLearned, a ClassEstimate and a ClassEvidence (`ClassModel`), and arrays below have a last axis for the classes.
+    schema_: Schema
+    learned_: Learned
+    estimate_: Estimate
     evidence_: Evidence
-    # What it estimated from the population: arrays (n_groups, n_clusters)
-    tally_: Points | None
-    rows_: IntArray
-    row_weight_: FloatArray
-    group_prior_: FloatArray
-    share_error_: FloatArray
-    shift_: FloatArray
-    shift_variance_: FloatArray
-    shared_deviation_: FloatArray
-    pooling_: FloatArray
-    view_use_: ViewUse | None
-    # What an audit found; None before one
+    candidates_: CandidateTable | None
+    notes_: list[str]
     audit_: AuditFound | None
-    common_variance_: FloatArray | float  # (n_clusters,)
-    unidentified_: float
 
-    def _predicted(
-        self, X: Features, groups: ArrayLike | None, answer: Callable[[Scorer, Rows], dict[str, FloatArray]]
-    ) -> list[dict[str, FloatArray]]: ...
+    classes_: ValueArray = _read("schema_", "classes")
+    is_multiclass_: bool = _read("schema_", "is_multiclass")
+    encoder_: FeatureEncoder = _read("schema_", "encoder")
+    has_groups_: bool = _read("schema_", "has_groups")
+    frame_library_: str | None = _read("schema_", "library")
+    role_names_: dict[str, str | None] = _read("schema_", "role_names")
 
-    def get_params(self, deep: bool = True) -> dict[str, object]: ...
+    # Arrays (n_clusters,)
+    posterior_: LabeledPosterior = _read("learned_", "posterior")
+    n_clusters_: int = _read("learned_", "n_clusters")
+    labeled_groups_: ValueArray = _read("learned_", "labeled_groups")
+    labeled_prior_: FloatArray = _read("learned_", "labeled_prior")
+    labeled_rows_: IntArray = _read("learned_", "labeled_rows")
+    rarer_class_rows_: FloatArray = _read("learned_", "rarer_class_rows")
+    trust_: float = _read("learned_", "trust")
+    trust_variance_: float = _read("learned_", "trust_variance")
+    residual_variance_: float = _read("learned_", "residual_variance")
+    context_: Context | None = _read("learned_", "context")
+    design_effect_: float = _read("learned_", "design_effect")
+    left_out_: tuple[str, ...] = _read("learned_", "left_out")
 
-    def diagnose(self) -> "Diagnosis": ...
+    # Arrays (n_groups, n_clusters), but for those of unseen groups, which have a number for each cluster
+    groups_: ValueArray = _read("estimate_", "groups")
+    rows_: IntArray = _read("estimate_", "rows")
+    row_weight_: FloatArray = _read("estimate_", "row_weight")
+    shift_: FloatArray = _read("estimate_", "shift")
+    shift_variance_: FloatArray = _read("estimate_", "variance")
+    shared_deviation_: FloatArray = _read("estimate_", "shared_deviation")
+    pooling_: FloatArray = _read("estimate_", "pooling")
+    group_prior_: FloatArray = _read("estimate_", "share")
+    share_error_: FloatArray = _read("estimate_", "share_error")
+    unseen_shift_: FloatArray = _read("estimate_", "unseen_shift")
+    unseen_variance_: FloatArray = _read("estimate_", "unseen_variance")
+    tally_: Points | None = _read("estimate_", "points")
+    view_use_: ViewUse | None = _read("estimate_", "use")
+    known_groups_: ValueArray = _read("estimate_", "known_groups")
+    known_overall_: tuple[float, float] | None = _read("estimate_", "known_overall")
+    common_variance_: FloatArray | float = _read("estimate_", "common_variance")
+    unidentified_: float = _read("estimate_", "unidentified")
+
+    if TYPE_CHECKING:
+        # What the estimator brings.
+        def _predicted(
+            self,
+            X: Features,
+            groups: ArrayLike | None,
+            answer: Callable[[Scorer, Rows], dict[str, FloatArray]],
+        ) -> list[dict[str, FloatArray]]: ...
+        def get_params(self, deep: bool = True) -> dict[str, object]: ...
+        def diagnose(self) -> "Diagnosis": ...
