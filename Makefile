@@ -31,7 +31,7 @@ test: $(READY)
 
 # The lowest supported version of everything, in an environment of its own.
 test-lowest: $(LOWEST)/.ready
-	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 -p no:cacheprovider $(CORE_TESTS:%=tests/test_%.py)
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 -p no:cacheprovider $(CORE_TESTS:%=tests/test_%.py)
 
 $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv $(LOWEST)

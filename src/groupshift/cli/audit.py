@@ -64,8 +64,7 @@ def plan(
     _check_kept(keep, source)
     with screen.working(f"Reading {data}"):
         found = plan_audit(model, _census(model, recipe, source, weight), budget=budget, seed=seed)
-    for note in found.notes:
-        screen.note(note)
+    screen.note(*found.notes)
     if out is not None:
         table = _to_label(found, source, keep)
         _write(table, _head(found, recipe, model_path, out), out, force=force)

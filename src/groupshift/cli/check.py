@@ -38,12 +38,10 @@ def check(files: list[str], roles: Roles, *, quick: bool, seed: int, as_json: bo
         facts, groups = look(training)
         if (spelled := twice_spelled(*map(sorted, groups))) is not None:
             training.alarms = told_first(training.alarms, spelled)
-    for alarm in training.alarms:
-        screen.alarm(alarm)
+    screen.alarm(*training.alarms)
     _show_rows(screen, training, groups, spelled=spelled is not None)
     _show_columns(screen, facts, two_sides=bool(training.n_unlabeled))
-    for note in training.notes:
-        screen.note(note)
+    screen.note(*training.notes)
     trial = None if quick else try_method(screen, training, seed)
     if trial is not None:
         _show_trial(screen, trial)

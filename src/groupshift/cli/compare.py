@@ -10,7 +10,7 @@ import pyarrow as pa
 from groupshift import GroupShiftClassifier
 from groupshift._explain.share_errors import share_changes
 from groupshift._explain.wording import percent, plural
-from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_table
+from groupshift._io.files import STANDARD_OUTPUT, write_table
 from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.recipe import load_model
 from groupshift.cli.screen import Screen, bold, print_json
@@ -22,10 +22,7 @@ MOST_CLASSES = 5
 
 
 def compare(before: str, after: str, out: str | None, *, coverage: float, force: bool, as_json: bool) -> None:
-    check_answer(coverage, out, as_json)
-    if out is not None:
-        check_output(out, force=force)
-        table_format(out)
+    check_answer(out, force=force, as_json=as_json, coverage=coverage)
     models = [load_model(path, group="group")[0] for path in (before, after)]
     for model, path in zip(models, (before, after), strict=True):
         if not len(model.groups_):

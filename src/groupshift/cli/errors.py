@@ -5,11 +5,11 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from groupshift._io.csv_cells import SourceError
-from groupshift._io.files import STANDARD_OUTPUT, OutputError
+from groupshift._io.files import STANDARD_OUTPUT, OutputError, check_output, table_format
 from groupshift.cli.screen import Screen
 
 OK, INTERNAL, BAD_INPUT, STOPPED = 0, 1, 2, 130
@@ -20,14 +20,19 @@ class InputError(ValueError):
     """Something in the command or its files that the user can put right."""
 
 
-def check_answer(coverage: float, out: str | None, as_json: bool) -> None:
-    """Refuse options that cannot be answered, before any work is done."""
+def check_answer(
+    out: str | None, *, force: bool, as_json: bool, inputs: Sequence[str] = (), coverage: float = 0.9
+) -> None:
+    """Refuse options that cannot be answered, before any work is done: of a table, if `out` names one."""
     if not 0 < coverage < 1:
         raise InputError(
             f"--coverage {coverage} is no probability. Pass a number between 0 and 1, such as 0.9."
         )
     if as_json and out == STANDARD_OUTPUT:
         raise InputError("--json and --out - both want standard output. Name a file for one of them.")
+    if out is not None:
+        check_output(out, force=force, inputs=inputs)
+        table_format(out)
 
 
 def run(arguments: list[str]) -> int:

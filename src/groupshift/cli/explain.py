@@ -10,7 +10,7 @@ import pyarrow as pa
 from groupshift import GroupShiftClassifier
 from groupshift._explain.identified import importance_of
 from groupshift._explain.wording import percent
-from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_batches
+from groupshift._io.files import STANDARD_OUTPUT, write_batches
 from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, print_json
@@ -26,14 +26,11 @@ def explain(
     force: bool,
     as_json: bool,
 ) -> None:
-    check_answer(0.9, out, as_json)
     if (data is None) != (out is None):
         raise InputError(
             "Rows are explained one by one into a file: pass both DATA and --out, or none of them."
         )
-    if out is not None:
-        check_output(out, force=force)
-        table_format(out)
+    check_answer(out, force=force, as_json=as_json)
     # A name for groups that a model made in Python may lack is not needed for its features.
     model, recipe, _ = load_model(model_path, group=None if data is not None else "group")
     screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
@@ -107,8 +104,7 @@ def _write_rows(
     keep = list(source.columns) if keep == ["all"] else keep
     columns = columns_to_read(recipe, source, keep)
     recipe, notes = recipe.for_file(source, anyway=anyway)
-    for note in notes:
-        screen.note(note)
+    screen.note(*notes)
     with (
         screen.working(f"Explaining {data}"),
         write_batches(out, force=force) as writer,

@@ -64,20 +64,15 @@ def fit(
     with screen.working("Reading"):
         training = read_training(files, roles)
         known = read_known_rates(known_shares, known_overall, training.recipe.group)
-    for alarm in training.alarms:
-        screen.alarm(alarm)
-    for note in training.notes:
-        screen.note(note)
+    screen.alarm(*training.alarms)
+    screen.note(*training.notes)
     with (
         screen.working("Fitting"),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always", UserWarning)
         training.fit(model, known)
-    _say_warnings(screen, caught)
-    for note in model.notes_:
-        if note.startswith(LEFT_OUT):
-            screen.note(note)
+    screen.note(*_warned_of(caught), *(note for note in model.notes_ if note.startswith(LEFT_OUT)))
     if (spelled := twice_spelled(model.labeled_groups_.tolist(), model.groups_.tolist())) is not None:
         training.alarms = told_first(training.alarms, spelled)
         screen.alarm(spelled)
@@ -112,8 +107,7 @@ def update(
     source = recipe.open(data)
     columns_to_read(recipe, source, [weight] if weight else [])
     here, notes = recipe.for_file(source, anyway=anyway)
-    for note in notes:
-        screen.note(note)
+    screen.note(*notes)
     with screen.working(f"Reading {data}"):
         survey = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
         survey.check(source, recipe.group, weight)
@@ -201,10 +195,9 @@ def _selection(labels_chosen: str) -> str:
     return selection
 
 
-def _say_warnings(screen: Screen, caught: list[warnings.WarningMessage]) -> None:
-    for warning in caught:
-        if issubclass(warning.category, UserWarning) and "feature names" not in str(warning.message):
-            screen.note(str(warning.message))
+def _warned_of(caught: list[warnings.WarningMessage]) -> list[str]:
+    found = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+    return [message for message in found if "feature names" not in message]
 
 
 def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> dict[str, object]:

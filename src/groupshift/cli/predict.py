@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from groupshift import GroupShiftClassifier
 from groupshift._explain.wording import percent
-from groupshift._io.files import STANDARD_OUTPUT, check_output, table_format, write_batches
+from groupshift._io.files import STANDARD_OUTPUT, write_batches
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.frames import is_missing
 from groupshift._rows.progress import counted
@@ -109,9 +109,7 @@ def predict(
     as_json: bool,
     escape_formulas: bool = False,
 ) -> None:
-    check_answer(coverage, out, as_json)
-    check_output(out, force=force, inputs=[model_path, data])
-    table_format(out)
+    check_answer(out, force=force, as_json=as_json, inputs=[model_path, data], coverage=coverage)
     screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
     source = recipe.open(data)
@@ -122,8 +120,7 @@ def predict(
         )
     columns = columns_to_read(recipe, source, keep)
     recipe, notes = recipe.for_file(source, anyway=anyway)
-    for note in notes:
-        screen.note(note)
+    screen.note(*notes)
     tally = Tally()
     with (
         screen.working(f"Predicting {data}"),

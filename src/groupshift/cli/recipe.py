@@ -152,8 +152,7 @@ def _loaded(path: str) -> BaseEstimator:
                 f"{path} holds a classifier of LightGBM. If you know where the file comes from, set the environment "
                 f"variable {ALLOWED}=lightgbm and run this again."
             ) from error
-    for warning in caught:
-        Screen().note(str(warning.message))
+    Screen().note(*(str(warning.message) for warning in caught))
     return model
 
 

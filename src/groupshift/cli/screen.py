@@ -75,13 +75,13 @@ class Screen:
     def error(self, message: str) -> None:
         self._paragraph("error", ("Error:", "bold red"), message)
 
-    def note(self, message: str) -> None:
-        if not self.quiet:
+    def note(self, *messages: str) -> None:
+        for message in () if self.quiet else messages:
             self._paragraph("note", ("Note:", "yellow"), message)
 
-    def alarm(self, message: str) -> None:
-        """A note that nobody should miss: what follows is likely not what was meant."""
-        if not self.quiet:
+    def alarm(self, *messages: str) -> None:
+        """Notes that nobody should miss: what follows is likely not what was meant."""
+        for message in () if self.quiet else messages:
             self._paragraph("alarm", ("Look at this first:", "bold red"), message)
 
     def say(self, *parts: Part) -> None:

@@ -16,7 +16,7 @@ from groupshift._explain.report import write_report
 from groupshift._explain.report.facts import Names
 from groupshift._explain.share_errors import shares_by, shares_of_levels
 from groupshift._explain.wording import percent
-from groupshift._io.files import STANDARD_OUTPUT, check_output, check_page_name, table_format, write_table
+from groupshift._io.files import STANDARD_OUTPUT, check_output, check_page_name, write_table
 from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.grouped import parts_of
 from groupshift.cli.recipe import load_model
@@ -38,10 +38,7 @@ def shares(
     as_json: bool,
     escape_formulas: bool = False,
 ) -> None:
-    check_answer(coverage, out, as_json)
-    if out is not None:
-        check_output(out, force=force, inputs=[model_path])
-        table_format(out)
+    check_answer(out, force=force, as_json=as_json, inputs=[model_path], coverage=coverage)
     model, _, manifest = load_model(model_path, group="group")
     columns = (manifest.get("table") or {}).get("group_columns", ())
     levels = tuple(columns) if len(columns) > 1 else ()
