@@ -12,6 +12,7 @@ from groupshift._explain.class_share_tables import (
     overall_class_shares,
 )
 from groupshift._explain.diagnostics import Diagnosis
+from groupshift._explain.report.facts import Names
 from groupshift._explain.report.formats import count, decimals, percent, percent_range
 from groupshift._explain.report.report_tables import TableView
 from groupshift._explain.share_tables import count_interval
@@ -24,6 +25,15 @@ WIDE_CLASSES = 8
 COVERAGE = 0.9
 # Ground of a share of everything: deeper, and its number is hard to read.
 DEEPEST = 0.55
+
+SECTIONS = {
+    "answer": "Answer",
+    "shares": "Shares",
+    "hidden": "Hidden labels",
+    "assumption": "Assumption",
+    "data": "Data",
+    "versions": "Versions",
+}
 
 
 @dataclass(frozen=True)
@@ -215,9 +225,8 @@ class ClassFacts:
         return pairs
 
 
-def class_facts(model: ClassModel, target: str | None, group: str | None) -> ClassFacts:
+def class_facts(model: ClassModel, names: Names | None) -> ClassFacts:
     """Facts of a model of several classes, with the names that its columns have."""
-    known = model.role_names_
-    return ClassFacts(
-        model, diagnose_classes(model), target or known.get("target"), group or known.get("group")
-    )
+    known, given = model.role_names_, names or Names()
+    target, group = given.target or known.get("target"), given.group or known.get("group")
+    return ClassFacts(model, diagnose_classes(model), target, group)

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, cast
 
@@ -11,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.report import answer, charts, formats, outline, provenance, report_tables
-from groupshift._explain.report.class_page import class_facts
+from groupshift._explain.report.class_page import SECTIONS as CLASS_SECTIONS
+from groupshift._explain.report.class_page import ClassFacts, class_facts
 from groupshift._explain.report.facts import Facts, Names
 from groupshift._explain.wording import plural, tidy
 from groupshift._io.extras import need
@@ -44,46 +46,42 @@ def render_report(model: FittedModel, *, title: str | None = None, names: Names 
     names : Names, optional
         What the columns are called; by default what the frame or series that the model was fitted on says.
     """
-    from groupshift._explain.diagnostics import diagnose
-
     check_is_fitted(model)
-    template = templates().get_template("page.html")
+    if model.is_multiclass_:
+        of_classes = class_facts(cast("ClassModel", model), names)
+        title = of_classes.title if title is None else title
+        # This page has no script.
+        without_script = POLICY.replace("script-src 'sha256-{}'; ", "")
+        return _filled("class_page.html", of_classes, title, without_script, of_classes.tiles, CLASS_SECTIONS)
+    facts = Facts.of(model, model.diagnose(), names=names)
+    title = _title(facts) if title is None else title
+    return _filled("page.html", facts, title, policy(), answer.tiles(facts), outline.sections(facts))
+
+
+def _filled(
+    template: str,
+    facts: Facts | ClassFacts,
+    title: str,
+    policy: str,
+    tiles: Mapping[str, str],
+    sections: Mapping[str, str],
+) -> str:
+    environment = templates()
     from markupsafe import Markup  # comes with Jinja
 
-    if model.is_multiclass_:
-        return _class_page(cast("ClassModel", model), title, names)
-    facts = Facts.of(model, diagnose(model), names=names)
-    page = template.render(
+    page = environment.get_template(template).render(
         facts=facts,
-        model=model,
+        model=facts.model,
         diagnosis=facts.diagnosis,
-        title=_title(facts) if title is None else title,
-        policy=policy(),
+        title=title,
+        policy=policy,
+        tiles=tiles,
+        sections=sections,
         # These two are ours, and the only text that is not escaped.
         style=Markup(_asset("report.css")),
         script=Markup(_asset("report.js")),
     )
     # A lone surrogate, which Python's strings may hold, has no place in a file.
-    return page.encode("utf-8", "replace").decode("utf-8")
-
-
-def _class_page(model: ClassModel, title: str | None, names: Names | None) -> str:
-    """The page of several classes, which has no script."""
-    from markupsafe import Markup
-
-    facts = class_facts(model, names.target if names else None, names.group if names else None)
-    page = (
-        templates()
-        .get_template("class_page.html")
-        .render(
-            facts=facts,
-            model=model,
-            diagnosis=facts.diagnosis,
-            title=facts.title if title is None else title,
-            policy=POLICY.replace("script-src 'sha256-{}'; ", ""),
-            style=Markup(_asset("report.css")),
-        )
-    )
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
