@@ -13,7 +13,7 @@ from groupshift._explain.report.facts import shown_names
 from groupshift._explain.report.page import templates
 from report_pages import SECTIONS, Page, five_thousand_groups
 
-TEMPLATES = ("base", "page", "class_page", "sections", "pieces")
+TEMPLATES = ("base", "page", "class_page", "sections", "pieces", "words")
 HOSTILE = [
     "<script>window.pwned = 1</script>",
     "</script><img src=x onerror='window.pwned = 2'>",

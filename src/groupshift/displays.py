@@ -22,8 +22,8 @@ from groupshift._rows.frames import some
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure, SubFigure
-    from matplotlib.ticker import FuncFormatter
 
 Groups = Sequence[object] | None
 
@@ -137,7 +137,7 @@ class GroupSharesDisplay(_Display):
         _name_groups(ax, self.groups[order], named)
         ax.set_xlabel("share of positives")
         ax.set_xlim(0, 1)
-        ax.xaxis.set_major_formatter(_percent_ticks())
+        _in_percent(ax.xaxis)
         ax.grid(axis="x", alpha=0.3)
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, markerscale=6 / size)
         return self._drawn(ax)
@@ -296,8 +296,7 @@ class CalibrationByGroupDisplay(_Display):
         ax.set_xlabel(f"mean probability of the {'group' if kind == 'groups' else 'bin'}")
         ax.set_ylabel("share of positives by the hidden labels")
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_formatter(_percent_ticks())
+        _in_percent(ax.xaxis, ax.yaxis)
         ax.grid(alpha=0.3)
         ax.legend(loc="upper left", frameon=False)
         return self._drawn(ax)
@@ -342,10 +341,11 @@ def _axes(ax: "Axes | None", *, height: float, width: float = 6.4) -> "Axes":
     return made
 
 
-def _percent_ticks() -> "FuncFormatter":
-    from matplotlib.ticker import FuncFormatter
+def _in_percent(*axes: "Axis") -> None:
+    from matplotlib.ticker import PercentFormatter
 
-    return FuncFormatter(lambda value, _: f"{100 * value:.0f} %")
+    for axis in axes:
+        axis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
 
 
 def _height(n_lines: int) -> float:
