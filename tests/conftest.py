@@ -133,7 +133,7 @@ def quick_fits(world, monkeypatch):
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
-    """The same code on less data and with fewer trees: a page is tested for whether it runs, not for its numbers."""
+    """The same code on less data, with fewer trees and draws: a page is tested for whether it runs, not for its numbers."""
 
     import groupshift.datasets
     from groupshift._fit import trained
@@ -157,6 +157,7 @@ def small(monkeypatch, tmp_path):
     classes = at_most(groupshift.datasets.make_grouped_classes, **sizes)
     monkeypatch.setattr(groupshift.datasets, "make_grouped_classes", classes)
     monkeypatch.setattr(trained, "default_classifier", few_trees)
+    monkeypatch.setattr("groupshift._math.views.N_DRAWS", 32)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
 

@@ -11,7 +11,7 @@ its tasks again.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
@@ -22,13 +22,13 @@ from sklearn.utils.validation import check_is_fitted
 from groupshift._fit.packing import Packed
 from groupshift._fit.problem import KnownRates, KnownShare
 from groupshift._io.extras import need
-from groupshift._rows.batches import Reader, picked
+from groupshift._rows.batches import OutsideMemory, Reader, picked
 from groupshift._rows.checks import check_settings
 from groupshift._rows.chunks import Sum, add_up
 from groupshift._rows.first_pass import FirstLook, FirstPass, population_groups, read_both
 from groupshift._rows.frames import Features
 from groupshift._rows.roles import ColumnNames, assign_roles, check_columns, fitted_roles, framed
-from groupshift._rows.rows import Rows, concatenated, draws_by_content
+from groupshift._rows.rows import Rows
 from groupshift._rows.workers import as_worker
 from groupshift.classifier import GroupShiftClassifier
 from groupshift.streaming import Columns, Predictor
@@ -41,30 +41,20 @@ OfPartition: TypeAlias = Callable[[Features, int], Result]
 
 # Sums of so many partitions are added by one task: few levels, and no worker holds many of them.
 FAN_IN = 8
-# Rows that a sample may bring to the machine that calls: with 16 numbers a row, 128 MB.
-SAMPLE_LIMIT = 1_000_000
 
 
 @dataclass(frozen=True)
-class Distributed:
+class Distributed(OutsideMemory):
     """A population in the partitions of a Dask DataFrame; `offsets` number the first row of each."""
 
     frame: DaskFrame
     reader: Reader
     n_rows: int
     offsets: tuple[int, ...]
-    sample_limit: float = SAMPLE_LIMIT
-    _samples: dict[tuple[int, int], Rows] = field(default_factory=dict)
 
-    def sample(self, n_rows: int, random_state: int) -> Rows:
-        if (n_rows, random_state) not in self._samples:
-            self._samples.clear()
-            fraction = min(1.0, n_rows / self.n_rows)
-            pick = partial(_pick, self.reader, fraction, random_state)
-            parts = _gather(self.frame, self.reader.roles.columns, pick, self.offsets)
-            drawn = concatenated([part for part in parts if part is not None])
-            self._samples[n_rows, random_state] = drawn.ordered()[0]
-        return self._samples[n_rows, random_state]
+    def picked(self, fraction: float, random_state: int) -> list[Rows | None]:
+        pick = partial(_pick, self.reader, fraction, random_state)
+        return _gather(self.frame, self.reader.roles.columns, pick, self.offsets)
 
     def sum(self, function: Callable[[Rows], Sum]) -> Sum:
         apply = partial(_sum_of_rows, self.reader, function)
@@ -107,13 +97,13 @@ def fit(
     names = ColumnNames(target, group, weight, example_id, features)
     roles = assign_roles(framed(labeled, "Labelled data").columns, names, model.group)
     check_columns(list(unlabeled.columns), roles.columns, "The unlabelled data")
-    training, found = read_both(
-        model._read_options(), labeled, roles, target, partial(_first_pass, unlabeled), verbose=model.verbose
-    )
-    by_content = draws_by_content(training.labeled, found.n_rows)
-    reader = Reader(training.schema, roles, training.groups, model.unlabeled_value, by_content)
-    population = Distributed(unlabeled, reader, found.n_rows, _offsets(found, len(training.labeled)))
-    return model._learn(replace(training, population=population), known_shares, known_overall)
+
+    def population(reader: Reader, found: FirstPass, n_labeled: int) -> Distributed:
+        return Distributed(unlabeled, reader, found.n_rows, _offsets(found, n_labeled))
+
+    look, options = partial(_first_pass, unlabeled), model._read_options()
+    training = read_both(options, labeled, roles, target, look, population, model.verbose)
+    return model._learn(training, known_shares, known_overall)
 
 
 def update(

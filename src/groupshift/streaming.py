@@ -37,7 +37,7 @@ from groupshift._rows.batches import Reader
 from groupshift._rows.checks import check_settings
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.encoder import column_kinds
-from groupshift._rows.first_pass import FirstLook, population_groups, read_both
+from groupshift._rows.first_pass import FirstLook, FirstPass, population_groups, read_both
 from groupshift._rows.frames import Features, in_library
 from groupshift._rows.keys import sampled
 from groupshift._rows.progress import begin, counted, steps
@@ -51,7 +51,7 @@ from groupshift._rows.roles import (
     group_column,
     unlabeled_in,
 )
-from groupshift._rows.rows import InMemory, Rows, draws_by_content
+from groupshift._rows.rows import InMemory, Rows
 from groupshift._rows.unseen import report_unseen
 from groupshift._rows.workers import workers
 from groupshift.classifier import GroupShiftClassifier
@@ -78,18 +78,13 @@ class Training:
 
     def read(self, model: GroupShiftClassifier) -> reading.Training:
         """Labelled rows and the population, as `fit` learns from them."""
-        training, found = read_both(
-            model._read_options(),
-            self.labeled,
-            self.roles,
-            self.target,
-            partial(first_pass, self.source),
-            model.verbose,
-        )
-        first = len(training.labeled) if self.first is None else self.first
-        by_content = draws_by_content(training.labeled, found.n_rows)
-        reader = Reader(training.schema, self.roles, training.groups, model.unlabeled_value, by_content)
-        return replace(training, population=Streamed(self.source, reader, found.n_rows, first))
+        source, options = self.source, model._read_options()
+
+        def population(reader: Reader, found: FirstPass, n_labeled: int) -> Streamed:
+            return Streamed(source, reader, found.n_rows, n_labeled if self.first is None else self.first)
+
+        look = partial(first_pass, source)
+        return read_both(options, self.labeled, self.roles, self.target, look, population, model.verbose)
 
 
 def fit(

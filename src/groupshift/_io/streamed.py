@@ -1,45 +1,29 @@
 """A population in files: read a batch at a time, as often as the method needs it."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 
 from groupshift._io.batch_sources import BatchSource
-from groupshift._rows.batches import Reader, picked
+from groupshift._rows.batches import OutsideMemory, Reader, picked
 from groupshift._rows.chunks import Sum, add_up, map_chunks
 from groupshift._rows.first_pass import FirstLook, FirstPass
 from groupshift._rows.frames import Features
 from groupshift._rows.progress import counted
-from groupshift._rows.rows import Rows, concatenated
-
-# Rows that a sample may hold in memory: with 16 numbers a row, 128 MB.
-SAMPLE_LIMIT = 1_000_000
+from groupshift._rows.rows import Rows
 
 
 @dataclass(frozen=True)
-class Streamed:
+class Streamed(OutsideMemory):
     """A population in files: the rows of `source` as `reader` makes them, numbered from `first` on."""
 
     source: BatchSource
     reader: Reader
     n_rows: int
     first: int = 0
-    sample_limit: float = SAMPLE_LIMIT
-    _samples: dict[tuple[int, int], Rows] = field(default_factory=dict)
 
-    def sample(self, n_rows: int, random_state: int) -> Rows:
-        if (n_rows, random_state) not in self._samples:
-            # Rounds of learning ask for the same sample again; a sample of another size is a new step.
-            self._samples.clear()
-            self._samples[n_rows, random_state] = self._sample(n_rows, random_state)
-        return self._samples[n_rows, random_state]
-
-    def _sample(self, n_rows: int, random_state: int) -> Rows:
-        fraction = min(1.0, n_rows / self.n_rows)
-        parts = list(
-            map_chunks(lambda part: picked(self.reader, *part, fraction, random_state), self._batches())
-        )
-        return concatenated([part for part in parts if part is not None]).ordered()[0]
+    def picked(self, fraction: float, random_state: int) -> Iterator[Rows | None]:
+        return map_chunks(lambda part: picked(self.reader, *part, fraction, random_state), self._batches())
 
     def sum(self, function: Callable[[Rows], Sum]) -> Sum:
         def of_batch(part: tuple[Features, int]) -> Sum | None:

@@ -1,5 +1,6 @@
 """Rows of the method from batches of a table: what files and clusters share."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +12,7 @@ from groupshift._rows.codes import Codes
 from groupshift._rows.frames import Features, Frame
 from groupshift._rows.keys import sampled
 from groupshift._rows.roles import Roles, row_weights, unlabeled_rows
-from groupshift._rows.rows import Rows
+from groupshift._rows.rows import Rows, concatenated
 from groupshift._rows.schema import Schema
 from groupshift._rows.unseen import group_numbers
 
@@ -71,3 +72,28 @@ def picked(reader: Reader, batch: Features, first: int, fraction: float, random_
         return rows if rows is not None and len(rows) else None
     keep = np.flatnonzero(sampled(rows.drawing_key(reader.by_content), fraction, random_state))
     return rows.take(keep) if len(keep) else None
+
+
+class OutsideMemory:
+    """A population that is read anew for every sample, by `picked`, and for every sum."""
+
+    n_rows: int
+    # Rows that a sample may hold in memory: with 16 numbers a row, 128 MB.
+    sample_limit: float = 1_000_000
+
+    @cached_property
+    def _samples(self) -> dict[tuple[int, int], Rows]:
+        return {}
+
+    def picked(self, fraction: float, random_state: int) -> Iterable[Rows | None]:
+        """The rows of each part that are drawn; None where there are none."""
+        raise NotImplementedError
+
+    def sample(self, n_rows: int, random_state: int) -> Rows:
+        if (n_rows, random_state) not in self._samples:
+            # Rounds of learning ask for the same sample again; a sample of another size is a new step.
+            self._samples.clear()
+            parts = self.picked(min(1.0, n_rows / self.n_rows), random_state)
+            drawn = concatenated([part for part in parts if part is not None])
+            self._samples[n_rows, random_state] = drawn.ordered()[0]
+        return self._samples[n_rows, random_state]

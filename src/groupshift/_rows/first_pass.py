@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from groupshift._math.arrays import ValueArray
+from groupshift._rows.batches import Reader
 from groupshift._rows.codes import Codes
 from groupshift._rows.encoder import FeatureEncoder, category_counts
 from groupshift._rows.frames import Features, Frame, is_missing
 from groupshift._rows.progress import begin
 from groupshift._rows.reading import ReadOptions, Training, read_training
 from groupshift._rows.roles import Roles, framed, row_weights, unlabeled_rows
+from groupshift._rows.rows import Population, draws_by_content
 
 # Columns with more distinct texts than this are free text; counting their rarest ones would fill the memory.
 MAX_COUNTED = 200_000
@@ -105,11 +107,13 @@ def read_both(
     roles: Roles,
     target: str,
     first_pass: Callable[[FirstLook], FirstPass],
+    population: Callable[[Reader, FirstPass, int], Population],
     verbose: int = 0,
-) -> tuple[Training, FirstPass]:
-    """What `fit` reads before it learns: labelled rows, and what a first pass finds of the unlabelled ones.
+) -> Training:
+    """What `fit` reads before it learns: labelled rows, and the population of the unlabelled ones, wherever they are.
 
-    The population itself is for the caller to add. `first_pass` runs a look over the unlabelled rows, wherever they are.
+    `first_pass` runs a look over the unlabelled rows; `population` makes them one, of how they are read, what the look
+    found, and the number of labelled rows.
     """
     begin("reading groups and categories", verbose)
     frame = framed(labeled)
@@ -119,7 +123,9 @@ def read_both(
     counts = {n: category_counts(frame.get_column(n)) + found.categories[n] for n in encoder.category_names}
     training = _read_labeled(options, frame, roles, target, encoder.with_counts(counts))
     groups = population_groups(found, roles, training.labeled_groups)
-    return replace(training, groups=groups), found
+    by_content = draws_by_content(training.labeled, found.n_rows)
+    reader = Reader(training.schema, roles, groups, options.unlabeled_value, by_content)
+    return replace(training, groups=groups, population=population(reader, found, len(training.labeled)))
 
 
 def _read_labeled(
