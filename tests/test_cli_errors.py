@@ -101,7 +101,7 @@ def test_exit_codes_and_streams_of_a_real_process(files, tmp_path):
     assert done.returncode == 0
     assert "360 labelled rows" in done.stdout
     assert "\x1b[" not in done.stdout + done.stderr
-    done = run_cli("check", files[0], "--target", "none")
+    done = run_cli("check", files[0])
     assert (done.returncode, done.stdout) == (2, "")
     assert one_paragraph(done.stderr)
 
