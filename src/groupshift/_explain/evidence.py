@@ -1,7 +1,6 @@
 """What a fit keeps for its diagnosis: from the labelled rows and their held-out scores to `Evidence`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, logit
@@ -35,13 +34,11 @@ from groupshift._explain.evidence_parts import (
 )
 from groupshift._explain.expected_gain import grouped_auc_gain, observed_shift
 from groupshift._fit.feature_importance import feature_importance
-from groupshift._fit.hidden_groups import HiddenGroups
 from groupshift._fit.learned import PredictionRates
-from groupshift._fit.problem import Problem
+from groupshift._fit.problem import Problem, Settings
 from groupshift._fit.stages import Finished
 from groupshift._fit.trials import (
     LabeledRows,
-    Trial,
     expected_prior,
     gain,
     labeled_prior,
@@ -67,75 +64,21 @@ CALIBRATION_BINS = 10
 MANY_VALUES, NAME_SHARED_BY = 20, 0.1
 
 
-@dataclass(frozen=True)
-class Observed:
-    """A finished fit, as far as evidence is recorded of it."""
-
-    labeled: Rows  # weights in units of a mean row
-    y: IntArray  # (n_labeled,)
-    n_labeled_groups: int
-    pooled: Rows  # of both samples, to describe clusters by
-    is_category: BoolArray  # (n_features,)
-    identifying: (
-        FloatArray  # (n_features,): how surely each tells which group a row is of; NaN where it does not
+def record_evidence(problem: Problem, finished: Finished) -> Evidence:
+    """Everything that the diagnosis will want to know about the labelled rows of a finished fit."""
+    trained, candidate = finished.judged.trained, finished.judged.candidate
+    is_category, seed = problem.encoder.is_category, problem.seeds.named("evidence rows")
+    importance = feature_importance(problem, trained, finished.settled.learned)
+    return Evidence(
+        groups=_labeled_sample(problem, problem.labeled.group, len(problem.labeled_groups)),
+        labeled_clusters=_labeled_sample(problem, candidate.cluster, candidate.n_clusters),
+        examples=examples_of(problem.labeled, problem.y, 2, is_category),
+        clusters=profiles_of(finished.pooled.rows, candidate.partition, is_category, seed),
+        independence=_independence(problem, candidate.partition, seed),
+        held_out=None if trained.fold is None else _held_out(problem, finished, trained.fold),
+        identifying=_by_feature(problem, finished.pooled.identifying),
+        importance=_by_feature(problem, importance),
     )
-    importance: (
-        FloatArray  # (n_features,): what shuffling each costs on hidden labels; NaN where it was not tried
-    )
-    partition: Partition  # the cut that the model uses
-    cluster: IntArray  # (n_labeled,), in which the judge saw each labelled row
-    judged: IntArray  # numbers of the labelled rows that have held-out scores
-    score: FloatArray  # (n_judged,), held out
-    plain_score: FloatArray  # (n_judged,), the same before any learning from unlabelled rows
-    fold: IntArray | None  # (n_judged,); None where nothing could be held out
-    design_effect: float  # how many times fewer examples there are than judged rows
-    trial: Trial | None  # how the chosen partition did on hidden labels; None where it was not tried
-    trust: float  # the part of every shift that is used
-    trust_is_given: bool  # by the user, instead of learned
-    hidden_shift: FloatArray | None  # (n_judged,), as the fit made them with labels hidden
-    by_groups: (
-        tuple[HiddenGroups, FloatArray] | None
-    )  # scores and shifts with labels hidden from the classifier too
-    shares: str | None
-    shrinkage: str
-    labeled_prior: str
-    prediction_rates: PredictionRates | None  # of each cluster; None unless BBSE is used
-    seed: int  # of the sample of rows that tests look at
-
-    @classmethod
-    def of(cls, problem: Problem, finished: Finished) -> "Observed":
-        trained, candidate = finished.judged.trained, finished.judged.candidate
-        learned, settings = finished.settled.learned, problem.settings
-        return cls(
-            labeled=problem.labeled,
-            y=problem.y,
-            n_labeled_groups=len(problem.labeled_groups),
-            pooled=finished.pooled.rows,
-            is_category=problem.encoder.is_category,
-            identifying=_by_feature(problem, finished.pooled.identifying),
-            importance=_by_feature(problem, feature_importance(problem, trained, learned)),
-            partition=candidate.partition,
-            cluster=candidate.cluster,
-            judged=trained.judged,
-            score=trained.score,
-            plain_score=finished.trained.score,
-            fold=trained.fold,
-            design_effect=trained.design_effect,
-            trial=finished.judged.trial,
-            trust=learned.trust,
-            trust_is_given=settings.trust != "learned",
-            hidden_shift=finished.settled.hidden_shift if settings.shrinkage == "hierarchical" else None,
-            by_groups=finished.settled.by_groups,
-            shares=settings.shares,
-            shrinkage=settings.shrinkage,
-            labeled_prior=settings.labeled_prior,
-            prediction_rates=learned.prediction_rates,
-            seed=problem.seeds.named("evidence rows"),
-        )
-
-    @property
-    def n_clusters(self) -> int:
-        return self.partition.n_clusters
 
 
 def _by_feature(problem: Problem, found: Mapping[str, float]) -> FloatArray:
@@ -143,27 +86,13 @@ def _by_feature(problem: Problem, found: Mapping[str, float]) -> FloatArray:
     return np.array([found.get(name, np.nan) for name in problem.encoder.names_])
 
 
-def record_evidence(observed: Observed) -> Evidence:
-    """Everything that the diagnosis will want to know about the labelled rows of a finished fit."""
-    return Evidence(
-        groups=_labeled_sample(observed, observed.labeled.group, observed.n_labeled_groups),
-        labeled_clusters=_labeled_sample(observed, observed.cluster, observed.n_clusters),
-        examples=examples_of(observed.labeled, observed.y, 2, observed.is_category),
-        clusters=profiles_of(observed.pooled, observed.partition, observed.is_category, observed.seed),
-        independence=_independence(observed),
-        held_out=None if observed.fold is None else _held_out(observed, observed.fold),
-        identifying=observed.identifying,
-        importance=observed.importance,
-    )
-
-
-def _labeled_sample(observed: Observed, part: IntArray, n_parts: int) -> LabeledSample:
+def _labeled_sample(problem: Problem, part: IntArray, n_parts: int) -> LabeledSample:
     """Labelled rows by group or cluster."""
-    weight = observed.labeled.weight
+    weight = problem.labeled.weight
     return LabeledSample(
         rows=np.bincount(part, minlength=n_parts),
         weight=sum_by(part, weight, n_parts),
-        share=mean_by(part, observed.y, weight, n_parts),
+        share=mean_by(part, problem.y, weight, n_parts),
     )
 
 
@@ -201,11 +130,11 @@ def profiles_of(pooled: Rows, partition: Partition, is_category: BoolArray, seed
     return cluster_profiles(matrix, rows.weight, partition.predict(rows), partition.n_clusters, is_category)
 
 
-def _independence(observed: Observed) -> Independence:
-    few = few_rows(observed.labeled, observed.seed)
-    rows, n_clusters = observed.labeled.take(few), observed.n_clusters
-    strata = strata_of(rows, observed.y[few], observed.partition.predict(rows), (n_clusters, 2))
-    found = feature_effects(rows, observed.is_category, strata, (n_clusters, 2))
+def _independence(problem: Problem, partition: Partition, seed: int) -> Independence:
+    few = few_rows(problem.labeled, seed)
+    rows, shape = problem.labeled.take(few), (partition.n_clusters, 2)
+    strata = strata_of(rows, problem.y[few], partition.predict(rows), shape)
+    found = feature_effects(rows, problem.encoder.is_category, strata, shape)
     p_value = combined_p_value(found.p_value)
     return Independence(
         found.effect, found.std_error, p_value, _rows_of(strata), strata.groups.reshape(-1, 2)
@@ -224,9 +153,7 @@ def feature_effects(rows: Rows, is_category: BoolArray, strata: Strata, shape: t
     )
 
 
-def _score_independence(observed: Observed, y: IntArray, log_odds: FloatArray) -> ScoreIndependence:
-    rows = observed.labeled.take(observed.judged)
-    strata = strata_of(rows, y, observed.cluster[observed.judged], (observed.n_clusters, 2))
+def _score_independence(strata: Strata, log_odds: FloatArray) -> ScoreIndependence:
     found = group_effects(comparable(log_odds, False), strata)
     return ScoreIndependence(found.effect.reshape(-1, 2), found.std_error.reshape(-1, 2), _rows_of(strata))
 
@@ -249,30 +176,29 @@ def few_rows(rows: Rows, seed: int) -> IntArray:
     return np.flatnonzero(sampled(rows.key, limit / len(rows), seed))
 
 
-def _held_out(observed: Observed, fold: IntArray) -> HeldOut:
-    judged = observed.judged
-    own = observed.labeled.take(judged)
+def _held_out(problem: Problem, finished: Finished, fold: IntArray) -> HeldOut:
+    trained, candidate, trial = finished.judged.trained, finished.judged.candidate, finished.judged.trial
+    own, n_clusters = problem.labeled.take(trained.judged), candidate.n_clusters
+    y, cluster = problem.y[trained.judged], candidate.cluster[trained.judged]
     number, group = np.unique(own.group, return_inverse=True)
-    rows = LabeledRows(observed.score, observed.y[judged], own.weight, group, fold, observed.design_effect)
-    cluster, n_clusters = observed.cluster[judged], observed.n_clusters
+    rows = LabeledRows(trained.score, y, own.weight, group, fold, trained.design_effect)
     # Global: the classifier before any learning from unlabelled rows, one calibration, no shift.
-    plain = crossfit_platt(
-        observed.plain_score, rows.y, rows.weight, np.zeros(len(judged), np.int64), 1, rows.fold
-    )
+    everyone = np.zeros(len(y), np.int64)
+    plain = crossfit_platt(finished.trained.score, y, rows.weight, everyone, 1, fold)
     log_odds = (
-        crossfit_platt(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold)
-        if observed.trial is None
-        else observed.trial.log_odds
+        crossfit_platt(rows.score, y, rows.weight, cluster, n_clusters, fold)
+        if trial is None
+        else trial.log_odds
     )
-    shift = _shift(observed, rows, log_odds, cluster)
-    if observed.by_groups is not None:
+    shift = _shift(problem.settings, finished, rows, log_odds, cluster)
+    if finished.settled.by_groups is not None:
         # Most of the population lies in groups without labels: gains are those of groups that the classifier did not see.
-        hidden, shift = observed.by_groups
+        hidden, shift = finished.settled.by_groups
         plain, log_odds = hidden.plain, hidden.log_odds
-    trust = None if observed.trial is None else observed.trial.trust
+    trust = None if trial is None else trial.trust
     return HeldOut(
-        scores=score_distributions(log_odds, rows.y, rows.weight, cluster, n_clusters),
-        score_independence=_score_independence(observed, rows.y, log_odds),
+        scores=score_distributions(log_odds, y, rows.weight, cluster, n_clusters),
+        score_independence=_score_independence(strata_of(own, y, cluster, (n_clusters, 2)), log_odds),
         by_group=_hidden_labels(rows, number, plain, log_odds, shift),
         total=_totals(rows, plain, log_odds, shift),
         calibration=Calibration(_reliability(rows, plain), _reliability(rows, log_odds + shift)),
@@ -280,40 +206,48 @@ def _held_out(observed: Observed, fold: IntArray) -> HeldOut:
     )
 
 
-def _shift(observed: Observed, rows: LabeledRows, log_odds: FloatArray, cluster: IntArray) -> FloatArray:
+def _shift(
+    settings: Settings, finished: Finished, rows: LabeledRows, log_odds: FloatArray, cluster: IntArray
+) -> FloatArray:
     """The shift of each judged row as the model would make it if the row's group had no labels."""
-    trial = observed.trial
-    if rows.n_groups < 2 or observed.shares is None:
+    learned, trial = finished.settled.learned, finished.judged.trial
+    n_clusters = finished.judged.candidate.n_clusters
+    if rows.n_groups < 2 or settings.shares is None:
         return np.zeros(len(log_odds))
-    if observed.hidden_shift is not None:
-        return observed.hidden_shift
-    if observed.shrinkage != "hierarchical":
-        shift = _unpooled_shifts(observed, rows, log_odds, cluster)[rows.group, cluster]
+    if settings.shrinkage != "hierarchical":
+        shift = _unpooled_shifts(settings, learned.prediction_rates, rows, log_odds, cluster, n_clusters)
+    elif finished.settled.hidden_shift is not None:
+        return finished.settled.hidden_shift
     else:
-        shift = shifts_of_labeled(rows, log_odds, cluster, observed.n_clusters).shift[rows.group, cluster]
-    if trial is None or observed.trust_is_given:
-        return observed.trust * shift
-    return trial.trust.without[rows.group] * shift
+        shift = shifts_of_labeled(rows, log_odds, cluster, n_clusters).shift
+    own = shift[rows.group, cluster]
+    if trial is None or settings.trust != "learned":
+        return learned.trust * own
+    return trial.trust.without[rows.group] * own
 
 
 def _unpooled_shifts(
-    observed: Observed, rows: LabeledRows, log_odds: FloatArray, cluster: IntArray
+    settings: Settings,
+    rates: PredictionRates | None,
+    rows: LabeledRows,
+    log_odds: FloatArray,
+    cluster: IntArray,
+    n_clusters: int,
 ) -> FloatArray:
     """Shifts of the cells, each on its own, as the published method would estimate them."""
-    n_clusters = observed.n_clusters
     cell, n_cells = rows.group * n_clusters + cluster, rows.n_groups * n_clusters
     points = collect_points(log_odds, cell, n_cells=n_cells, weight=rows.weight, bin_width=BIN_WIDTH)
     own = (
         labeled_prior(rows.y, rows.weight, cluster, n_clusters)
-        if observed.labeled_prior == "share"
+        if settings.labeled_prior == "share"
         else expected_prior(log_odds, rows.weight, cluster, n_clusters)
     )
     prior = np.tile(own, rows.n_groups)
-    if observed.prediction_rates is None:
+    if rates is None:
         found = mlls(points, labeled_prior=prior).share
     else:
-        tpr, fpr = (np.tile(rate, rows.n_groups) for rate in observed.prediction_rates)
-        soft = observed.shares == "bbse-soft"
+        tpr, fpr = (np.tile(rate, rows.n_groups) for rate in rates)
+        soft = settings.shares == "bbse-soft"
         found = bbse(points, true_positive_rate=tpr, false_positive_rate=fpr, soft=soft).share
     edge = 0.5 / (points.effective_rows + 1)
     share = np.where(np.isnan(found), prior, np.clip(found, edge, 1 - edge))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from groupshift._explain.class_evidence import ClassEvidence, record_class_evidence
-from groupshift._explain.evidence import Observed, record_evidence
+from groupshift._explain.evidence import record_evidence
 from groupshift._explain.evidence_parts import Evidence
 from groupshift._fit.estimate import Estimate, estimate
 from groupshift._fit.learned import Learned
@@ -56,7 +56,7 @@ def fit_whole(problem: Problem, classes: ValueArray) -> WholeFit:
     """All stages, and the evidence of them."""
     if len(classes) == 2:
         two = run(problem)
-        evidence = record_evidence(Observed.of(problem, two))
+        evidence = record_evidence(problem, two)
         return WholeFit(two.settled.learned, two.estimate, evidence, two.judged.table, two.notes)
     more = run_classes(problem, classes)
     return WholeFit(
