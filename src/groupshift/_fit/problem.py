@@ -42,6 +42,13 @@ class Known:
     def any(self) -> bool:
         return bool(self.shares) or self.overall is not None
 
+    def check_rows(self) -> None:
+        """Refuse what is known of a population that is not there."""
+        if self.overall is not None:
+            raise ValueError(
+                "known_overall is a rate of unlabelled rows, and there are none. Add them, or leave it out."
+            )
+
 
 NOTHING_KNOWN = Known({})
 
