@@ -47,7 +47,8 @@ def check_known_classes(
     known_shares: KnownRates | None, overall: object, groups: ValueArray, classes: ValueArray
 ) -> Known:
     """Known shares by class, of groups of the population and of all of them, together not more than everything."""
-    known = dict(known_shares or {})
+    known = {group: _named(shares, classes) for group, shares in dict(known_shares or {}).items()}
+    overall = _named(overall, classes)
     present, names = set(groups.tolist()), classes.tolist()
     for group, shares in known.items():
         if group not in present:
@@ -58,7 +59,17 @@ def check_known_classes(
     if overall is not None:
         _check_shares(overall, "known_overall", names)
     # Mappings by class stand where two classes have a rate.
-    return Known(known, cast("KnownRate | None", overall))
+    return Known(cast("Mapping[object, KnownRate]", known), cast("KnownRate | None", overall))
+
+
+def _named(shares: object, classes: ValueArray) -> object:
+    """Shares by class; files and commands name classes in text."""
+    if not isinstance(shares, Mapping):
+        return shares
+    by_text = {str(name): name for name in classes.tolist()}
+    return {
+        by_text.get(name, name) if isinstance(name, str) else name: value for name, value in shares.items()
+    }
 
 
 def _check_shares(shares: object, what: str, names: list[object]) -> None:
@@ -95,11 +106,9 @@ def rate_of_positives(value: object, what: str, classes: ValueArray) -> object:
     >>> rate_of_positives({"no": 0.75}, "known_overall", np.array(["no", "yes"]))
     (0.25, 0.0)
     """
-    if not isinstance(value, Mapping):
+    shares = _named(value, classes)
+    if not isinstance(shares, Mapping):
         return value
-    # Files name classes in text.
-    by_text = {str(name): name for name in classes.tolist()}
-    shares = {by_text.get(name, name) if isinstance(name, str) else name: v for name, v in value.items()}
     negative, positive = classes.tolist()
     _check_shares(shares, what, [negative, positive])
     if positive in shares:
