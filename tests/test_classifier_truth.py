@@ -50,7 +50,7 @@ def test_the_default_configuration_beats_global_too():
         sample = make_grouped_mixture(**MIXTURE, random_state=seed)
         X, y, groups, ids = sample.training()
         X_test, truth, test_groups = sample.testing()
-        models = [METHODS[name](LogisticRegression(), random_state=0) for name in ("global", "groupshift")]
+        models = [METHODS[name](LogisticRegression(), random_state=seed) for name in ("global", "groupshift")]
         auc = [
             roc_auc_score(
                 truth, probability(m.fit(X, y, groups=groups, example_ids=ids), X_test, test_groups)

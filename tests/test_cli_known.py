@@ -48,7 +48,10 @@ def test_an_empty_standard_error_means_that_a_share_is_exact(world, tmp_path):
     assert overall(tmp_path / "m.gshift") == pytest.approx(0.4, abs=1e-6)
 
 
-@pytest.mark.parametrize("text", ["45", "0,12,0.1,3", "a third", "", "-0.1", "0.1,-1", "nan"])
+@pytest.mark.parametrize(
+    "text",
+    ["45", "0,12,0.1,3", "a third", "", "-0.1", "0.1,-1", "nan", "0.2,a=0.3", "a=", "a=0.1,a=0.2,a=0.3"],
+)
 def test_what_is_no_rate_is_refused_with_an_example(world, tmp_path, capsys, text):
     out = ["-o", f"{tmp_path}/m.gshift"]
     assert run(["fit", *files(world), *ROLES, f"--known-overall={text}", *out]) == 2
@@ -75,6 +78,7 @@ def test_files_of_rates_that_make_no_sense(world, tmp_path, capsys, content, sai
 def test_rates_may_be_typed_with_an_error():
     assert overall_rate("0.2") == 0.2
     assert overall_rate(" 0.2 ± 0.01 ") == overall_rate("0.2;0.01") == (0.2, 0.01)
+    assert overall_rate("a = 0.2 ± 0.01; b=0.3") == {"a": (0.2, 0.01), "b": 0.3}
 
 
 def test_rates_that_contradict_each_other_are_told_in_a_sentence(world, tmp_path, capsys):

@@ -63,6 +63,15 @@ CASES = {
         lambda: fit(known_overall=0.5),
         "known_overall is 0.5. With 3 classes, pass a mapping of class to share",
     ),
+    "known overall shares that the known groups rule out": (
+        lambda: fit(known_overall={0: 0.9}, known_shares={"a": {0: 0.2}, "b": {0: 0.1}, "c": {0: 0.3}}),
+        "known_overall for class 0 is 0.9, but the groups with known shares (75.0% of the population) leave it between 0.15 "
+        "and 0.4. Correct one of them, or give standard errors",
+    ),
+    "known overall shares of no rows": (
+        lambda: fit(y=np.where(THREE < 0, 0, THREE), known_overall={0: 0.5}),
+        "known_overall is a rate of unlabelled rows, and there are none.",
+    ),
     "a method of two classes": (
         lambda: logistic(trust=1.0).fit(X, THREE, groups=GROUPS).feature_importance(),
         "feature_importance is for two classes, and this model has 3",
@@ -126,3 +135,28 @@ def test_a_known_overall_share_is_kept():
     found = model.group_shares(by="overall")
     np.testing.assert_allclose(found["share"], [0.6, 0.3, 0.1], atol=1e-4)
     assert list(found) == ["class", "rows", "share", "low", "high", "labeled_share"]
+
+
+def test_known_shares_of_groups_and_of_all_are_kept_together():
+    known = {"a": {0: 0.5, 1: 0.25, 2: 0.25}, "b": {1: 0.4}}
+    overall = {0: 0.4, 1: 0.35, 2: 0.25}
+    model = logistic(trust=1.0).fit(X, THREE, groups=GROUPS, known_overall=overall, known_shares=known)
+    found = model.group_shares(by="overall")
+    np.testing.assert_allclose(found["share"], list(overall.values()), atol=1e-6)
+    by_group = model.group_shares(by="group")["share"].reshape(4, 3)
+    np.testing.assert_allclose(by_group[0], [0.5, 0.25, 0.25], atol=1e-6)
+    assert by_group[1, 1] == pytest.approx(0.4, abs=1e-6)
+    # What is known for sure has no interval, and no other labelling would change it.
+    np.testing.assert_allclose(found["low"], found["high"])
+    table = model.diagnose().sensitivity
+    np.testing.assert_allclose(table["if_half"], table["share"], atol=1e-9)
+    assert "The known shares of the population settle" in " ".join(model.diagnose().caution)
+
+
+def test_a_known_overall_share_of_one_class_leaves_the_others_open():
+    model = logistic(trust=1.0).fit(X, THREE, groups=GROUPS, known_overall={1: (0.3, 0.01)})
+    table = model.diagnose().sensitivity
+    assert table["if_half"][1] == pytest.approx(table["share"][1])
+    assert table["if_half"][0] > table["share"][0] + 0.01
+    low, high = (model.group_shares(by="overall")[name][1] for name in ("low", "high"))
+    assert high - low < 0.06

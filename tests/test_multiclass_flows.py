@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 from browsers import CHROMIUM, luminance
 from class_samples import draw_table
-from groupshift import GroupShiftClassifier, streaming
+from groupshift import GroupShiftClassifier, load, streaming
 
 # Ink, ground and its opacity of every share and interval on the map, and what lies behind.
 GROUNDS = """() => [...document.querySelectorAll('.map td b, .map td small')].map((e) => {
@@ -117,6 +117,25 @@ def test_commands_take_several_classes(frame, tmp_path, monkeypatch, few_trees, 
     )
     assert run(["audit", "m.gshift", "unlabeled.csv", "-o", "to_label.csv"]) == 2
     assert "Fit a model of one class against the rest" in capsys.readouterr().err
+
+
+def test_commands_take_known_shares_of_classes_that_are_numbers(frame, tmp_path, monkeypatch, few_trees):
+    pytest.importorskip("typer")
+    from groupshift.cli.errors import run
+
+    monkeypatch.chdir(tmp_path)
+    labeled, unlabeled = frame
+    number = {name: i for i, name in enumerate(sorted(labeled["party"].unique()))}
+    labeled.assign(party=labeled["party"].map(number)).to_csv("labeled.csv", index=False)
+    unlabeled.to_csv("unlabeled.csv", index=False)
+    pd.DataFrame({"town": ["g00"], "class": [1], "share": [0.3]}).to_csv("known.csv", index=False)
+    known = ["--known-shares", "known.csv", "--known-overall", "0=0.4,1=0.35,0.001"]
+    roles = ["--target", "party", "--group", "town"]
+    assert run(["fit", "labeled.csv", "unlabeled.csv", *roles, *known, "-o", "m.gshift"]) == 0
+    model = load("m.gshift")
+    assert model.overall_share(of_class=model.classes_[0]).share == pytest.approx(0.4, abs=1e-6)
+    assert model.overall_share(of_class=model.classes_[1]).share == pytest.approx(0.35, abs=2e-3)
+    assert model.group_shares(by="group").to_pydict()["share"][1] == pytest.approx(0.3, abs=1e-6)
 
 
 @pytest.fixture(scope="module", params=[3, 26])

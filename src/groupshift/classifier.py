@@ -220,8 +220,8 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
             Rates of positives of some groups' unlabelled rows, known from elsewhere. They move the other groups too, through what
             all groups have in common. With more than two classes, mappings of class to share.
         known_overall : share or (share, standard error), optional
-            Rate of positives of all unlabelled rows together, by weight: it settles what no unlabelled row can tell, a shift
-            of all groups alike. Without a standard error, the predictions of these rows average to it.
+            Rate of positives (or of classes, by name) of all unlabelled rows together, by weight: it settles what no unlabelled
+            row can tell, a shift of all groups alike. Without a standard error, the predictions of these rows average to it.
         """
         check_settings(self)
         training = read_training(self._read_options(), X, y, groups, sample_weight, example_ids)

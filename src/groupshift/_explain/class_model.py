@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from groupshift._explain.class_evidence import ClassEvidence
-from groupshift._explain.evidence_parts import Column, Table
+from groupshift._explain.evidence_parts import Column, FloatArray, Table
 from groupshift._multi.class_estimate import ClassEstimate
 from groupshift._multi.class_learned import ClassLearned
 from groupshift._rows.encoder import FeatureEncoder
@@ -21,6 +21,7 @@ class ClassModel(Protocol):
     labeled_groups_: Column
     groups_: Column
     known_groups_: Column
+    known_overall_: FloatArray | None  # see `ClassEstimate`
     n_clusters_: int
     candidates_: Table | None
     notes_: Sequence[str]

@@ -40,10 +40,11 @@ def _if_selected(model: ClassModel, odds: float) -> FloatArray:
     assert points is not None
     weight = estimate.row_weight
     is_open = ~np.isin(model.groups_, model.known_groups_)
+    known = [] if model.known_overall_ is None else model.known_overall_[:, 0].astype(int).tolist()
     found = np.empty((1 + len(model.groups_), shift.shape[2]))
     for c in range(shift.shape[2]):
         moved = shift.copy()
-        moved[is_open, :, c] -= np.log(odds)
+        moved[is_open, :, c] -= np.log(odds) * (c not in known)
         mean = points.mean_posterior(moved.reshape(-1, shift.shape[2]))[0].reshape(shift.shape)[..., c]
         rows = weight * np.where(np.isnan(mean), estimate.share[..., c], mean)
         found[0, c] = rows.sum() / weight.sum()
@@ -60,6 +61,8 @@ def selected_sentence(model: ClassModel, table: Table) -> str:
     if not table:
         return words
     n_classes = len(model.classes_)
+    if model.known_overall_ is not None and len(model.known_overall_) >= n_classes - 1:
+        return "The known shares of the population settle what all groups have in common."
     share, half, twice = (table[name][:n_classes] for name in ("share", "if_half", "if_twice"))
     c = int(np.argmax(np.abs(half - twice)))
     return (

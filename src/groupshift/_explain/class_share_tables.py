@@ -48,6 +48,8 @@ def _overall(model: ClassModel, error: FloatArray, coverage: float) -> Table:
     before, after = overall_class_shares(model)
     weight = model.estimate_.row_weight.sum(1)
     mean_error = weight @ error / max(weight.sum(), 1e-300)
+    for number, _, known_error in [] if model.known_overall_ is None else model.known_overall_:
+        mean_error[int(number)] = min(mean_error[int(number)], known_error)
     rows = np.full(len(after), model.estimate_.rows.sum())
     low, high = count_interval(np.nan_to_num(after), mean_error, rows, coverage)
     return {

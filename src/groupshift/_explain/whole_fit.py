@@ -9,7 +9,7 @@ from groupshift._explain.evidence import record_evidence
 from groupshift._explain.evidence_parts import Evidence
 from groupshift._fit.estimate import Estimate, estimate
 from groupshift._fit.learned import Learned
-from groupshift._fit.problem import Known, KnownRates, KnownShare, Notes, Problem
+from groupshift._fit.problem import Known, KnownRates, KnownShare, Notes, Problem, Rate
 from groupshift._fit.scorer import Details, Scorer
 from groupshift._fit.stages import run
 from groupshift._fit.trials import CandidateTable
@@ -43,7 +43,7 @@ def known_of(
             for group, value in dict(shares or {}).items()
         }
         rate = rate_of_positives(overall, "known_overall", classes)
-        return Known.of(cast("KnownRates", of_positives), cast("KnownShare | None", rate), groups)
+        return Known.of(cast("KnownRates", of_positives), cast("Rate | None", rate), groups)
     return check_known_classes(shares, overall, groups, classes)
 
 

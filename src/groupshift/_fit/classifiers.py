@@ -73,7 +73,7 @@ def seeded_classifier(estimator: Classifier, seed: int) -> Classifier:
 
 def weight_argument(estimator: Classifier) -> str | None:
     """Name under which `estimator.fit` takes row weights; None if it takes none."""
-    if isinstance(estimator, PerClusterClassifier):
+    if isinstance(estimator, (PerClusterClassifier, SwappedClassifier)):
         return weight_argument(estimator.estimator)
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
@@ -179,6 +179,8 @@ def raw_score(model: Classifier, features: Features, edge: float | None) -> Floa
     """
     if isinstance(model, PerClusterClassifier):
         return model.scores(features, model.cluster(features), edge)
+    if isinstance(model, SwappedClassifier):
+        return -raw_score(model.estimator_, features, edge)
     with _explained(model, features):
         return _raw_score(model, features, edge)
 
@@ -191,10 +193,12 @@ def _raw_score(model: Classifier, features: Features, edge: float | None) -> Flo
     with parallel_config("sequential"):
         if decide is not None and (edge is None or not hasattr(model, "predict_proba")):
             return np.asarray(decide(features), float)
-        probability = np.asarray(model.predict_proba(features)[:, 1], float)
+        probability = np.asarray(model.predict_proba(features), float)
     if edge is None:
-        return probability
-    return hold(logit(np.clip(probability, FINEST_EDGE, 1 - FINEST_EDGE)), edge)
+        return probability[:, 1]
+    # Of both columns: next to 1 a probability has lost the digits that the other still has.
+    log_p = np.log(np.maximum(probability, FINEST_EDGE))
+    return hold(log_p[:, 1] - log_p[:, 0], edge)
 
 
 def _log_odds(model: LogisticRegression | HistGradientBoostingClassifier, features: Features) -> FloatArray:
@@ -246,6 +250,26 @@ def out_of_fold_scores(
     for f, found in zip(with_rows, at_once(of_fold, with_rows), strict=True):
         score[rows[f]] = found
     return score
+
+
+class SwappedClassifier(BaseEstimator):
+    """A classifier that is trained with the classes in each other's place; read through `raw_score`.
+
+    Boosted trees with categories do not treat classes alike. Of two classes, their rows decide which one is positive to them,
+    and not their names.
+    """
+
+    def __init__(self, estimator: Classifier):
+        self.estimator = estimator
+
+    def fit(self, features: Features, y: IntArray, **weights: FloatArray) -> Self:
+        self.classes_ = np.array([0, 1])
+        self.estimator_ = clone(self.estimator).fit(features, 1 - y, **weights)
+        return self
+
+    def predict_proba(self, features: Features) -> FloatArray:
+        swapped: FloatArray = self.estimator_.predict_proba(features)[:, ::-1]
+        return swapped
 
 
 class PerClusterClassifier(BaseEstimator):

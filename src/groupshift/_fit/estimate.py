@@ -138,10 +138,7 @@ def estimate(
 ) -> Estimate:
     """Shares and shifts of every cell of the population."""
     if population is None:
-        if known.overall is not None:
-            raise ValueError(
-                "known_overall is a rate of unlabelled rows, and there are none. Add them, or leave it out."
-            )
+        known.check_rows()
         return _of_nothing(learned, groups)
     n_groups, n_clusters = len(groups), learned.n_clusters
     # Shares are learned from scores by models of folds, and are those of the scores that rows will be predicted with.

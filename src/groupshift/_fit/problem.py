@@ -13,8 +13,9 @@ from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.rows import Population, Rows
 from groupshift._rows.seeds import Seeds
 
-# A rate of positives, or the rate and its standard error; with more than two classes, such of each class.
-KnownShare: TypeAlias = float | tuple[float, float]
+# A rate of positives, or the rate and its standard error; by class, such of each class.
+Rate: TypeAlias = float | tuple[float, float]
+KnownShare: TypeAlias = Rate | Mapping[Any, Rate]
 KnownRates: TypeAlias = Mapping[Any, Any]
 
 
@@ -26,7 +27,7 @@ class Known:
     overall: KnownRate | None = None
 
     @classmethod
-    def of(cls, shares: KnownRates | None, overall: KnownShare | None, groups: ValueArray) -> "Known":
+    def of(cls, shares: KnownRates | None, overall: Rate | None, groups: ValueArray) -> "Known":
         """Rates as users give them, each between 0 and 1 and of a group of the population."""
         present = set(groups.tolist())
         found = {}
@@ -42,11 +43,18 @@ class Known:
     def any(self) -> bool:
         return bool(self.shares) or self.overall is not None
 
+    def check_rows(self) -> None:
+        """Refuse what is known of a population that is not there."""
+        if self.overall is not None:
+            raise ValueError(
+                "known_overall is a rate of unlabelled rows, and there are none. Add them, or leave it out."
+            )
+
 
 NOTHING_KNOWN = Known({})
 
 
-def _rate(value: KnownShare, name: str) -> KnownRate:
+def _rate(value: Rate, name: str) -> KnownRate:
     try:
         share, error = value if isinstance(value, (tuple, list)) else (value, 0.0)
         rate = KnownRate(float(share), float(error))

@@ -118,6 +118,16 @@ def _round(problem: Problem, pooled: Pooled, fitted: Fitted, hidden: HiddenGroup
     return Fitted(judged, settled, again)
 
 
+def drawn_labels(draw: FloatArray, probability: FloatArray) -> IntArray:
+    """Labels drawn by uniform numbers: low ones draw the class that is less likely, whichever it is.
+
+    >>> drawn_labels(np.array([0.1, 0.1, 0.5]), np.array([0.3, 0.7, 0.7])).tolist()
+    [1, 0, 1]
+    """
+    is_likely = probability > 0.5
+    return (is_likely ^ (draw < np.where(is_likely, 1 - probability, probability))).astype(np.int64)
+
+
 @dataclass(frozen=True)
 class SoftTraining:
     """Training on soft labels too, model by model: one for each fold and one for all rows.
@@ -168,7 +178,7 @@ class SoftTraining:
         assert trained.fold is not None
         hard_rows, soft_rows = np.flatnonzero(trained.fold != f), np.flatnonzero(self.fold != f)
         first = uniform_keys(self.sample.key[soft_rows], problem.seeds.named("soft labels"))
-        drawn = [(draw < soft[soft_rows]).astype(np.int64) for draw in (first, (first + 0.5) % 1)]
+        drawn = [drawn_labels(draw, soft[soft_rows]) for draw in (first, (first + 0.5) % 1)]
         soft_part = (self.sample, soft_rows)
         return TrainingSet(
             ((problem.labeled, hard_rows), soft_part, soft_part),

@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 from groupshift._fit.classifiers import (
     FINEST_EDGE,
     Classifier,
+    SwappedClassifier,
     default_classifier,
     fit_sets,
     out_of_fold_scores,
@@ -24,7 +25,7 @@ from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.calibration import PlattScaling
 from groupshift._math.odds import log_loss_rows
 from groupshift._regions.partitions import Partition
-from groupshift._rows.keys import copy_correlation, design_effect, stratified_folds
+from groupshift._rows.keys import class_order, copy_correlation, design_effect, stratified_folds
 from groupshift._rows.workers import at_once, n_workers
 
 # Held-out rows that two classifiers are compared on: more tell no difference that matters.
@@ -95,11 +96,11 @@ def choose_estimator(
     encoder = problem.encoder
     kept = [j for j, name in enumerate(encoder.names_) if name not in left_out]
     boosted = default_classifier(encoder.is_category[kept], seed, small_trees=small_trees)
-    if not left_out:
-        return boosted
-    chosen = ColumnTransformer([("kept", "passthrough", kept)])
-    without: Classifier = Pipeline([("kept", chosen), ("classifier", boosted)])
-    return without
+    if left_out:
+        chosen = ColumnTransformer([("kept", "passthrough", kept)])
+        boosted = Pipeline([("kept", chosen), ("classifier", boosted)])
+    is_swapped = problem.n_classes == 2 and class_order(problem.y, problem.labeled.key)[0] == 1
+    return SwappedClassifier(boosted) if is_swapped else boosted
 
 
 def training_sets(fold: IntArray) -> list[IntArray]:

@@ -25,6 +25,7 @@ OWN_TYPES = (
     "groupshift._audit.state:State",
     "groupshift._fit.audited:SharePosterior",
     "groupshift._fit.classifiers:PerClusterClassifier",
+    "groupshift._fit.classifiers:SwappedClassifier",
     "groupshift._fit.estimate:Estimate",
     "groupshift._fit.view_shifts:ViewUse",
     "groupshift._fit.learned:Learned",

@@ -118,7 +118,9 @@ def _t_draws(
     """Draws from a multivariate t-distribution, each with its mirror image, and their log-densities."""
     d = len(center)
     root = np.linalg.cholesky(spread + 1e-9 * np.eye(d))
-    z = rng.normal(size=(n_draws // 2, d))
+    # Each number is drawn on the center's side of zero or on the other, not above or below: of a density with a parameter of
+    # the other sign, draws are the same with that sign.
+    z = rng.normal(size=(n_draws // 2, d)) * np.where(center < 0, -1.0, 1.0)
     scale = rng.chisquare(FREEDOM, n_draws // 2) / FREEDOM
     z, scale = np.concatenate([z, -z]), np.concatenate([scale, scale])
     x = center + (z @ root.T) / np.sqrt(scale)[:, None]

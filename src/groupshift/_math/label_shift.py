@@ -222,7 +222,8 @@ def prediction_rates(
 
 
 def _predictions(score: FloatArray, soft: bool) -> FloatArray:
-    return expit(score) if soft else (score > 0).astype(float)
+    # Even odds are half a prediction of each class, or the two would not be treated alike.
+    return expit(score) if soft else np.heaviside(score, 0.5)
 
 
 def _likelihood(points: Points, labeled_prior: ArrayLike) -> CellLikelihood:

@@ -261,8 +261,8 @@ def _telling(views: Views, seed: int) -> Views:
     rounded = Views(
         *(v.astype(np.float32).astype(float) for v in (views.response, views.precision, views.remainder))
     )
-    # Drawn, and put into an order, by what they say: neither names nor the order of groups matter.
-    drawn = (rounded.response.sum((1, 2)) * (1e4 + seed % 1000)) % 1
+    # Drawn, and put into an order, by what they say: neither names nor the order of groups matter, nor which class is positive.
+    drawn = np.abs(rounded.response.sum((1, 2)) * (1e4 + seed % 1000)) % 1
     return rounded.take(np.lexsort((drawn, -n_views))[:MAX_GROUPS])
 
 

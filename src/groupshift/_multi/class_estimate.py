@@ -10,7 +10,15 @@ from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.class_points import ClassPoints, collect_class_points
 from groupshift._math.class_sites import against_rest, class_sites
 from groupshift._math.simplex_shift import CellBatch, simplex_shares
-from groupshift._multi.class_known import ALL_GROUPS, KnownClasses, agreeing_shift, numbered_known
+from groupshift._multi.class_known import (
+    ALL_GROUPS,
+    KnownClasses,
+    agreed_shares,
+    agreeing_move,
+    check_agreement,
+    inside,
+    numbered_known,
+)
 from groupshift._multi.class_learned import ClassLearned
 from groupshift._multi.class_scores import ClassPosterior
 from groupshift._multi.class_trials import ClassSites, join_classes, shifts_from
@@ -43,6 +51,8 @@ class ClassEstimate:
     points: ClassPoints | None
     use: ViewUse | None
     known_groups: ValueArray
+    # (n_named, 3): number of a class, its known share of the population, the standard error; None where none is known.
+    known_overall: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,7 @@ def estimate_classes(
 ) -> ClassEstimate:
     """Shares and shifts of every cell of the population."""
     if population is None:
+        known.check_rows()
         return _of_nothing(learned, groups)
     tally = TallyClasses(learned.posterior, learned.prototypes, learned.keep_means, len(groups))
     cells = _Cells(learned, population.sum(tally).thinned(learned.design_effect), len(groups))
@@ -84,6 +95,7 @@ def estimate_classes(
     share, error = cells.shares(shift, shifts)
     numbered = numbered_known(known, groups, classes)
     if numbered is not None:
+        check_agreement(numbered, cells.points.weight_sum.reshape(cells.shape[:2]).sum(1), classes)
         shift, share, error = cells.agreeing(numbered, shift, share, error)
     variance = shifts.variance.transpose(0, 2, 1)
     return ClassEstimate(
@@ -101,6 +113,7 @@ def estimate_classes(
         points=cells.points,
         use=shifts.use,
         known_groups=groups[np.array([g in known.shares for g in groups.tolist()], bool)],
+        known_overall=None if numbered is None else numbered.overall,
     )
 
 
@@ -181,7 +194,7 @@ class _Cells:
         for own, batch in self.points.batches(prior):
             labeled = prior[own % len(prior)]
             q = (
-                _em(batch, labeled)
+                em_shares(batch, labeled)
                 if learned.shares == "em"
                 else simplex_shares(batch, np.zeros(self.shape[2]))
             )
@@ -229,28 +242,45 @@ class _Cells:
     def agreeing(
         self, known: KnownClasses, shift: FloatArray, share: FloatArray, error: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Shifts and shares of groups with known shares, moved to agree with them: what is known needs no trust."""
-        shift, error = shift.copy(), error.copy()
-        weight = self.points.weight_sum.reshape(self.shape[:2])
-        for g, wanted, known_error in zip(known.group, known.share, known.std_error, strict=True):
-            own = slice(None) if g == ALL_GROUPS else slice(g, g + 1)
-            part = weight[own] / max(weight[own].sum(), 1e-300)
-            doubt = np.einsum("gk,gkc->c", part, error[own])
-            first = 0 if g == ALL_GROUPS else g * self.shape[1]
-            cells = shift[own].reshape(-1, self.shape[2])
-            moved = agreeing_shift(self.points, first, cells, wanted, known_error, doubt)
-            shift[own] = moved.reshape(shift[own].shape)
-            if g != ALL_GROUPS:
-                is_known = ~np.isnan(wanted)
-                error[g][:, is_known] = np.minimum(error[g], known_error)[:, is_known]
-        found = self.points.mean_posterior(shift.reshape(-1, self.shape[2]))[0].reshape(self.shape)
-        return shift, np.where(np.isnan(found), share, found), error
+        """Shifts and shares moved to agree with known shares, which need no trust: of groups first, then, by the other groups,
+        of all."""
+        points, (n_groups, n_clusters, n_classes) = self.points, self.shape
+        flat, error = shift.reshape(-1, n_classes).copy(), error.copy()
+        log_p, cell = np.log(points.posterior), points.cell
+        weight = points.weight_sum.reshape(n_groups, n_clusters)
+        first = np.searchsorted(cell, np.arange(0, points.n_cells + 1, n_clusters))
+        part = weight / np.maximum(weight.sum(1, keepdims=True), 1e-300)
+        of_groups, is_open = known.group != ALL_GROUPS, np.ones(n_groups, bool)
+        for g, (given, known_error) in zip(known.group[of_groups], known.rows(of_groups), strict=True):
+            wanted = agreed_shares(part[g] @ share[g], given, known_error, part[g] @ error[g])
+            own = slice(first[g], first[g + 1])
+            move = agreeing_move(log_p[own] + flat[cell[own]], points.weight[own], wanted)
+            flat[g * n_clusters : (g + 1) * n_clusters] += move
+            is_known = ~np.isnan(given)
+            error[g][:, is_known] = np.minimum(error[g], known_error)[:, is_known]
+            is_open[g] = False
+        share = self._predicted(flat, share)
+        for given, known_error in known.rows(~of_groups):
+            present, doubt = (np.einsum("gk,gkc->c", weight, v) / weight.sum() for v in (share, error))
+            wanted = weight.sum() * agreed_shares(present, given, known_error, doubt)
+            wanted -= np.einsum("gk,gkc->c", weight[~is_open], share[~is_open])
+            moved = np.repeat(is_open, n_clusters)
+            at = np.flatnonzero(moved[cell])
+            wanted = inside(wanted / max(weight[is_open].sum(), 1e-300))
+            flat[moved] += agreeing_move(log_p[at] + flat[cell[at]], points.weight[at], wanted)
+            share = self._predicted(flat, share)
+        return flat.reshape(self.shape), share, error
+
+    def _predicted(self, flat: FloatArray, share: FloatArray) -> FloatArray:
+        """Mean predictions of the cells; `share` of those without rows."""
+        found = self.points.mean_posterior(flat)[0].reshape(self.shape)
+        return np.where(np.isnan(found), share, found)
 
 
-def _em(batch: CellBatch, prior: FloatArray) -> FloatArray:
-    """The paper's EM: 100 rounds from the labelled shares."""
+def em_shares(batch: CellBatch, prior: FloatArray) -> FloatArray:
+    """The paper's EM: 100 rounds from the mean posteriors, which are one round from the labelled shares."""
     q = prior.copy()
     total = np.maximum(batch.total, 1e-300)[:, None]
-    for _ in range(EM_ROUNDS):
+    for _ in range(1 + EM_ROUNDS):
         q = q * batch.gradient(q) / total
     return q

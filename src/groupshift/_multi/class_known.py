@@ -1,14 +1,13 @@
-"""Shares of classes that users know of some groups, checked, and a group's shifts moved to agree with them."""
+"""Shares of classes that users know of some groups or of all, checked, and what rows are moved by to agree with them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from groupshift._fit.problem import Known, KnownRates
-from groupshift._math.arrays import FloatArray, IntArray, ValueArray
-from groupshift._math.class_points import ClassPoints
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 
 if TYPE_CHECKING:
     from groupshift._math.conditioning import KnownRate
@@ -31,12 +30,25 @@ class KnownClasses:
     share: FloatArray
     std_error: FloatArray
 
+    def rows(self, chosen: BoolArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Shares and standard errors of the chosen lines."""
+        return zip(self.share[chosen], self.std_error[chosen], strict=True)
+
+    @property
+    def overall(self) -> FloatArray | None:
+        """What is known of the whole population: (n_named, 3), number of a class, its share, the standard error."""
+        for share, error in self.rows(self.group == ALL_GROUPS):
+            named = np.flatnonzero(~np.isnan(share))
+            return np.column_stack([named, share[named], error[named]])
+        return None
+
 
 def check_known_classes(
     known_shares: KnownRates | None, overall: object, groups: ValueArray, classes: ValueArray
 ) -> Known:
     """Known shares by class, of groups of the population and of all of them, together not more than everything."""
-    known = dict(known_shares or {})
+    known = {group: _named(shares, classes) for group, shares in dict(known_shares or {}).items()}
+    overall = _named(overall, classes)
     present, names = set(groups.tolist()), classes.tolist()
     for group, shares in known.items():
         if group not in present:
@@ -47,7 +59,17 @@ def check_known_classes(
     if overall is not None:
         _check_shares(overall, "known_overall", names)
     # Mappings by class stand where two classes have a rate.
-    return Known(known, cast("KnownRate | None", overall))
+    return Known(cast("Mapping[object, KnownRate]", known), cast("KnownRate | None", overall))
+
+
+def _named(shares: object, classes: ValueArray) -> object:
+    """Shares by class; files and commands name classes in text."""
+    if not isinstance(shares, Mapping):
+        return shares
+    by_text = {str(name): name for name in classes.tolist()}
+    return {
+        by_text.get(name, name) if isinstance(name, str) else name: value for name, value in shares.items()
+    }
 
 
 def _check_shares(shares: object, what: str, names: list[object]) -> None:
@@ -84,11 +106,9 @@ def rate_of_positives(value: object, what: str, classes: ValueArray) -> object:
     >>> rate_of_positives({"no": 0.75}, "known_overall", np.array(["no", "yes"]))
     (0.25, 0.0)
     """
-    if not isinstance(value, Mapping):
+    shares = _named(value, classes)
+    if not isinstance(shares, Mapping):
         return value
-    # Files name classes in text.
-    by_text = {str(name): name for name in classes.tolist()}
-    shares = {by_text.get(name, name) if isinstance(name, str) else name: v for name, v in value.items()}
     negative, positive = classes.tolist()
     _check_shares(shares, what, [negative, positive])
     if positive in shares:
@@ -103,7 +123,7 @@ def _pair(value: object) -> tuple[float, float]:
 
 
 def numbered_known(known: Known, groups: ValueArray, classes: ValueArray) -> KnownClasses | None:
-    """Known shares as arrays; those of the whole population have the number -1, and come first."""
+    """Known shares as arrays; those of the whole population have the number -1."""
     if not known.any:
         return None
     number = {g: i for i, g in enumerate(groups.tolist())}
@@ -119,35 +139,38 @@ def numbered_known(known: Known, groups: ValueArray, classes: ValueArray) -> Kno
     return KnownClasses(np.array([g for g, _ in given]), share, error)
 
 
-def agreeing_shift(
-    points: ClassPoints,
-    first: int,
-    shift: FloatArray,
-    known: FloatArray,
-    error: FloatArray,
-    doubt: FloatArray,
-) -> FloatArray:
-    """Shifts (n_cells, n_classes) of cells from `first` on, all moved alike until their rows' mean prediction agrees.
+def check_agreement(known: KnownClasses, row_weight: FloatArray, classes: ValueArray) -> None:
+    """Refuse an exact share of the population that no shares of the other groups can make; `row_weight`: (n_groups,)."""
+    for overall, overall_error in known.rows(known.group == ALL_GROUPS):
+        for c in np.flatnonzero(overall_error == 0):
+            of_groups = (
+                (known.group != ALL_GROUPS) & (known.std_error[:, c] == 0) & ~np.isnan(known.share[:, c])
+            )
+            part = row_weight[known.group[of_groups]] / row_weight.sum()
+            least = float(part @ known.share[of_groups, c])
+            most = least + max(1 - float(part.sum()), 0.0)
+            # Shares are written with a few digits: what differs by less is the same number, rounded.
+            if not np.isnan(overall[c]) and not least - ROUNDED <= overall[c] <= most + ROUNDED:
+                raise ValueError(
+                    f"known_overall for class {classes.tolist()[c]!r} is {overall[c]:g}, but the groups with known shares "
+                    f"({part.sum():.1%} of the population) leave it between {least:.4g} and {most:.4g}. Correct one of them, or "
+                    "give standard errors: (share, standard error)."
+                )
 
-    `known`, `error`: known shares and their errors; `doubt`: errors of the shares as they are. All have shape (n_classes,).
-    """
-    n_prototypes = len(points.prototypes)
-    start, stop = np.searchsorted(points.key, [first * n_prototypes, (first + len(shift)) * n_prototypes])
-    posterior, weight = points.posterior[start:stop], points.weight[start:stop]
+
+def agreeing_move(log_p: FloatArray, weight: FloatArray, wanted: FloatArray) -> FloatArray:
+    """What to add to the log-probabilities of all rows alike, (n_classes,), so that their mean is the wanted one."""
+    move = np.zeros(len(wanted))
     if not weight.sum():
-        return shift
+        return move
     weight = weight / weight.sum()
-    base = np.log(posterior) + shift[points.cell[start:stop] - first]
-    present = _mean(base, weight)
-    wanted = _wanted(present, known, error, doubt)
-    move = np.zeros(len(known))
     # Each round multiplies odds by how far the mean is off: it never overshoots.
     for _ in range(MAX_ROUNDS):
-        step = np.log(wanted / np.maximum(_mean(base + move, weight), 1e-15))
+        step = np.log(wanted / np.maximum(_mean(log_p + move, weight), 1e-15))
         move = move + step
-        if np.abs(step).max() < 1e-8:
+        if np.abs(step).max() < 1e-10:
             break
-    return shift + move
+    return move
 
 
 def _mean(log_p: FloatArray, weight: FloatArray) -> FloatArray:
@@ -157,8 +180,14 @@ def _mean(log_p: FloatArray, weight: FloatArray) -> FloatArray:
     return found
 
 
-def _wanted(present: FloatArray, known: FloatArray, error: FloatArray, doubt: FloatArray) -> FloatArray:
-    """Shares to agree with: known ones as far as they are surer, the other classes in their present proportions."""
+def agreed_shares(present: FloatArray, known: FloatArray, error: FloatArray, doubt: FloatArray) -> FloatArray:
+    """Shares to agree with: known ones as far as they are surer, the other classes in their present proportions.
+
+    `known`, `error`: known shares, NaN where none is, and their errors; `present`, `doubt`: shares as they are, and their errors.
+
+    >>> agreed_shares(np.array([0.5, 0.3, 0.2]), np.array([0.2, np.nan, np.nan]), np.zeros(3), np.ones(3)).round(2).tolist()
+    [0.2, 0.48, 0.32]
+    """
     is_known = ~np.isnan(known)
     belief = doubt**2 / np.maximum(doubt**2 + error**2, 1e-300)
     belief = np.where(error == 0, 1.0, belief)
@@ -167,6 +196,11 @@ def _wanted(present: FloatArray, known: FloatArray, error: FloatArray, doubt: Fl
     others = present[~is_known].sum()
     if others > 0:
         wanted[~is_known] *= rest / others
-    wanted = np.maximum(wanted, 1e-9)
-    found: FloatArray = wanted / wanted.sum()
+    return inside(wanted)
+
+
+def inside(share: FloatArray) -> FloatArray:
+    """Shares of which none is 0 and that add up to 1."""
+    held = np.maximum(share, 1e-9)
+    found: FloatArray = held / held.sum()
     return found

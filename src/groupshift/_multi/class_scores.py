@@ -14,25 +14,18 @@ from groupshift._math.arrays import FloatArray, IntArray, KeyArray
 from groupshift._math.vector_scaling import SPREADS, VectorScaling, class_log_loss
 from groupshift._regions.partitions import Partition
 from groupshift._rows.frames import Features, take_rows
+from groupshift._rows.keys import class_order
 from groupshift._rows.rows import Rows
 from groupshift._rows.workers import at_once
 
 
 def training_order(y: IntArray, key: KeyArray, estimator: Classifier) -> IntArray:
-    """Number of each class in training: by its lowest key, so that no classifier sees how classes are called.
+    """Number of each class in training: by its rows, so that no classifier sees how classes are called.
 
     A classifier that was trained elsewhere has them in their own order.
-
-    >>> training_order(np.array([2, 0, 1]), np.array([5, 7, 6], np.uint64), None).tolist()
-    [2, 1, 0]
     """
-    n_classes = int(y.max()) + 1
-    if isinstance(estimator, FrozenEstimator):
-        return np.arange(n_classes)
-    lowest = np.array([key[y == c].min() for c in range(n_classes)])
-    number = np.empty(n_classes, np.int64)
-    number[np.argsort(lowest, kind="stable")] = np.arange(n_classes)
-    return number
+    is_trained = isinstance(estimator, FrozenEstimator)
+    return np.arange(int(y.max()) + 1) if is_trained else class_order(y, key)
 
 
 def log_probabilities(model: Classifier, features: Features, order: IntArray) -> FloatArray:

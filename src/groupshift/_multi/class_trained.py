@@ -128,8 +128,7 @@ def _hold_out(
     problem: Problem, estimator: Classifier, order: IntArray, partition: Partition | None
 ) -> ClassTrained:
     """A fifth of the examples held out once, as in the paper."""
-    # Folds are dealt out class by class: in the order of training, whatever classes are called.
-    labeled, y = problem.labeled, order[problem.y]
+    labeled, y = problem.labeled, problem.y
     n_parts = min(N_FOLDS, problem.fewest_examples)
     is_held = stratified_folds(y, labeled.key, n_parts, problem.seeds.named("held out")) == 0
     rest, judged = np.flatnonzero(~is_held), np.flatnonzero(is_held)
@@ -147,7 +146,7 @@ def _cross_fit(
     problem: Problem, estimator: Classifier, order: IntArray, partition: Partition | None
 ) -> ClassTrained:
     """Every row scored by a model of the other folds."""
-    labeled, y, fewest = problem.labeled, order[problem.y], problem.fewest_examples
+    labeled, y, fewest = problem.labeled, problem.y, problem.fewest_examples
     everyone = np.arange(len(y))
     cluster = _clusters(problem, partition)
     if fewest < 2:

@@ -75,15 +75,44 @@ def fold_of(keys: KeyArray, n_folds: int, seed: int) -> IntArray:
 def stratified_folds(y: IntArray, keys: KeyArray, n_folds: int, seed: int) -> IntArray:
     """Folds of rows at hand, equal in size for each class; all copies of one example in one fold.
 
+    Classes are dealt out one after the other, first the one that holds the lowest hash: what they are numbered is not asked.
+    Copies of one example that have several classes are a class of their own.
+
     >>> folds = stratified_folds(np.array([0, 0, 1, 1, 1]), np.array([7, 7, 8, 9, 9], np.uint64), 2, 0)
     >>> bool(folds[0] == folds[1] and folds[3] == folds[4])
     True
     """
-    values, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.lexsort((uniform_keys(values, seed), y[first]))
+    values, first, example = np.unique(keys, return_index=True, return_inverse=True)
+    stratum = y[first]
+    if (y != stratum[example]).any():
+        # A sum of hashes knows which classes there are, and no order of them.
+        pairs = np.unique(np.stack([example, y]), axis=1)
+        classes = np.zeros(len(values), np.uint64)
+        np.add.at(classes, pairs[0], hash_keys(pairs[1], 0))
+        stratum = np.unique(classes, return_inverse=True)[1]
+    order = np.argsort(hash_keys(values, seed))
+    # The place of each stratum's first example, in the order of hashes.
+    place = np.full(int(stratum.max(initial=-1)) + 1, len(values))
+    np.minimum.at(place, stratum[order], np.arange(len(values)))
+    order = order[np.argsort(place[stratum[order]], kind="stable")]
     fold = np.empty(len(values), np.int64)
     fold[order] = np.arange(len(values)) % n_folds
-    return fold[inverse]
+    return fold[example]
+
+
+def class_order(y: IntArray, keys: KeyArray) -> IntArray:
+    """A number for each class that its rows decide and its name does not: in the order of their sums of hashes.
+
+    >>> y, keys = np.array([0, 0, 1]), np.array([5, 6, 7], np.uint64)
+    >>> bool(class_order(1 - y, keys)[0] == class_order(y, keys)[1])
+    True
+    """
+    n_classes = int(y.max(initial=-1)) + 1
+    hashed = hash_keys(keys, 0)
+    sums = np.array([hashed[y == c].sum() for c in range(n_classes)], np.uint64)
+    number = np.empty(n_classes, np.int64)
+    number[np.argsort(sums, kind="stable")] = np.arange(n_classes)
+    return number
 
 
 def design_effect(keys: KeyArray, weight: FloatArray) -> float:

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, KeyArray
 from groupshift._rows.chunks import Sum, add_up, map_chunks
 from groupshift._rows.frames import Features, concat_rows, take_rows
-from groupshift._rows.keys import content_keys, copies_expected, sampled, told_apart
+from groupshift._rows.keys import (
+    class_order,
+    content_keys,
+    copies_expected,
+    hash_keys,
+    sampled,
+    told_apart,
+)
 from groupshift._rows.progress import counted
 
 # Large enough that the work per chunk dwarfs its overhead, small enough that intermediate arrays stay in tens of MB.
@@ -50,13 +57,19 @@ class Rows:
     def ordered(self, *labels: IntArray) -> tuple[Self, IntArray]:
         """Rows with keys of their own, in the order of these, and where they stood: any shuffled table gives the same.
 
-        `labels` tell rows of equal content apart that have different ones.
+        `labels` tell rows of equal content apart that have different ones, whatever the classes are called.
         """
-        others = (self.group, *labels, self.weight)
-        content = told_apart(content_keys(self.matrix), *others)
+        content = content_keys(self.matrix)
+        others = (self.group, *(self._class_number(y, content) for y in labels), self.weight)
+        content = told_apart(content, *others)
         key = self.key if self.has_ids else content
         order = np.lexsort((content, key))
         return replace(self, key=key).take(order), order
+
+    def _class_number(self, y: IntArray, content: KeyArray) -> IntArray:
+        """The number of each row's class, by all that belongs to the rows of the classes but their names."""
+        told = content ^ hash_keys(self.group, 0) ^ hash_keys(self.weight.view(np.int64), 1)
+        return class_order(y, told)[y]
 
     def take(self, rows: IntArray | BoolArray | slice) -> Self:
         matrix = take_rows(self.matrix, rows)

@@ -29,7 +29,7 @@ class KnownRates:
     """Rates of groups and of the whole population, as `fit` and `update` take them."""
 
     known_shares: Mapping[str, KnownShare | Mapping[str, KnownShare]] | None = None
-    known_overall: KnownShare | None = None
+    known_overall: KnownShare | Mapping[str, KnownShare] | None = None
 
 
 NOTHING_KNOWN = KnownRates()
@@ -41,23 +41,40 @@ def read_known_rates(path: str | None, overall: str | None, group: str | None) -
     return KnownRates(shares, None if overall is None else overall_rate(overall))
 
 
-def overall_rate(text: str) -> KnownShare:
-    """A rate as it is typed, alone or with its standard error after a comma.
+def overall_rate(text: str) -> KnownShare | Mapping[str, KnownShare]:
+    """A rate as it is typed, alone or with its standard error after a comma; of several classes, each with its name.
 
     >>> overall_rate("0.12"), overall_rate("0.12,0.01")
     (0.12, (0.12, 0.01))
+    >>> overall_rate("red=0.5,0.01,blue=0.2")
+    {'red': (0.5, 0.01), 'blue': 0.2}
     """
+    numbers: dict[str, list[float]] = {}
+    name = ""
     try:
-        share, *error = map(float, re.split(r"\s*[,;±]\s*", text.strip()))
-        is_rate = 0 <= share <= 1 and len(error) <= 1 and all(0 <= e < np.inf for e in error)
+        for part in re.split(r"\s*[,;±]\s*", text.strip()):
+            # A number without a name belongs to the class before it.
+            name, number = (side.strip() for side in part.rsplit("=", 1)) if "=" in part else (name, part)
+            numbers.setdefault(name, []).append(float(number))
     except ValueError:
-        is_rate = False
-    if not is_rate:
+        numbers = {"": []}
+    is_named = "" not in numbers
+    if not (is_named or len(numbers) == 1) or not all(map(_is_rate, numbers.values())):
         raise InputError(
             f"--known-overall {text!r} is no rate. Write a share between 0 and 1, such as 0.12, or a share and its "
-            "standard error, such as 0.12,0.01."
+            "standard error, such as 0.12,0.01; of more than two classes, each with its name: red=0.5,blue=0.2."
         )
-    return (share, error[0]) if error else share
+    rates: dict[str, KnownShare] = {
+        name: (found[0], found[1]) if len(found) == 2 else found[0] for name, found in numbers.items()
+    }
+    return rates if is_named else rates[""]
+
+
+def _is_rate(numbers: Sequence[float]) -> bool:
+    """Whether these are a share and, perhaps, its standard error."""
+    return (
+        1 <= len(numbers) <= 2 and 0 <= numbers[0] <= 1 and all(0 <= error < np.inf for error in numbers[1:])
+    )
 
 
 def _shares_in(path: str, group: str | None) -> Mapping[str, KnownShare | Mapping[str, KnownShare]]:

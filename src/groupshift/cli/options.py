@@ -98,7 +98,8 @@ KnownOverall = Annotated[
     str | None,
     typer.Option(
         metavar="P[,SE]",
-        help="Known rate of all unlabelled rows together, alone (exact) or with its standard error.",
+        help="Known rate of all unlabelled rows together, alone (exact) or with its standard error; of more than two classes, "
+        "each with its name (red=0.5,blue=0.2).",
     ),
 ]
 Seed = Annotated[int, typer.Option(help="The same seed, files and versions give the same model.")]
