@@ -89,7 +89,16 @@ class _Part:
         stretch = np.where(is_labeled, 1.0, self.own.stretch**2)
         hidden = here.as_hidden() if SCORES in used else here.only()
         found = _as_wide(found, model.predict(hidden, of_labeled=True), np.logical_not(is_labeled))
-        return _Told(model, has, found, unused, _nobody(model, views), stretch, self.own.stretch**2)
+        return _Told(
+            model,
+            has,
+            found,
+            unused,
+            _nobody(model, views),
+            stretch,
+            self.own.stretch**2,
+            self.own.is_confirmed,
+        )
 
     def _believes_labels(self, learned: Learned, found: Predicted) -> bool:
         """Whether own labels alone may shift, which no hidden label judges: the parameters must agree on shifts.
@@ -129,6 +138,7 @@ class _Told:
     nobody: Predicted  # of a group without any view
     stretch: FloatArray  # (n_groups,): of variances
     nobody_stretch: float
+    is_confirmed: bool  # whether scores foretell hidden labels
 
 
 def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> tuple[PooledShifts, ViewUse]:
@@ -254,9 +264,9 @@ def _common(
     """The part of a shift that all groups have in common, as it is used in each cluster, and its variance.
 
     No labelled group can judge it, and labels chosen by x move the scores of all groups alike as well. Where all features say
-    the same of it, it is believed; else what groups' own shifts average to by chance, which is theirs. Where the user says that
-    labels were chosen by the label, so is what exceeds the misfit that single groups show (the positive part of James and
-    Stein's rule).
+    the same of it, it is believed; else what groups' own shifts average to by chance, which is theirs: nothing, where scores do
+    not foretell how groups differ. Where the user says that labels were chosen by the label, so is what exceeds the misfit that
+    single groups show (the positive part of James and Stein's rule).
     """
     if by_label is not None and by_label.is_believed:
         return by_label.shift, by_label.variance
@@ -267,6 +277,8 @@ def _common(
         return np.zeros_like(seen), factor**2 * doubt
     if learned.selection == "by_label":
         factor = np.maximum(factor, 1 - (told.model.misfit_variance + doubt) / size)
+    elif not told.is_confirmed:
+        return np.zeros_like(seen), factor**2 * (seen**2 + doubt)
     return factor * seen, factor**2 * doubt
 
 
