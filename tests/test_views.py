@@ -322,3 +322,18 @@ def test_draws_whose_density_cannot_be_computed_get_no_weight():
     mode = find_mode(with_gradient, starts=[np.ones(1)], bounds=bounds)
     _, log_weight = integrate(bell, mode, bounds=bounds, n_draws=4000, rng=np.random.default_rng(0))
     assert np.exp(log_weight).sum() == pytest.approx(np.sqrt(2 * np.pi) * 0.9545, rel=0.03)
+
+
+def test_scores_that_do_not_foretell_how_groups_differ_say_nothing_of_their_average_either():
+    X, y, groups, _ = volunteers(0.0)
+    model = GroupShiftClassifier(LogisticRegression(), 1, refine=0, random_state=0).fit(X, y, groups=groups)
+    shift, variance = {}, {}
+    for is_confirmed in (True, False):
+        own = replace(model.learned_.own, is_confirmed=is_confirmed)
+        model.learned_ = replace(model.learned_, own=own, hidden=None)
+        model.update(X[y < 0], groups[y < 0])
+        shift[is_confirmed] = model.estimate_.unseen_shift[0]
+        variance[is_confirmed] = model.estimate_.common_variance[0]
+    assert shift[True] != 0
+    assert shift[False] == 0
+    assert variance[False] >= variance[True] + shift[True] ** 2 - 1e-12

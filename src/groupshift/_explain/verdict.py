@@ -136,6 +136,13 @@ def _view_sentences(model: FittedModel, use: ViewUse) -> Iterator[str]:
         yield "Hidden labels do not confirm that scores tell how groups differ, so none of what scores suggest is used."
     if use.labels >= 0.005:
         yield f"Of a shift that a group's own labels show, {percent(use.labels, 0)} is used on average."
+    if use.compared >= 0.005:
+        yield (
+            "Of a shift that a group's unlabelled rows show beside its own labelled rows, "
+            f"{percent(use.compared, 0)} is used on average."
+        )
+    if use.scale < 0.95:
+        yield f"This comparison supports {percent(use.scale, 0)} of the other shifts, and no more of them is used."
     if model.selection != "unknown":
         chosen = "at random" if model.selection == "random" else "by the label"
         yield f"You said that labels were chosen {chosen} within a group."

@@ -13,7 +13,7 @@ from groupshift._fit.looked_at import LookedAt
 from groupshift._fit.own_views import OwnViews
 from groupshift._fit.problem import NOTHING_KNOWN, Known
 from groupshift._fit.trials import MIN_CLASS_ROWS
-from groupshift._fit.view_shifts import PopulationView, ViewUse, view_shifts
+from groupshift._fit.view_shifts import PopulationView, ViewUse, compare_within, view_shifts
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.context import Context, group_sums
 from groupshift._math.feature_means import LEAST_LEFT, MeanSums
@@ -168,6 +168,8 @@ def estimate(
         # Group means were compared with shifts of labels: where those were selected, that says little of the population.
         context = use.no_selection * context
     shifts = replace(shifts, shift=shifts.shift + context[:, None])
+    if learned.own is not None and use is not None and learned.selection != "random":
+        shifts, use = compare_within(learned.own, shifts, use, groups, points)
     if sums.predicted is not None:
         # Shares are of the very probabilities that will be predicted.
         points = sums.predicted.thinned(learned.design_effect)

@@ -13,6 +13,7 @@ from groupshift._math.sums import mean_by, sum_by
 from groupshift._math.trust import most_trust
 from groupshift._math.view_worlds import OWN_SCORES, Views
 from groupshift._math.views import Predicted, label_sites, learn_views
+from groupshift._math.within_groups import LabeledMeans
 
 # Scores are used if hidden labels make it likelier than not; half a standard error more, since what scores are worth was
 # learned from the same groups.
@@ -36,6 +37,8 @@ class OwnViews:
         bool  # whether they could have: not where the classifier has the labels of each group by heart
     )
     stretch: float  # of standard errors of shifts, so that intervals hold the shares of hidden groups
+    # What population rows of a group are compared with; None where clusters are several, and in older files.
+    means: LabeledMeans | None = None
 
     def views(self) -> Views:
         """These two views; that of the population is missing."""
@@ -88,7 +91,11 @@ def foretell(
         found = model.predict(views.only(), of_labeled=True)
         shift, loss = np.zeros_like(shift), plain
     stretch = _stretch(rows, log_odds + shift, cluster, found)
-    own = OwnViews(names, response, precision, n_rows, is_confirmed, can_confirm, stretch)
+    # In each of several clusters a group has too few labelled rows, and scores that hidden labels confirmed.
+    means = (
+        LabeledMeans.of(log_odds, rows.y, rows.weight, rows.group, rows.n_groups) if n_clusters == 1 else None
+    )
+    own = OwnViews(names, response, precision, n_rows, is_confirmed, can_confirm, stretch, means)
     use = np.average(found.use[..., OWN_SCORES], weights=scores.weight + 1e-9) if is_confirmed else 0.0
     return Foretold(own, shift, loss, float(np.clip(use, 0, most_trust(rows.n_groups))))
 

@@ -9,11 +9,13 @@ from groupshift._fit.learned import Learned
 from groupshift._fit.own_views import OwnViews
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.feature_means import ByLabel, MeanSums
+from groupshift._math.points import Points
 from groupshift._math.shrinkage import PooledShifts
 from groupshift._math.sites import Sites
 from groupshift._math.trust import most_trust
 from groupshift._math.view_worlds import LABELS, OWN_SCORES, SCORES, Views
 from groupshift._math.views import Predicted, ViewModel, learn_views
+from groupshift._math.within_groups import compare
 from groupshift._rows.codes import Codes
 
 # Variance of a common shift that nothing in the data decides, where labels were chosen by the label: at 90 %, positives are
@@ -38,6 +40,10 @@ class ViewUse:
     by_label: float = (
         np.nan
     )  # probability that labels of all groups were chosen by the label, as feature means show it
+    compared: float = (
+        0.0  # how far shifts follow the comparison of a group's population with its own labelled rows
+    )
+    scale: float = 1.0  # the factor on shifts of the views that this comparison supports
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,16 @@ class _Part:
         stretch = np.where(is_labeled, 1.0, self.own.stretch**2)
         hidden = here.as_hidden() if SCORES in used else here.only()
         found = _as_wide(found, model.predict(hidden, of_labeled=True), np.logical_not(is_labeled))
-        return _Told(model, has, found, unused, _nobody(model, views), stretch, self.own.stretch**2)
+        return _Told(
+            model,
+            has,
+            found,
+            unused,
+            _nobody(model, views),
+            stretch,
+            self.own.stretch**2,
+            self.own.is_confirmed,
+        )
 
     def _believes_labels(self, learned: Learned, found: Predicted) -> bool:
         """Whether own labels alone may shift, which no hidden label judges: the parameters must agree on shifts.
@@ -123,6 +138,7 @@ class _Told:
     nobody: Predicted  # of a group without any view
     stretch: FloatArray  # (n_groups,): of variances
     nobody_stretch: float
+    is_confirmed: bool  # whether scores foretell hidden labels
 
 
 def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> tuple[PooledShifts, ViewUse]:
@@ -179,6 +195,39 @@ def view_shifts(learned: Learned, own: OwnViews, population: PopulationView) -> 
     return shifts, said
 
 
+def compare_within(
+    own: OwnViews, shifts: PooledShifts, use: ViewUse, groups: ValueArray, points: Points
+) -> tuple[PooledShifts, ViewUse]:
+    """Shifts corrected by the comparison of each group's population with its own labelled rows."""
+    if own.means is None:
+        return shifts, use
+    at = Codes.of(own.groups).transform(groups)
+    is_labeled, at = at >= 0, np.maximum(at, 0)
+    precision = np.where(is_labeled, own.precision[at, 0, LABELS], 0.0)
+    means = replace(
+        own.means,
+        share=own.means.share[at],
+        score=own.means.score[at],
+        rows=np.where(precision > 0, own.means.rows[at], 0.0),
+    )
+    labels = own.response[at, 0, LABELS], np.maximum(precision, 1e-9)
+    common, doubt = shifts.cluster_shift, shifts.cluster_variance
+    before = np.maximum(shifts.variance - doubt, 1e-6)
+    found = compare(means, labels, points, shifts.shift - common, before)
+    # One cluster: what its cells have in common is all that a group has.
+    shared = np.maximum(shifts.shared_deviation**2 - doubt, 0) * found.variance / before
+    return (
+        replace(
+            shifts,
+            shift=common + found.shift,
+            variance=found.variance + doubt,
+            group_effect=found.shift[:, 0],
+            shared_deviation=np.sqrt(shared + doubt),
+        ),
+        replace(use, compared=found.use, scale=found.scale),
+    )
+
+
 def _face_value(learned: Learned, population: PopulationView, used: FloatArray) -> tuple[float, float]:
     """What all groups seem to have in common, and the part of it that is used, 0 to 1."""
     if learned.selection == "random":
@@ -215,9 +264,9 @@ def _common(
     """The part of a shift that all groups have in common, as it is used in each cluster, and its variance.
 
     No labelled group can judge it, and labels chosen by x move the scores of all groups alike as well. Where all features say
-    the same of it, it is believed; else what groups' own shifts average to by chance, which is theirs. Where the user says that
-    labels were chosen by the label, so is what exceeds the misfit that single groups show (the positive part of James and
-    Stein's rule).
+    the same of it, it is believed; else what groups' own shifts average to by chance, which is theirs: nothing, where scores do
+    not foretell how groups differ. Where the user says that labels were chosen by the label, so is what exceeds the misfit that
+    single groups show (the positive part of James and Stein's rule).
     """
     if by_label is not None and by_label.is_believed:
         return by_label.shift, by_label.variance
@@ -228,6 +277,8 @@ def _common(
         return np.zeros_like(seen), factor**2 * doubt
     if learned.selection == "by_label":
         factor = np.maximum(factor, 1 - (told.model.misfit_variance + doubt) / size)
+    elif not told.is_confirmed:
+        return np.zeros_like(seen), factor**2 * (seen**2 + doubt)
     return factor * seen, factor**2 * doubt
 
 

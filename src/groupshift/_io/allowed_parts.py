@@ -39,6 +39,7 @@ OWN_TYPES = (
     "groupshift._math.context:Context",
     "groupshift._math.feature_means:FeatureMeans",
     "groupshift._math.feature_means:MeanSums",
+    "groupshift._math.within_groups:LabeledMeans",
     "groupshift._math.points:Points",
     "groupshift._math.class_points:ClassPoints",
     "groupshift._math.vector_scaling:VectorScaling",

@@ -27,6 +27,7 @@ FINITE = (
     "Context",
     "Estimate",
     "GaussianPartition",
+    "LabeledMeans",
     "Learned",
     "LabeledPosterior",
     "LinearPartition",
