@@ -138,13 +138,13 @@ class _Seen:
         """
         found = shift.copy()
         information = np.zeros_like(shift)
-        for _ in range(20):
+        for _ in range(50):
             mean, slope = self.at(found)
             information = np.where(self.has, slope**2 / noise, 0.0)
             pull = np.where(self.has, (self.share - common * slope - mean) * slope / noise, 0.0)
             step = (pull - (found - shift) / variance) / (information + 1 / variance)
             found = found + np.clip(step, -0.5, 0.5)
-            if np.abs(step).max() < 1e-9:
+            if np.abs(step).max() < 1e-12:
                 break
         left = 1 / (information + 1 / variance)
         return found, left, information * left
