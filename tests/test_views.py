@@ -290,7 +290,8 @@ def test_the_gradient_is_that_of_the_likelihood_and_the_prior(
     views = Views(rng.normal(size=shape), precision, rng.uniform(0, 0.5, 4))
     world = World(is_selected, is_remainder, n_clusters, is_steep)
     x = np.append(rng.normal(-1, 0.5, len(world.scales)), [0.4, 0.1, 0.3][-len(world.others) :])
-    value, gradient = likelihood_gradient(world, x, views)
+    values, gradients = likelihood_gradient(world, np.stack([x + 1, x]), views)
+    value, gradient = values[1], gradients[1]
     around = x + 1e-5 * np.concatenate([np.eye(len(x)), -np.eye(len(x))])
 
     def slope(values):
@@ -316,7 +317,7 @@ def test_draws_whose_density_cannot_be_computed_get_no_weight():
         return np.where(np.abs(x[:, 0]) < 2, -(x[:, 0] ** 2) / 2, np.nan)
 
     def with_gradient(x):
-        return -(x[0] ** 2) / 2, -x
+        return -(x[:, 0] ** 2) / 2, -x
 
     bounds = np.array([[-9.0, 9.0]])
     mode = find_mode(with_gradient, starts=[np.ones(1)], bounds=bounds)

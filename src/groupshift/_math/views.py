@@ -295,6 +295,6 @@ class _Posterior:
         ]
         return np.concatenate(parts) + self.world.prior(x)
 
-    def _with_gradient(self, x: FloatArray) -> tuple[float, FloatArray]:
+    def _with_gradient(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         value, gradient = likelihood_gradient(self.world, x, self.views)
-        return value + float(self.world.prior(x[None])[0]), gradient + self.world.prior_gradient(x)
+        return value + self.world.prior(x), gradient + self.world.prior_gradient(x)
