@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.sums import sum_by
+from groupshift._math.sums import renumbered, sum_by
 from groupshift._regions.merging import cell_counts
 
 # Rows that the first rounds of gates learn from at least.
@@ -47,7 +47,7 @@ def composition_clusters(
         if (new == cluster).all():
             break
         cluster = new
-    return np.unique(cluster, return_inverse=True)[1]
+    return renumbered(cluster)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.sums import sum_by
+from groupshift._math.sums import renumbered, sum_by
 
 
 def cell_counts(cell: IntArray, group: IntArray, y: IntArray, weight: FloatArray, n_cells: int) -> FloatArray:
@@ -53,7 +53,7 @@ def merge_levels(
     found = {}
     for n_clusters in range(n_cells, 1, -1):
         if n_clusters in levels:
-            found[n_clusters] = np.unique(cluster, return_inverse=True)[1]
+            found[n_clusters] = renumbered(cluster)
         a, b = (int(i) for i in np.unravel_index(np.argmax(factor), factor.shape))
         cells = cells.merged(a, b)
         cluster[cluster == b] = a
