@@ -55,14 +55,9 @@ class Views:
         """Variances of the views, (n_groups, n_clusters, 3)."""
         return np.where(self.precision > 0, 1 / np.maximum(self.precision, 1 / MISSING), MISSING)
 
-    def deviations(self, x: FloatArray) -> FloatArray:
-        """r, l and u less the common shift of each draw, (n_draws, n_groups, n_clusters, 3)."""
-        is_moved = (self.precision > 0) & (np.arange(3) == SCORES)
-        return self.response - is_moved * x[:, -1, None, None, None]
-
     @cached_property
     def by_cluster(self) -> "ByCluster":
-        """The same as its likelihood takes it: that is asked for hundreds of draws."""
+        """The same as likelihoods and predictions take it: these are asked for hundreds of draws."""
         response, noise, precision = (
             v.transpose(2, 1, 0)[:, :, None] for v in (self.response, self.noise, self.precision)
         )
@@ -158,12 +153,6 @@ class World:
             noise = variance[:, -1] if part == 1 or self.n_clusters == 1 else nothing
             yield Level(own[:, 0], select, own[:, n - 1], noise, slope[:, :1], slope[:, 1:], kappa)
 
-    def effects(self, x: FloatArray, remainder: FloatArray, of_labeled: bool = False) -> Iterator["Effects"]:
-        """Covariances of the views for groups and for cells (one cluster: groups alone); the target is d_U, or d_L."""
-        for level in self.levels(x, remainder):
-            effects = Effects.of(level)
-            yield effects.of_labeled() if of_labeled else effects
-
 
 @dataclass(frozen=True)
 class Level:
@@ -197,90 +186,61 @@ class Level:
         u_u = natural + self.kappa**2 * selected + self.noise
         return [[self.theta + self.select, r_l, r_u], [r_l, l_l, l_u], [r_u, l_u, u_u]]
 
-
-@dataclass(frozen=True)
-class Effects:
-    """Of one level (groups or cells): the views' covariance, that with d_U, and the variance of d_U; for each draw and group."""
-
-    views: FloatArray  # (n_draws, n_groups or 1, 3, 3)
-    target: FloatArray  # (n_draws, n_groups or 1, 3)
-    variance: FloatArray  # (n_draws, n_groups or 1)
-
-    @classmethod
-    def of(cls, level: Level) -> "Effects":
-        views = _stack([_stack(row) for row in level.covariance])
-        (theta, natural), (select, selected) = level.loadings
+    def target(self, of_labeled: bool) -> tuple[list[FloatArray], FloatArray]:
+        """Covariances of r, l and u with this level's part of d_U, or of d_L, and the variance of that part."""
+        if of_labeled:
+            # What labels would show but for noise.
+            with_labels = self.covariance[LABELS]
+            return with_labels, with_labels[LABELS]
+        (theta, natural), (select, selected) = self.loadings
+        left_over = self.kappa * select
         pairs = zip(natural, selected, strict=True)
-        target = _stack(
-            [theta * by_theta - level.kappa * select * by_selection for by_theta, by_selection in pairs]
-        )
-        return cls(views, target, theta + level.kappa**2 * select)
-
-    def of_labeled(self) -> "Effects":
-        """With d_L as the target: what labels would show but for noise."""
-        return replace(self, target=self.views[..., LABELS, :], variance=self.views[..., LABELS, LABELS])
-
-
-def _stack(entries: Sequence[FloatArray]) -> FloatArray:
-    """Arrays side by side on the axis after the first two."""
-    return np.stack(np.broadcast_arrays(*entries), 2)
-
-
-@dataclass(frozen=True)
-class Solved:
-    """Views weighed by their covariance; arrays of shape (n_draws, n_groups, …)."""
-
-    inverse: FloatArray  # (…, n_clusters, 3, 3): P_k, of a cell's views given its group's part
-    total: FloatArray  # (…, 3, 3): Σ P_k
-    group: FloatArray  # (…, 3, 3): posterior covariance of the group's part
-    own: FloatArray  # (…, n_clusters, 3): P_k o_k
-    effect: FloatArray  # (…, 3): posterior mean of the group's part
-    log_det: FloatArray  # (n_draws, n_groups): of the covariance Q of a group's views
-
-    @property
-    def weighed(self) -> FloatArray:
-        """Q⁻¹ o, by which everything is predicted, (…, n_clusters, 3)."""
-        return self.own - _times(self.inverse, self.effect[:, :, None])
-
-
-def solve(world: World, x: FloatArray, views: Views) -> Solved:
-    """All groups for all draws; a group's covariance is blocks for cells plus one part that they share."""
-    levels = list(world.effects(x, views.remainder))
-    block = views.noise[..., None] * np.eye(3)
-    block = block + (levels[1].views[:, :, None] if len(levels) > 1 else np.zeros((len(x), 1, 1, 3, 3)))
-    inverse, log_det = _inverse(block)
-    shared = levels[0].views
-    total = inverse.sum(2)
-    unrotated, log_det_group = _inverse(np.eye(3) + shared @ total)
-    group = unrotated @ shared
-    own = _times(inverse, views.deviations(x))
-    return Solved(inverse, total, group, own, _times(group, own.sum(2)), log_det.sum(2) + log_det_group)
+        covariance = [theta * by_theta - left_over * by_selection for by_theta, by_selection in pairs]
+        return covariance, theta + self.kappa * left_over
 
 
 def log_likelihood(world: World, x: FloatArray, views: Views) -> FloatArray:
     """Of the views of all groups, (n_draws, n_groups)."""
-    return _weigh(world, x, views).log_likelihood
+    return weigh(world, x, views).log_likelihood
 
 
 @dataclass(frozen=True)
-class _Weighed:
-    """The algebra of `solve`, entry by entry of the matrices.
+class Weighed:
+    """Views weighed by their covariance: blocks for cells plus a part G that the cells of a group share.
 
-    Arrays of 3 x 3 matrices take several times as long, and this is evaluated for hundreds of draws. Entries of cells have
-    shape (n_clusters, n_draws, n_groups), those of groups (n_draws, n_groups), or 1 where draws or groups do not differ.
+    Entry by entry of the matrices: arrays of 3 x 3 matrices take several times as long, and this is evaluated for hundreds of
+    draws. Entries of cells have shape (n_clusters, n_draws, n_groups), those of groups (n_draws, n_groups), or 1 where draws or
+    groups do not differ.
     """
 
-    inverse: Entries  # P_k
+    levels: list[Level]
+    inverse: Entries  # P_k, of a cell's views given its group's part
     own: list[FloatArray]  # P_k o_k
     total: Entries  # Σ P_k
-    left: Entries  # (I + G Σ P_k)⁻¹, by which what groups share is shrunk; G is its covariance, which follows
-    shared: Entries
+    left: Entries  # (I + G Σ P_k)⁻¹ = I − V Σ P_k: what views leave of the group's part
     effect: list[FloatArray]  # posterior mean of the group's part
-    log_likelihood: FloatArray
+    log_likelihood: FloatArray  # (n_draws, n_groups)
+
+    @property
+    def views(self) -> list[FloatArray]:
+        """Q⁻¹ o, by which everything is predicted, where Q is the covariance of a group's views o."""
+        return [own - dot(row, self.effect) for own, row in zip(self.own, self.inverse, strict=True)]
+
+    @property
+    def through(self) -> Entries:
+        """Σ P_k − Σ P_k V Σ P_k, of what cells have in common."""
+        return _product(transposed(self.left), self.total)
+
+    @property
+    def group(self) -> Entries:
+        """V, the posterior covariance of the group's part."""
+        return _product(self.left, self.levels[0].covariance)
 
 
-def _weigh(world: World, x: FloatArray, views: Views) -> _Weighed:
-    shared, *cells = (level.covariance for level in world.levels(x, views.remainder))
+def weigh(world: World, x: FloatArray, views: Views) -> Weighed:
+    """All groups for all draws."""
+    levels = list(world.levels(x, views.remainder))
+    shared, *cells = (level.covariance for level in levels)
     noise, o = views.by_cluster.noise, views.by_cluster.deviations(x)
     block = cells[0] if cells else [[np.zeros((1, 1))] * 3] * 3
     cofactor, det = _adjugate(
@@ -288,30 +248,24 @@ def _weigh(world: World, x: FloatArray, views: Views) -> _Weighed:
     )
     scale = 1 / det
     inverse = _symmetric(lambda i, j: cofactor[i][j] * scale)
-    own = [_dot(row, o) for row in inverse]
+    own = [dot(row, o) for row in inverse]
     sums = [v.sum(0) for v in own]
     total = _symmetric(lambda i, j: inverse[i][j].sum(0))
     # A symmetric matrix: its rows are its columns.
-    rotated = [[_dot(shared[i], total[j]) + (i == j) for j in range(3)] for i in range(3)]
+    rotated = [[dot(shared[i], total[j]) + (i == j) for j in range(3)] for i in range(3)]
     cofactor, det_group = _cofactors(rotated)
     left = [[entry / det_group for entry in row] for row in cofactor]
-    pulled = [_dot(row, sums) for row in shared]
-    effect = [_dot(row, pulled) for row in left]
-    quadratic = _dot(o, own).sum(0) - _dot(sums, effect)
+    pulled = [dot(row, sums) for row in shared]
+    effect = [dot(row, pulled) for row in left]
+    quadratic = dot(o, own).sum(0) - dot(sums, effect)
     # Rounding may leave a determinant of huge variances below zero: such a draw has no likelihood, and gets no weight.
     with np.errstate(invalid="ignore", divide="ignore"):
         found = -(quadratic + np.log(det).sum(0) + np.log(det_group)) / 2
-    return _Weighed(inverse, own, total, left, shared, effect, found)
+    return Weighed(levels, inverse, own, total, left, effect, found)
 
 
-def _dot(a: Sequence[FloatArray], b: Sequence[FloatArray]) -> FloatArray:
+def dot(a: Sequence[FloatArray], b: Sequence[FloatArray]) -> FloatArray:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-def _times(matrix: FloatArray, vector: FloatArray) -> FloatArray:
-    """Many small matrices times vectors: faster than `@`, which takes them one by one."""
-    product: FloatArray = (matrix * vector[..., None, :]).sum(-1)
-    return product
 
 
 def likelihood_gradient(world: World, x: FloatArray, views: Views) -> tuple[FloatArray, FloatArray]:
@@ -320,29 +274,25 @@ def likelihood_gradient(world: World, x: FloatArray, views: Views) -> tuple[Floa
     With Q the covariance of a group's views o, the derivative by Q is (Q⁻¹o oᵀQ⁻¹ − Q⁻¹) / 2. Both levels of Q are sums of
     vvᵀ, one for each effect, times its variance: a derivative by a variance is vᵀ(…)v.
     """
-    solved = _weigh(world, x, views)
-    weighed = [own - _dot(row, solved.effect) for own, row in zip(solved.own, solved.inverse, strict=True)]
+    solved = weigh(world, x, views)
+    weighed, through = solved.views, solved.through
     sums = [v.sum(0) for v in weighed]
-    through = _product(_transposed(solved.left), solved.total)
     by_covariance = [_symmetric(lambda i, j: sums[i] * sums[j] - through[i][j])]
     if world.n_clusters > 1:
-        # P V P, where V is the posterior covariance of the group's part.
-        group = _product(solved.left, solved.shared)
-        toward = [[_dot(row, column) for column in group] for row in solved.inverse]
+        group = solved.group
+        toward = [[dot(row, column) for column in group] for row in solved.inverse]
         by_covariance.append(
             _symmetric(
                 lambda i, j: (
-                    weighed[i] * weighed[j] - solved.inverse[i][j] + _dot(toward[i], solved.inverse[j])
+                    weighed[i] * weighed[j] - solved.inverse[i][j] + dot(toward[i], solved.inverse[j])
                 ).sum(0)
             )
         )
     found = np.zeros_like(x)
     n, n_spreads = (3 if world.is_selected else 2), len(world.scales)
-    for part, (level, by_entry) in enumerate(
-        zip(world.levels(x, views.remainder), by_covariance, strict=True)
-    ):
+    for part, (level, by_entry) in enumerate(zip(solved.levels, by_covariance, strict=True)):
         for effect, (variance, load) in enumerate(level.loadings[: n - 1]):
-            by_view = [variance * _dot(row, load) * own for row, own in zip(by_entry, load, strict=True)]
+            by_view = [variance * dot(row, load) * own for row, own in zip(by_entry, load, strict=True)]
             found[:, part * n + effect] = (by_view[0] + by_view[1] + by_view[2]).sum(1)
             # The slope of an effect: a or b, where these are two parameters.
             found[:, n_spreads + min(effect, len(world.others) - 2)] += (by_view[1] + by_view[2]).sum(1)
@@ -360,20 +310,13 @@ def _symmetric(entry: Callable[[int, int], FloatArray]) -> Entries:
     return [[upper[min(i, j), max(i, j)] for j in range(3)] for i in range(3)]
 
 
-def _transposed(a: Entries) -> Entries:
+def transposed(a: Entries) -> Entries:
     return [list(column) for column in zip(*a, strict=True)]
 
 
 def _product(a: Entries, b: Entries) -> Entries:
     """Of two matrices whose product is symmetric, as the second is."""
-    return _symmetric(lambda i, j: _dot(a[i], b[j]))
-
-
-def _inverse(a: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Inverses and log-determinants of many 3 x 3 matrices, by cofactors: many times faster than one by one."""
-    rows, det = _cofactors([[a[..., i, j] for j in range(3)] for i in range(3)])
-    entries = np.stack([entry for row in rows for entry in row], -1).reshape(a.shape)
-    return entries / det[..., None, None], np.log(det)
+    return _symmetric(lambda i, j: dot(a[i], b[j]))
 
 
 def _adjugate(a: Entries) -> tuple[Entries, FloatArray]:
