@@ -291,15 +291,22 @@ def likelihood_gradient(world: World, x: FloatArray, views: Views) -> tuple[Floa
     found = np.zeros_like(x)
     n, n_spreads = (3 if world.is_selected else 2), len(world.scales)
     for part, (level, by_entry) in enumerate(zip(solved.levels, by_covariance, strict=True)):
-        for effect, (variance, load) in enumerate(level.loadings[: n - 1]):
-            by_view = [variance * dot(row, load) * own for row, own in zip(by_entry, load, strict=True)]
-            found[:, part * n + effect] = (by_view[0] + by_view[1] + by_view[2]).sum(1)
+        (r_r, r_l, r_u), (_, l_l, l_u), (_, _, u_u) = by_entry
+        both, kappa = l_l + u_u, level.kappa
+        # By the variance of an effect whose loads are (1, slope, slope · z): what its slope meets once, and twice.
+        natural = r_l + r_u, both + 2 * l_u
+        selected = r_l - kappa * r_u, l_l - kappa * (2 * l_u - kappa * u_u)
+        loads = (level.theta, level.a, natural), (level.select, level.b, selected)
+        of_labels = r_r.sum(1)
+        for effect, (variance, slope, met) in enumerate(loads[: n - 1]):
+            once, twice = (slope[:, 0] * v.sum(1) for v in met)
+            by_slope = variance[:, 0] * (once + slope[:, 0] * twice)
+            found[:, part * n + effect] = variance[:, 0] * (of_labels + once) + by_slope
             # The slope of an effect: a or b, where these are two parameters.
-            found[:, n_spreads + min(effect, len(world.others) - 2)] += (by_view[1] + by_view[2]).sum(1)
-        both = by_entry[1][1] + by_entry[2][2]
-        found[:, part * n + n - 1] = (level.misfit * (both + 2 * by_entry[1][2])).sum(1)
+            found[:, n_spreads + min(effect, len(world.others) - 2)] += by_slope
+        found[:, part * n + n - 1] = level.misfit[:, 0] * natural[1].sum(1)
         # The last level is the smallest unit, the one that noise belongs to.
-        found[:, n_spreads - 1] = (level.noise * both).sum(1)
+        found[:, n_spreads - 1] = level.noise[:, 0] * both.sum(1)
     found[:, -1] = (weighed[SCORES] * views.by_cluster.has_scores).sum((0, 2))
     return solved.log_likelihood.sum(1), found
 
