@@ -11,8 +11,11 @@ from sklearn.linear_model import LogisticRegression
 from groupshift import GroupShiftClassifier
 from groupshift._fit import refine
 from groupshift._regions.candidates import group_folds
+from groupshift._rows import keys, unseen
+from groupshift._rows.codes import Codes
 from groupshift._rows.keys import content_keys, fold_of, sampled, stratified_folds, uniform_keys
 from groupshift._rows.seeds import Seeds
+from groupshift._rows.workers import workers
 from groupshift.datasets import make_grouped_mixture
 
 
@@ -103,6 +106,23 @@ def test_keys_of_content_do_not_depend_on_chunks_or_precision():
     assert len(np.unique(whole)) == 50
     assert np.array_equal(np.concatenate([content_keys(matrix[:20]), content_keys(matrix[20:])]), whole)
     assert np.array_equal(content_keys(matrix.astype(float)), whole)
+
+
+def test_keys_of_content_do_not_depend_on_the_blocks_they_are_made_in(monkeypatch):
+    matrix = np.random.default_rng(3).choice([0.0, -0.0, np.nan, 1.5], (50, 7))
+    whole = content_keys(matrix)
+    monkeypatch.setattr(keys, "BLOCK", (16, 3))
+    np.testing.assert_array_equal(content_keys(matrix), whole)
+    np.testing.assert_array_equal(content_keys(np.asfortranarray(matrix)), whole)
+
+
+def test_groups_are_numbered_alike_by_one_worker_and_by_several(monkeypatch):
+    values = np.random.default_rng(4).choice(["a", "b", "c", "d"], 50)
+    codes = Codes().fit(np.array(["a", "c", "d"]))
+    monkeypatch.setattr(unseen, "LOOKED_UP", 7)
+    with workers(2):
+        found = unseen.group_numbers(values, codes, has_groups=True, n_rows=50)
+    np.testing.assert_array_equal(found, codes.transform(values))
 
 
 def test_numbers_of_keys_are_spread_evenly():

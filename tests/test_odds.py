@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit
 from scipy.stats import norm
 
-from groupshift._math.odds import log_odds_ratio, odds_ratio, shift_posterior
+from groupshift._math.odds import in_doubt, log_odds_ratio, odds_ratio, shift_posterior
 
 inside = st.floats(1e-6, 1 - 1e-6)
 mild = st.floats(1e-3, 1 - 1e-3)
@@ -105,3 +106,11 @@ def test_arrays_broadcast_against_priors():
     assert moved.shape == (2, 3)
     np.testing.assert_allclose(moved[:, 1], [0.2, 0.7])
     assert log_odds_ratio([0.2, 0.5], 0.5).shape == (2,)
+
+
+def test_probabilities_in_doubt_are_logistic_to_the_last_digits():
+    log_odds = np.linspace(-36, 36, 2001)
+    # Within a few units of the last place of a double.
+    np.testing.assert_allclose(in_doubt(log_odds), expit(log_odds), rtol=2e-15)
+    assert np.shape(in_doubt(0.5)) == ()
+    assert ((in_doubt(np.array([-np.inf, np.inf])) > 0) & (in_doubt(np.array([-np.inf, np.inf])) < 1)).all()

@@ -48,6 +48,16 @@ def test_a_row_lies_with_its_nearest_centroid():
     np.testing.assert_array_equal(partition.predict(as_rows(X)), distance.argmin(1))
 
 
+@pytest.mark.parametrize("n_clusters", [2, 127, 128, 300])
+def test_any_number_of_clusters_can_be_told_apart(n_clusters):
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(2000, 3))
+    space = Space().fit(matrix, np.ones(2000), np.zeros(3, bool))
+    partition = LinearPartition(space, rng.normal(size=(3, n_clusters)), rng.normal(size=n_clusters))
+    score = space.transform(matrix) @ partition.slope + partition.intercept
+    np.testing.assert_array_equal(partition.cell(matrix), score.argmax(1))
+
+
 def test_missing_and_infinite_numbers_count_as_the_mean():
     X, _ = blobs()
     space = Space().fit(X, np.ones(len(X)), NUMBERS)

@@ -36,25 +36,33 @@ def test_predictions_and_likelihood_are_those_of_the_whole_covariance(
     views = Views(rng.normal(size=shape), precision, rng.uniform(0, 0.5, 4))
     world = World(is_selected, is_remainder, n_clusters, is_steep)
     x = np.append(rng.normal(-1, 0.5, len(world.scales)), [0.4, 0.1, 0.3][-len(world.others) :])[None]
-    levels = [*world.effects(x, views.remainder)]
+    levels = [*world.levels(x, views.remainder)]
+
+    def stacked(entries, h):
+        return np.array([entry[0, min(h, entry.shape[1] - 1)] for entry in entries])
+
+    def covariance(level, h):
+        return np.array([stacked(row, h) for row in level.covariance])
+
     found = _predict(Draws(world, x, np.ones(1)), views, False)
     likelihood = log_likelihood(world, x, views)[0]
     for g in range(4):
         # One entry of a level stands for all groups where these do not differ.
         h = g if is_remainder else 0
         noise = np.where(precision[g] > 0, 1 / np.maximum(precision[g], 1e-8), MISSING)
-        total = np.kron(np.ones((n_clusters, n_clusters)), levels[0].views[0, h]) + np.diag(noise.ravel())
+        total = np.kron(np.ones((n_clusters, n_clusters)), covariance(levels[0], h)) + np.diag(noise.ravel())
         if n_clusters > 1:
-            total += np.kron(np.eye(n_clusters), levels[1].views[0, h])
+            total += np.kron(np.eye(n_clusters), covariance(levels[1], h))
         o = (views.response[g] - np.where(precision[g] > 0, [0, 0, 1], 0) * x[0, -1]).ravel()
         expected = -(np.linalg.slogdet(total)[1] + o @ np.linalg.solve(total, o)) / 2
         assert likelihood[g] == pytest.approx(expected, abs=1e-5)
         for k in range(n_clusters):
-            target = np.tile(levels[0].target[0, h], n_clusters)
-            variance = levels[0].variance[0, h]
+            of_group, variance = levels[0].target(False)
+            target, variance = np.tile(stacked(of_group, h), n_clusters), stacked([variance], h)[0]
             if n_clusters > 1:
-                target[3 * k : 3 * k + 3] += levels[1].target[0, h]
-                variance = variance + levels[1].variance[0, h]
+                of_cell, cell_variance = levels[1].target(False)
+                target[3 * k : 3 * k + 3] += stacked(of_cell, h)
+                variance = variance + stacked([cell_variance], h)[0]
             weight = np.linalg.solve(total, target)
             # A missing view has a variance of 1e8 instead of infinity.
             assert found.shift[g, k] == pytest.approx(weight @ o, abs=1e-5)
@@ -290,7 +298,8 @@ def test_the_gradient_is_that_of_the_likelihood_and_the_prior(
     views = Views(rng.normal(size=shape), precision, rng.uniform(0, 0.5, 4))
     world = World(is_selected, is_remainder, n_clusters, is_steep)
     x = np.append(rng.normal(-1, 0.5, len(world.scales)), [0.4, 0.1, 0.3][-len(world.others) :])
-    value, gradient = likelihood_gradient(world, x, views)
+    values, gradients = likelihood_gradient(world, np.stack([x + 1, x]), views)
+    value, gradient = values[1], gradients[1]
     around = x + 1e-5 * np.concatenate([np.eye(len(x)), -np.eye(len(x))])
 
     def slope(values):
@@ -316,7 +325,7 @@ def test_draws_whose_density_cannot_be_computed_get_no_weight():
         return np.where(np.abs(x[:, 0]) < 2, -(x[:, 0] ** 2) / 2, np.nan)
 
     def with_gradient(x):
-        return -(x[0] ** 2) / 2, -x
+        return -(x[:, 0] ** 2) / 2, -x
 
     bounds = np.array([[-9.0, 9.0]])
     mode = find_mode(with_gradient, starts=[np.ones(1)], bounds=bounds)

@@ -384,9 +384,9 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         scorer, schema, has_groups = self._scorer(), self.schema_, self.has_groups_
         X = self._checked(X)
-        n_rows = X.shape[0]
-        features, values = split_groups(X, groups, self.group, n_rows)
-        number = group_numbers(values, Codes.of(scorer.groups), has_groups=has_groups, n_rows=n_rows)
+        features, values = split_groups(X, groups, self.group, n_rows := X.shape[0])
+        with workers(self.n_jobs):
+            number = group_numbers(values, Codes.of(scorer.groups), has_groups=has_groups, n_rows=n_rows)
         if has_groups and values is None:
             warnings.warn(NOT_GIVEN, UserWarning, stacklevel=3)
         elif values is not None and len(scorer.groups) and (number < 0).any():

@@ -50,7 +50,7 @@ from groupshift._math.odds import log_loss_rows
 from groupshift._math.points import BIN_WIDTH, collect_points
 from groupshift._math.sums import mean_by, ratio, sum_by
 from groupshift._regions.partitions import Partition
-from groupshift._rows.keys import hash_keys, sampled
+from groupshift._rows.keys import content_keys, hash_keys, sampled
 from groupshift._rows.rows import Rows
 from groupshift.metrics import grouped_auc
 
@@ -105,11 +105,7 @@ def examples_of(rows: Rows, y: IntArray, n_classes: int, is_category: BoolArray)
 
 def unmarked_copies(rows: Rows, y: IntArray, is_category: BoolArray) -> float:
     """Part of the examples whose features, label and group repeat another example's; 0 if it may be chance."""
-    content = hash_keys(rows.group.astype(np.uint64), 0) ^ hash_keys(y.astype(np.uint64), 1)
-    for column in rows.matrix.T:
-        # Zero has two signs and NaN has many forms: one of each, so that equal values have equal bits.
-        values = np.where(np.isnan(column), np.nan, column + 0.0).astype(np.float64, copy=False)
-        content = hash_keys(content ^ values.view(np.uint64), 2)
+    content = content_keys(rows.matrix, hash_keys(rows.group, 0) ^ hash_keys(y, 1), seed=2)
     once = np.unique(content, return_index=True)[1]
     # Copies that share a key are one example.
     copies = 1 - len(once) / len(np.unique(hash_keys(content, 3) ^ hash_keys(rows.key, 4)))

@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 from scipy.stats import rankdata
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, KeyArray
-from groupshift._math.sums import sum_by
+from groupshift._math.sums import renumbered, sum_by
 from groupshift._rows.keys import uniform_keys
 
 # How much more often than by chance two rows that are alike in a feature are of one group, on a scale on which 1 is always
@@ -63,7 +63,7 @@ def identifying_features(
     {'place': 1.0}
     """
     few = _few(key, matrix.shape[1], seed)
-    group = np.unique(group[few], return_inverse=True)[1]
+    group = renumbered(group[few])
     chance = _chance(group)
     if len(few) < 2 * BIN_ROWS or chance == 1:
         return {}

@@ -33,6 +33,7 @@ from groupshift._fit.trials import (
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.calibration import crossfit_platt
 from groupshift._math.dispersion import dispersion
+from groupshift._math.sums import renumbered
 from groupshift._regions.candidates import Candidate, fixed_partitions, learned_partitions
 from groupshift._regions.partitions import Partition, WholeSpace
 from groupshift._rows.frames import take_rows
@@ -198,7 +199,7 @@ def promises(problem: Problem, judged: Judged, first: Classifier, edge: float | 
         rows.score[own],
         rows.y[own],
         rows.weight[own],
-        np.unique(rows.group[own], return_inverse=True)[1],
+        renumbered(rows.group[own]),
         stratified_folds(rows.y[own], key, 2, problem.seeds.named("first look")),
         rows.design_effect,
     )

@@ -24,6 +24,7 @@ from groupshift._fit.trials import LabeledRows
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.calibration import PlattScaling
 from groupshift._math.odds import log_loss_rows
+from groupshift._math.sums import renumbered
 from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import class_order, copy_correlation, design_effect, stratified_folds
 from groupshift._rows.workers import at_once, n_workers
@@ -60,7 +61,7 @@ class Trained:
         """The judge's view of the labelled rows; groups that hold none of them are left out."""
         rows = problem.labeled.take(self.judged)
         fold = self.fold if self.fold is not None else np.zeros(len(self.judged), np.int64)
-        group = np.unique(rows.group, return_inverse=True)[1]
+        group = renumbered(rows.group)
         # Rows of unequal weight say less than as many equal ones (Kish), and so do copies.
         weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum()) / self.design_effect
         return LabeledRows(self.score, problem.y[self.judged], weight, group, fold, self.design_effect)

@@ -104,7 +104,7 @@ def _fit_lines(
     sign = np.where(is_positive, -1.0, 1.0)
 
     def total(values: FloatArray) -> FloatArray:
-        return sum_by(cluster, values, n)
+        return values.sum(keepdims=True) if n == 1 else sum_by(cluster, values, n)
 
     def evaluate(line: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Loss of each cluster, and the probability of each row."""

@@ -193,7 +193,7 @@ def bin_scores(
     first = int(low.min())
     n_bins = int(low.max()) - first + 2
     key = cell * n_bins + (low.astype(np.int64) - first)
-    if n_cells * n_bins <= max(4 * len(score), 1 << 16):
+    if n_cells * n_bins <= max(12 * len(score), 1 << 16):
         table = sum_by(key, weight * (1 - upper_share), n_cells * n_bins)
         table[1:] += sum_by(key, weight * upper_share, n_cells * n_bins)[:-1]
         key = np.flatnonzero(table)

@@ -164,21 +164,24 @@ def pool_sites(sites: Sites, *, max_iter: int = 200, tol: float = 1e-4) -> Poole
 def _widened(sites: Sites, state: PooledShifts, centered: bool) -> PooledShifts:
     """Variances set back to large ones: the parabolas of vague cells may have made them too small to rise again soon."""
     n_groups, n_clusters = state.shift.shape
-    wide = replace(
-        state,
-        group_variance=max(state.group_variance, 0.5) if n_groups > 1 else 0.0,
-        cell_variance=max(state.cell_variance, 0.5) if n_clusters > 1 else 0.0,
-    )
-    return _effects(sites, wide, centered)[0]
+    group_variance = max(state.group_variance, 0.5) if n_groups > 1 else 0.0
+    cell_variance = max(state.cell_variance, 0.5) if n_clusters > 1 else 0.0
+    effects = _effects(sites, state.group_effect, group_variance, cell_variance, centered)
+    return effects.pooled(group_variance, cell_variance)
 
 
 def _settle(sites: Sites, state: PooledShifts, centered: bool, n_iter: int) -> PooledShifts:
-    for _ in range(n_iter):
-        before, state = state, _update(sites, state, centered)
-        moves = state.group_variance - before.group_variance, state.cell_variance - before.cell_variance
-        if max(abs(move) for move in moves) < SETTLED * (state.group_variance + state.cell_variance):
+    """The mixed model: effects given variances, then variances given effects, by turns."""
+    variances = state.group_variance, state.cell_variance
+    effects = _effects(sites, state.group_effect, *variances, centered)
+    for i in range(n_iter):
+        if i:
+            effects = _effects(sites, effects.group, *variances, centered)
+        before, variances = variances, effects.variances()
+        moves = (abs(new - old) for new, old in zip(variances, before, strict=True))
+        if max(moves) < SETTLED * sum(variances):
             break
-    return state
+    return effects.pooled(*variances)
 
 
 def _initial_state(points: Points, base: FloatArray, n_groups: int) -> PooledShifts:
@@ -266,57 +269,76 @@ def _integrated_sites(
     return Sites(response, weight)
 
 
-def _update(sites: Sites, state: PooledShifts, centered: bool) -> PooledShifts:
-    """One pass of the mixed model: effects given variances, then variances given effects."""
-    state, u, u_variance, v, v_variance = _effects(sites, state, centered)
-    return replace(
-        state,
-        group_variance=_variance(u, u_variance, state.group_variance),
-        cell_variance=_variance(v, v_variance, state.cell_variance),
-    )
+@dataclass(frozen=True)
+class _Effects:
+    """Effects given variances τ²; what many passes ask of them, and what is asked of the last."""
+
+    tau_u: float
+    tau_v: float
+    cluster_shift: FloatArray  # (n_clusters,)
+    cluster_variance: FloatArray  # (n_clusters,)
+    group: FloatArray  # (n_groups,): u_g
+    group_doubt: FloatArray  # (n_groups,): its variance
+    cell: FloatArray  # (n_groups, n_clusters): v_gk
+    keep: FloatArray  # the same shape: the part of a cell's own deviation that it keeps
+
+    def variances(self) -> tuple[float, float]:
+        """τ_u² and τ_v² as these effects suggest them; the variance of v_gk is τ_v² (1 − keep) + keep² var u_g."""
+        of_groups = self.group_doubt.size * self.tau_u - float(self.group_doubt.sum())
+        of_cells = float(self.keep.sum()) * self.tau_v - float(
+            _over_clusters(self.keep**2) @ self.group_doubt
+        )
+        return _variance(self.group, of_groups, self.tau_u), _variance(self.cell, of_cells, self.tau_v)
+
+    def pooled(self, group_variance: float, cell_variance: float) -> PooledShifts:
+        lean = 1 - self.keep
+        shift = self.cluster_shift + self.group[:, None] + self.cell
+        return PooledShifts(
+            shift=np.clip(shift, -MAX_SHIFT, MAX_SHIFT),
+            variance=self.tau_v * lean + lean**2 * self.group_doubt[:, None],
+            cluster_shift=self.cluster_shift,
+            cluster_variance=self.cluster_variance,
+            group_effect=self.group,
+            group_variance=group_variance,
+            cell_variance=cell_variance,
+            shared_deviation=lean * np.sqrt(self.group_doubt)[:, None],
+        )
 
 
-def _effects(
-    sites: Sites, state: PooledShifts, centered: bool
-) -> tuple[PooledShifts, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """The state with new effects; then u_g and its variance, (n_groups,), v_gk and its variance, (n_groups, n_clusters)."""
-    tau_u, tau_v = state.group_variance, state.cell_variance
-    weight = sites.weight
+def _effects(sites: Sites, group_effect: FloatArray, tau_u: float, tau_v: float, centered: bool) -> _Effects:
+    """Effects of clusters, groups and cells; `group_effect` as the last pass left it."""
     # Precision of a cell's response around m_k + u_g, the cell effect integrated out.
-    precision = weight / (1 + weight * tau_v)
-    cluster_shift, cluster_variance = _cluster_shift(sites.response, precision, state, centered)
-    deviation = sites.response - cluster_shift
-    u_variance = tau_u / (1 + tau_u * _over_clusters(precision))
-    u = u_variance * _over_clusters(precision * deviation)
-    keep = weight * tau_v / (1 + weight * tau_v)
-    v = keep * (deviation - u[:, None])
-    v_variance = tau_v * (1 - keep) + keep**2 * u_variance[:, None]
-    state = replace(
-        state,
-        shift=np.clip(cluster_shift + u[:, None] + v, -MAX_SHIFT, MAX_SHIFT),
-        variance=tau_v * (1 - keep) + (1 - keep) ** 2 * u_variance[:, None],
-        cluster_shift=cluster_shift,
-        cluster_variance=cluster_variance,
-        group_effect=u,
-        shared_deviation=(1 - keep) * np.sqrt(u_variance)[:, None],
+    precision = sites.weight / (1 + sites.weight * tau_v)
+    cluster_shift, cluster_variance = _cluster_shift(
+        sites.response, precision, group_effect, tau_u, tau_v, centered
     )
-    return state, u, u_variance, v, v_variance
+    deviation = sites.response - cluster_shift
+    doubt = tau_u / (1 + tau_u * _over_clusters(precision))
+    group = doubt * _over_clusters(precision * deviation)
+    keep = tau_v * precision
+    cell = keep * (deviation - group[:, None])
+    return _Effects(tau_u, tau_v, cluster_shift, cluster_variance, group, doubt, cell, keep)
 
 
 def _cluster_shift(
-    response: FloatArray, precision: FloatArray, state: PooledShifts, centered: bool
+    response: FloatArray,
+    precision: FloatArray,
+    group_effect: FloatArray,
+    tau_u: float,
+    tau_v: float,
+    centered: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """m_k and their variances, drawn towards each other and, weakly, towards no shift at all."""
     if centered:
         zero = np.zeros(response.shape[1])
         return zero, zero
     total = _over_groups(precision)
-    mean = _over_groups(precision * (response - state.group_effect[:, None])) / np.where(total > 0, total, 1)
+    mean = _over_groups(precision * (response - group_effect[:, None])) / np.where(total > 0, total, 1)
     # Groups are the sampling units, so each counts with its own variance plus that between groups.
     spread = np.divide(1, precision, out=np.full(precision.shape, np.inf), where=precision > 0)
-    known = _over_groups(1 / (spread + state.group_variance))
+    known = _over_groups(1 / (spread + tau_u))
     # Clusters differ in their common shift as cells do in theirs: one whose scores say little stays near the others.
-    between = state.group_variance + state.cell_variance + 0.05
+    between = tau_u + tau_v + 0.05
     weight = known / (1 + known * between)
     middle = (weight * mean).sum() / (weight.sum() + 1 / COMMON_VARIANCE)
     posterior = 1 / (known + 1 / between)
@@ -332,14 +354,15 @@ def _over_groups(cells: FloatArray) -> FloatArray:
     return np.ones(cells.shape[0]) @ cells
 
 
-def _variance(effect: FloatArray, posterior_variance: FloatArray, current: float) -> float:
+def _variance(effect: FloatArray, known: float, current: float) -> float:
     """Fixed-point update of a variance component: squared effects over their degrees of freedom (Fellner-Schall).
 
-    One degree of freedom less keeps the estimate away from zero, where every interval would be too short (the boundary-avoiding
-    prior of Chung et al., 2013): pooling is never quite complete, by an amount that vanishes with the number of groups.
+    `known` is the sum over effects of what their variances fell by, from `current`: each is a degree of freedom as far as it
+    fell. One less keeps the estimate away from zero, where every interval would be too short (the boundary-avoiding prior of
+    Chung et al., 2013): pooling is never quite complete, by an amount that vanishes with the number of groups.
     """
     if current == 0:
         return 0.0
-    freedom = (1 - posterior_variance / current).sum() - 1
-    wanted = (effect**2).sum() / freedom if freedom > 0 else np.inf
-    return float(np.clip(wanted, current / 10, min(current * 2, MAX_VARIANCE)))
+    freedom, flat = known / current - 1, effect.ravel()
+    wanted = float(flat @ flat) / freedom if freedom > 0 else np.inf
+    return min(max(wanted, current / 10), current * 2, MAX_VARIANCE)

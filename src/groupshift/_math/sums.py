@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from groupshift._math.arrays import FloatArray
+from groupshift._math.arrays import FloatArray, IntArray
 
 
 def sum_by(part: NDArray[np.integer], values: NDArray[np.number], n_parts: int) -> FloatArray:
@@ -43,3 +43,13 @@ def mean_by(
     [2.0, nan]
     """
     return ratio(sum_by(part, weight * values, n_parts), sum_by(part, weight, n_parts), empty=empty)
+
+
+def renumbered(part: IntArray) -> IntArray:
+    """Parts numbered without gaps, in their order; much faster than `np.unique`, which sorts the rows.
+
+    >>> renumbered(np.array([5, 2, 5])).tolist()
+    [1, 0, 1]
+    """
+    number: IntArray = np.cumsum(np.bincount(part) > 0) - 1
+    return number[part]

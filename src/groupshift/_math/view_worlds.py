@@ -1,8 +1,9 @@
 """Models of three views of one shift, which `views` explains: their covariances, and how likely they make what is seen."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from functools import cached_property
+from typing import Self, TypeAlias
 
 import numpy as np
 from scipy.special import gammaln
@@ -21,8 +22,9 @@ STEEP, SLOPE, COMMON = 0.7, 0.2, 1.0
 # The variance of a view that is missing: as good as infinite, and still a number.
 MISSING = 1e8
 LABELS, OWN_SCORES, SCORES = 0, 1, 2
-# What the misfit, the same in both samples, and the noise of each add to the covariance of r, l and u.
-OF_MISFIT, OF_NOISE = np.outer([0, 1, 1], [0, 1, 1]), np.diag([0, 1, 1])
+
+# The entries of many 3 x 3 matrices, each an array.
+Entries: TypeAlias = list[list[FloatArray]]
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,27 @@ class Views:
         """Variances of the views, (n_groups, n_clusters, 3)."""
         return np.where(self.precision > 0, 1 / np.maximum(self.precision, 1 / MISSING), MISSING)
 
-    def deviations(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """r, l and u less the common shift of each draw, (n_draws, n_groups, n_clusters)."""
-        shape = (len(x), *self.response.shape[:2])
-        labels, own_scores, scores = np.moveaxis(self.response, -1, 0)
-        scores = scores - (self.precision[..., SCORES] > 0) * x[:, -1, None, None]
-        return np.broadcast_to(labels, shape), np.broadcast_to(own_scores, shape), scores
+    @cached_property
+    def by_cluster(self) -> "ByCluster":
+        """The same as likelihoods and predictions take it: these are asked for hundreds of draws."""
+        response, noise, precision = (
+            v.transpose(2, 1, 0)[:, :, None] for v in (self.response, self.noise, self.precision)
+        )
+        return ByCluster(*map(np.ascontiguousarray, (response, noise, precision[SCORES] > 0)))
+
+
+@dataclass(frozen=True)
+class ByCluster:
+    """Views one cluster after another, which makes sums over clusters sums of whole arrays."""
+
+    response: FloatArray  # (3, n_clusters, 1, n_groups)
+    noise: FloatArray  # the same shape
+    has_scores: BoolArray  # (n_clusters, 1, n_groups)
+
+    def deviations(self, x: FloatArray) -> list[FloatArray]:
+        """r, l and u less the common shift of each draw, (n_clusters, n_draws or 1, n_groups)."""
+        labels, own_scores, scores = self.response
+        return [labels, own_scores, scores - self.has_scores * x[:, -1:]]
 
 
 @dataclass(frozen=True)
@@ -107,10 +124,10 @@ class World:
         return density
 
     def prior_gradient(self, x: FloatArray) -> FloatArray:
-        """Of the log-density at parameters of shape (n_parameters,)."""
+        """Of the log-density, of the shape of the parameters."""
         ratio = np.exp(2 * (self.spreads_of(x) - np.log(self.scales))) / FREEDOM
         spread = 1 - (FREEDOM + 1) * ratio / (1 + ratio)
-        return np.append(spread, -x[len(self.scales) :] / self.others**2)
+        return np.concatenate([spread, -x[..., len(self.scales) :] / self.others**2], -1)
 
     def misfit_variance(self, x: FloatArray) -> FloatArray:
         """Of a group's mean over its cells, (n_draws,)."""
@@ -121,177 +138,204 @@ class World:
         found: FloatArray = variance
         return found
 
-    def effects(self, x: FloatArray, remainder: FloatArray, of_labeled: bool = False) -> Iterator["Effects"]:
-        """Covariances of the views for groups and for cells (one cluster: groups alone); the target is d_U, or d_L."""
-        variance = np.exp(2 * self.spreads_of(x))
+    def levels(self, x: FloatArray, remainder: FloatArray) -> Iterator["Level"]:
+        """Groups, then their cells; one cluster: groups alone."""
+        variance = np.exp(2 * self.spreads_of(x))[..., None]
         n = 3 if self.is_selected else 2
-        noise, slope = variance[:, -1], self.slopes(x)
+        slope = self.slopes(x)
         # Without κ all groups are alike, and one entry stands for all of them.
         kappa = remainder if self.is_remainder else np.zeros(1)
+        nothing = np.zeros((1, 1))
         for part in range(2 if self.n_clusters > 1 else 1):
             own = variance[:, part * n : (part + 1) * n]
-            theta, misfit = own[:, 0], own[:, -1]
-            select = own[:, 1] if self.is_selected else np.zeros(len(x))
+            select = own[:, 1] if self.is_selected else nothing
             # What the two samples do each on their own belongs to cells, the smallest unit.
-            is_smallest = part == 1 or self.n_clusters == 1
-            effects = Effects.of(theta, select, misfit, noise * is_smallest, slope, kappa)
-            yield effects.of_labeled() if of_labeled else effects
-
-
-def loadings(slope: FloatArray, kappa: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """By how much θ and λ move r, l and u, (n_draws, n_groups or 1, 3); slopes a and b have shape (n_draws, 2)."""
-    one = np.ones((len(slope), len(kappa)))
-    a, b = slope[:, :1] * one, slope[:, 1:] * one
-    return np.stack([one, a, a], -1), np.stack([one, b, -b * kappa], -1)
+            noise = variance[:, -1] if part == 1 or self.n_clusters == 1 else nothing
+            yield Level(own[:, 0], select, own[:, n - 1], noise, slope[:, :1], slope[:, 1:], kappa)
 
 
 @dataclass(frozen=True)
-class Effects:
-    """Of one level (groups or cells): the views' covariance, that with d_U, and the variance of d_U; for each draw and group."""
+class Level:
+    """What groups differ by, or the cells of a group: variances for each draw, (n_draws or 1, 1)."""
 
-    views: FloatArray  # (n_draws, n_groups or 1, 3, 3)
-    target: FloatArray  # (n_draws, n_groups or 1, 3)
-    variance: FloatArray  # (n_draws, n_groups or 1)
-
-    @classmethod
-    def of(
-        cls,
-        theta: FloatArray,
-        select: FloatArray,
-        misfit: FloatArray,
-        noise: FloatArray,
-        slope: FloatArray,
-        kappa: FloatArray,
-    ) -> "Effects":
-        natural, selected = loadings(slope, kappa)
-        theta, select, misfit, noise = (v[:, None] for v in (theta, select, misfit, noise))
-        of_misfit = misfit[..., None, None] * OF_MISFIT + noise[..., None, None] * OF_NOISE
-        by_theta, by_selection = theta[..., None] * natural, select[..., None] * selected
-        views = by_theta[..., None] * natural[..., None, :] + by_selection[..., None] * selected[..., None, :]
-        target = by_theta - kappa[:, None] * by_selection
-        return cls(views + of_misfit, target, theta + kappa**2 * select)
-
-    def of_labeled(self) -> "Effects":
-        """With d_L as the target: what labels would show but for noise."""
-        return replace(self, target=self.views[..., LABELS, :], variance=self.views[..., LABELS, LABELS])
-
-
-@dataclass(frozen=True)
-class Solved:
-    """Views weighed by their covariance; arrays of shape (n_draws, n_groups, …)."""
-
-    inverse: FloatArray  # (…, n_clusters, 3, 3): P_k, of a cell's views given its group's part
-    total: FloatArray  # (…, 3, 3): Σ P_k
-    group: FloatArray  # (…, 3, 3): posterior covariance of the group's part
-    own: FloatArray  # (…, n_clusters, 3): P_k o_k
-    effect: FloatArray  # (…, 3): posterior mean of the group's part
-    log_det: FloatArray  # (n_draws, n_groups): of the covariance Q of a group's views
+    theta: FloatArray
+    select: FloatArray
+    misfit: FloatArray
+    noise: FloatArray
+    a: FloatArray
+    b: FloatArray
+    kappa: FloatArray  # (n_groups or 1,)
 
     @property
-    def weighed(self) -> FloatArray:
-        """Q⁻¹ o, by which everything is predicted, (…, n_clusters, 3)."""
-        return self.own - _times(self.inverse, self.effect[:, :, None])
+    def loadings(self) -> tuple[tuple[FloatArray, list[FloatArray]], ...]:
+        """Variances of θ and λ, and by how much they move r, l and u."""
+        one = np.ones((1, 1))
+        return (self.theta, [one, self.a, self.a]), (self.select, [one, self.b, -self.b * self.kappa])
 
+    @property
+    def covariance(self) -> Entries:
+        """Of r, l and u; entries of shape (n_draws, n_groups or 1).
 
-def solve(world: World, x: FloatArray, views: Views) -> Solved:
-    """All groups for all draws; a group's covariance is blocks for cells plus one part that they share."""
-    levels = list(world.effects(x, views.remainder))
-    block = views.noise[..., None] * np.eye(3)
-    block = block + (levels[1].views[:, :, None] if len(levels) > 1 else np.zeros((len(x), 1, 1, 3, 3)))
-    inverse, log_det = _inverse(block)
-    shared = levels[0].views
-    total = inverse.sum(2)
-    unrotated, log_det_group = _inverse(np.eye(3) + shared @ total)
-    group = unrotated @ shared
-    own = _times(inverse, np.stack(views.deviations(x), -1))
-    return Solved(inverse, total, group, own, _times(group, own.sum(2)), log_det.sum(2) + log_det_group)
+        The misfit is the same in both samples, the noise is of each.
+        """
+        theta, select = self.a * self.theta, self.b * self.select
+        left_over = self.kappa * select
+        natural, selected = self.a * theta + self.misfit, self.b * select
+        r_l, r_u, l_u = theta + select, theta - left_over, natural - self.b * left_over
+        l_l = natural + selected + self.noise
+        u_u = natural + self.kappa**2 * selected + self.noise
+        return [[self.theta + self.select, r_l, r_u], [r_l, l_l, l_u], [r_u, l_u, u_u]]
+
+    def target(self, of_labeled: bool) -> tuple[list[FloatArray], FloatArray]:
+        """Covariances of r, l and u with this level's part of d_U, or of d_L, and the variance of that part."""
+        if of_labeled:
+            # What labels would show but for noise.
+            with_labels = self.covariance[LABELS]
+            return with_labels, with_labels[LABELS]
+        (theta, natural), (select, selected) = self.loadings
+        left_over = self.kappa * select
+        pairs = zip(natural, selected, strict=True)
+        covariance = [theta * by_theta - left_over * by_selection for by_theta, by_selection in pairs]
+        return covariance, theta + self.kappa * left_over
 
 
 def log_likelihood(world: World, x: FloatArray, views: Views) -> FloatArray:
-    """Of the views of all groups, (n_draws, n_groups).
+    """Of the views of all groups, (n_draws, n_groups)."""
+    return weigh(world, x, views).log_likelihood
 
-    The same algebra as in `solve`, entry by entry of the matrices: arrays of 3 x 3 matrices take several times as long, and
-    this is evaluated for hundreds of draws.
+
+@dataclass(frozen=True)
+class Weighed:
+    """Views weighed by their covariance: blocks for cells plus a part G that the cells of a group share.
+
+    Entry by entry of the matrices: arrays of 3 x 3 matrices take several times as long, and this is evaluated for hundreds of
+    draws. Entries of cells have shape (n_clusters, n_draws, n_groups), those of groups (n_draws, n_groups), or 1 where draws or
+    groups do not differ.
     """
-    shared, *cells = (level.views for level in world.effects(x, views.remainder))
-    entries = cells[0] if cells else np.zeros((len(x), 1, 3, 3))
-    noise = np.moveaxis(views.noise, -1, 0)
-    block = [[entries[:, :, i, j, None] + (noise[i] if i == j else 0.0) for j in range(3)] for i in range(3)]
-    cofactor, det = _cofactors(block)
-    inverse = [[entry / det for entry in row] for row in cofactor]
-    o = views.deviations(x)
-    own = [_dot(row, o) for row in inverse]
-    sums = [v.sum(2) for v in own]
-    total = [[entry.sum(2) for entry in row] for row in inverse]
-    group = [[shared[:, :, i, j] for j in range(3)] for i in range(3)]
+
+    levels: list[Level]
+    inverse: Entries  # P_k, of a cell's views given its group's part
+    own: list[FloatArray]  # P_k o_k
+    total: Entries  # Σ P_k
+    left: Entries  # (I + G Σ P_k)⁻¹ = I − V Σ P_k: what views leave of the group's part
+    effect: list[FloatArray]  # posterior mean of the group's part
+    log_likelihood: FloatArray  # (n_draws, n_groups)
+
+    @property
+    def views(self) -> list[FloatArray]:
+        """Q⁻¹ o, by which everything is predicted, where Q is the covariance of a group's views o."""
+        return [own - dot(row, self.effect) for own, row in zip(self.own, self.inverse, strict=True)]
+
+    @property
+    def through(self) -> Entries:
+        """Σ P_k − Σ P_k V Σ P_k, of what cells have in common."""
+        return _product(transposed(self.left), self.total)
+
+    @property
+    def group(self) -> Entries:
+        """V, the posterior covariance of the group's part."""
+        return _product(self.left, self.levels[0].covariance)
+
+
+def weigh(world: World, x: FloatArray, views: Views) -> Weighed:
+    """All groups for all draws."""
+    levels = list(world.levels(x, views.remainder))
+    shared, *cells = (level.covariance for level in levels)
+    noise, o = views.by_cluster.noise, views.by_cluster.deviations(x)
+    block = cells[0] if cells else [[np.zeros((1, 1))] * 3] * 3
+    cofactor, det = _adjugate(
+        [[block[i][j] + noise[i] if i == j else block[i][j] for j in range(3)] for i in range(3)]
+    )
+    scale = 1 / det
+    inverse = _symmetric(lambda i, j: cofactor[i][j] * scale)
+    own = [dot(row, o) for row in inverse]
+    sums = [v.sum(0) for v in own]
+    total = _symmetric(lambda i, j: inverse[i][j].sum(0))
     # A symmetric matrix: its rows are its columns.
-    rotated = [[_dot(group[i], total[j]) + (i == j) for j in range(3)] for i in range(3)]
+    rotated = [[dot(shared[i], total[j]) + (i == j) for j in range(3)] for i in range(3)]
     cofactor, det_group = _cofactors(rotated)
-    pulled = [_dot(row, sums) for row in group]
-    effect = [_dot(row, pulled) / det_group for row in cofactor]
-    quadratic = _dot(o, own).sum(2) - _dot(sums, effect)
+    left = [[entry / det_group for entry in row] for row in cofactor]
+    pulled = [dot(row, sums) for row in shared]
+    effect = [dot(row, pulled) for row in left]
+    quadratic = dot(o, own).sum(0) - dot(sums, effect)
     # Rounding may leave a determinant of huge variances below zero: such a draw has no likelihood, and gets no weight.
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: FloatArray = -(quadratic + np.log(det).sum(2) + np.log(det_group)) / 2
-    return found
+        found = -(quadratic + np.log(det).sum(0) + np.log(det_group)) / 2
+    return Weighed(levels, inverse, own, total, left, effect, found)
 
 
-def _dot(a: Sequence[FloatArray], b: Sequence[FloatArray]) -> FloatArray:
+def dot(a: Sequence[FloatArray], b: Sequence[FloatArray]) -> FloatArray:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-def _times(matrix: FloatArray, vector: FloatArray) -> FloatArray:
-    """Many small matrices times vectors: faster than `@`, which takes them one by one."""
-    product: FloatArray = (matrix * vector[..., None, :]).sum(-1)
-    return product
-
-
-def likelihood_gradient(world: World, x: FloatArray, views: Views) -> tuple[float, FloatArray]:
-    """Log-likelihood of all groups and its gradient, at parameters of shape (n_parameters,).
+def likelihood_gradient(world: World, x: FloatArray, views: Views) -> tuple[FloatArray, FloatArray]:
+    """Log-likelihoods of all groups together, (n_draws,), and their gradients, (n_draws, n_parameters).
 
     With Q the covariance of a group's views o, the derivative by Q is (Q⁻¹o oᵀQ⁻¹ − Q⁻¹) / 2. Both levels of Q are sums of
     vvᵀ, one for each effect, times its variance: a derivative by a variance is vᵀ(…)v.
     """
-    solved = solve(world, x[None], views)
-    weighed = solved.weighed[0]
-    inverse, total, group = solved.inverse[0], solved.total[0], solved.group[0]
-    sums = weighed.sum(1)
-    of_group = _outer(sums) - total + total @ group @ total
-    of_cells = (_outer(weighed) - inverse + inverse @ group[:, None] @ inverse).sum(1)
-    variance, slope = np.exp(2 * world.spreads_of(x)), world.slopes(x[None])
-    kappa = views.remainder if world.is_remainder else np.zeros(1)
-    if not world.is_remainder:
-        of_group, of_cells = of_group.sum(0, keepdims=True), of_cells.sum(0, keepdims=True)
-    n = 3 if world.is_selected else 2
-    loads = loadings(slope, kappa)[: n - 1]
-    found = np.zeros(len(x))
-    for part, by_covariance in enumerate((of_group, of_cells) if world.n_clusters > 1 else (of_group,)):
-        for effect, load in enumerate(loads):
-            i = part * n + effect
-            by_view = variance[i] * _times(by_covariance, load[0]) * load[0]
-            found[i] = by_view.sum()
+    solved = weigh(world, x, views)
+    weighed, through = solved.views, solved.through
+    sums = [v.sum(0) for v in weighed]
+    by_covariance = [_symmetric(lambda i, j: sums[i] * sums[j] - through[i][j])]
+    if world.n_clusters > 1:
+        group = solved.group
+        toward = [[dot(row, column) for column in group] for row in solved.inverse]
+        by_covariance.append(
+            _symmetric(
+                lambda i, j: (
+                    weighed[i] * weighed[j] - solved.inverse[i][j] + dot(toward[i], solved.inverse[j])
+                ).sum(0)
+            )
+        )
+    found = np.zeros_like(x)
+    n, n_spreads = (3 if world.is_selected else 2), len(world.scales)
+    for part, (level, by_entry) in enumerate(zip(solved.levels, by_covariance, strict=True)):
+        (r_r, r_l, r_u), (_, l_l, l_u), (_, _, u_u) = by_entry
+        both, kappa = l_l + u_u, level.kappa
+        # By the variance of an effect whose loads are (1, slope, slope · z): what its slope meets once, and twice.
+        natural = r_l + r_u, both + 2 * l_u
+        selected = r_l - kappa * r_u, l_l - kappa * (2 * l_u - kappa * u_u)
+        loads = (level.theta, level.a, natural), (level.select, level.b, selected)
+        of_labels = r_r.sum(1)
+        for effect, (variance, slope, met) in enumerate(loads[: n - 1]):
+            once, twice = (slope[:, 0] * v.sum(1) for v in met)
+            by_slope = variance[:, 0] * (once + slope[:, 0] * twice)
+            found[:, part * n + effect] = variance[:, 0] * (of_labels + once) + by_slope
             # The slope of an effect: a or b, where these are two parameters.
-            found[len(variance) + min(effect, len(world.others) - 2)] += by_view[:, 1:].sum()
-        last = part * n + n - 1
-        found[last] = variance[last] * (by_covariance * OF_MISFIT).sum()
-        found[len(variance) - 1] = variance[-1] * (by_covariance * OF_NOISE).sum()
-    found[-1] = (weighed[..., SCORES] * (views.precision[..., SCORES] > 0)).sum()
-    quadratic = (np.stack(views.deviations(x[None]), -1)[0] * weighed).sum()
-    return -float(quadratic + solved.log_det.sum()) / 2, found
+            found[:, n_spreads + min(effect, len(world.others) - 2)] += by_slope
+        found[:, part * n + n - 1] = level.misfit[:, 0] * natural[1].sum(1)
+        # The last level is the smallest unit, the one that noise belongs to.
+        found[:, n_spreads - 1] = level.noise[:, 0] * both.sum(1)
+    found[:, -1] = (weighed[SCORES] * views.by_cluster.has_scores).sum((0, 2))
+    return solved.log_likelihood.sum(1), found
 
 
-def _outer(vectors: FloatArray) -> FloatArray:
-    return vectors[..., :, None] * vectors[..., None, :]
+def _symmetric(entry: Callable[[int, int], FloatArray]) -> Entries:
+    """Entries of a symmetric matrix, each computed once."""
+    upper = {(i, j): entry(i, j) for i in range(3) for j in range(i, 3)}
+    return [[upper[min(i, j), max(i, j)] for j in range(3)] for i in range(3)]
 
 
-def _inverse(a: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Inverses and log-determinants of many 3 x 3 matrices, by cofactors: many times faster than one by one."""
-    rows, det = _cofactors([[a[..., i, j] for j in range(3)] for i in range(3)])
-    entries = np.stack([entry for row in rows for entry in row], -1).reshape(a.shape)
-    return entries / det[..., None, None], np.log(det)
+def transposed(a: Entries) -> Entries:
+    return [list(column) for column in zip(*a, strict=True)]
 
 
-def _cofactors(a: list[list[FloatArray]]) -> tuple[list[list[FloatArray]], FloatArray]:
+def _product(a: Entries, b: Entries) -> Entries:
+    """Of two matrices whose product is symmetric, as the second is."""
+    return _symmetric(lambda i, j: dot(a[i], b[j]))
+
+
+def _adjugate(a: Entries) -> tuple[Entries, FloatArray]:
+    """As `_cofactors`, of a symmetric matrix: six entries instead of nine."""
+    (p, q, r), (_, t, u), (_, _, x) = a
+    first, second, third = t * x - u * u, r * u - q * x, q * u - r * t
+    cofactor = [first, second, third, p * x - r * r, q * r - p * u, p * t - q * q]
+    rows = [[cofactor[i] for i in row] for row in ((0, 1, 2), (1, 3, 4), (2, 4, 5))]
+    return rows, p * first + q * second + r * third
+
+
+def _cofactors(a: Entries) -> tuple[Entries, FloatArray]:
     """Entries of the adjugate of a 3 x 3 matrix, each an array, and the determinant: their ratio is the inverse."""
     (p, q, r), (s, t, u), (v, w, x) = a
     rows = [

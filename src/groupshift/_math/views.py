@@ -25,7 +25,15 @@ from scipy.special import expit, logsumexp
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.importance import Mode, find_mode, integrate
 from groupshift._math.sums import sum_by
-from groupshift._math.view_worlds import Views, World, likelihood_gradient, log_likelihood, solve
+from groupshift._math.view_worlds import (
+    Views,
+    World,
+    dot,
+    likelihood_gradient,
+    log_likelihood,
+    transposed,
+    weigh,
+)
 
 # Groups that the parameters are learned from, and draws of the parameters: more change the third digit.
 MAX_GROUPS, N_DRAWS, MAX_PREDICTED = 300, 256, 64
@@ -177,39 +185,38 @@ def _predict(d: Draws, views: Views, of_labeled: bool) -> Predicted:
     w = d.weight / d.weight.sum()
     for start in range(0, n_groups, step):
         own = slice(start, start + step)
-        part = views.take(own)
-        levels = list(d.world.effects(d.x, part.remainder, of_labeled))
-        solved = solve(d.world, d.x, part)
-        group, cell = levels[0], levels[-1] if len(levels) > 1 else None
-        mean = (group.target[:, :, None] * solved.weighed.sum(2, keepdims=True)).sum(-1)
-        mean = np.broadcast_to(mean, solved.weighed.shape[:3])
-        through = solved.total - solved.total @ solved.group @ solved.total
-        group_variance = group.variance - _form(group.target, through, group.target)
-        variance = np.broadcast_to(group_variance[:, :, None], mean.shape)
+        solved = weigh(d.world, d.x, views.take(own))
+        weighed = solved.views
+        group, *cells = (level.target(of_labeled) for level in solved.levels)
         # How a prediction follows a view that moves in all cells of a group.
-        gain = np.broadcast_to(group.target[..., None, :] @ through, (*mean.shape, 3))
-        if cell is not None:
-            mean = mean + (cell.target[:, :, None] * solved.weighed).sum(-1)
-            toward = solved.group[:, :, None] @ solved.inverse
-            inner = solved.inverse - solved.inverse @ toward
-            both = solved.inverse - solved.total[:, :, None] @ toward
-            variance = variance + cell.variance[:, :, None]
-            variance = variance - 2 * _form(group.target[:, :, None], both, cell.target[:, :, None])
-            variance = variance - _form(cell.target[:, :, None], inner, cell.target[:, :, None])
-            rest = solved.inverse - solved.inverse @ (solved.group @ solved.total)[:, :, None]
-            gain = gain + (cell.target[:, :, None, None] @ rest)[..., 0, :]
-        shift[own] = np.tensordot(w, mean, 1)
-        second[own] = np.tensordot(w, variance + mean**2, 1)
-        shared[own] = np.tensordot(w, np.maximum(group_variance, 0), 1)
-        use[own] = np.tensordot(w, gain, 1)
-        follow += gain.sum((1, 2, 3)) / n_groups
-        size += (mean**2).sum((1, 2))
+        gain = [dot(row, group[0]) for row in solved.through]
+        group_variance = group[1] - dot(gain, group[0])
+        mean, variance = dot(group[0], [v.sum(0) for v in weighed]), group_variance
+        if cells:
+            target, of_cell = cells[0]
+            toward = [dot(row, target) for row in solved.inverse]
+            mean = mean + dot(target, weighed)
+            left_of_group = [dot(row, group[0]) for row in solved.left]
+            through_group = dot([dot(row, toward) for row in solved.group], toward)
+            variance = (
+                variance + of_cell - 2 * dot(left_of_group, toward) - dot(target, toward) + through_group
+            )
+            gain = [g + dot(column, toward) for g, column in zip(gain, transposed(solved.left), strict=True)]
+        shape = (n_clusters, len(d.x), len(shift[own]))
+        mean, variance, *gain = (np.broadcast_to(v, shape) for v in (mean, variance, *gain))
+        shift[own] = _expected(w, mean)
+        second[own] = _expected(w, variance + mean**2)
+        shared[own] = w @ np.maximum(group_variance, 0)
+        use[own] = np.stack([_expected(w, g) for g in gain], -1)
+        follow += sum(g.sum((0, 2)) for g in gain) / n_groups
+        size += (mean**2).sum((0, 2))
     return Predicted(shift, np.maximum(second - shift**2, 0), shared, use, follow, size, d.weight)
 
 
-def _form(left: FloatArray, matrix: FloatArray, right: FloatArray) -> FloatArray:
-    value: FloatArray = (left[..., None, :] @ matrix @ right[..., None])[..., 0, 0]
-    return value
+def _expected(weight: FloatArray, of_draws: FloatArray) -> FloatArray:
+    """From (n_clusters, n_draws, n_groups) to (n_groups, n_clusters)."""
+    mean: FloatArray = np.einsum("n,kng->gk", weight, of_draws)
+    return mean
 
 
 def learn_views(views: Views, *, selection: str = "unknown", seed: int = 0) -> ViewModel:
@@ -295,6 +302,6 @@ class _Posterior:
         ]
         return np.concatenate(parts) + self.world.prior(x)
 
-    def _with_gradient(self, x: FloatArray) -> tuple[float, FloatArray]:
+    def _with_gradient(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         value, gradient = likelihood_gradient(self.world, x, self.views)
-        return value + float(self.world.prior(x[None])[0]), gradient + self.world.prior_gradient(x)
+        return value + self.world.prior(x), gradient + self.world.prior_gradient(x)

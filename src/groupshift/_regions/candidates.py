@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.sums import renumbered
 from groupshift._regions.gating import Gates, composition_clusters, learn_gates
 from groupshift._regions.gaussian_cells import gaussian_cells
 from groupshift._regions.kmeans import kmeans_partition
@@ -185,7 +186,7 @@ def _seen_without_own_fold(cluster: IntArray, others: Iterable[IntArray], fold: 
 
 def _learn_gates(embedded: FloatArray, labeled: Rows, y: IntArray, rows: IntArray, start: IntArray) -> Gates:
     """Gates of the given rows; those that win no row are left out."""
-    start = np.unique(start[rows], return_inverse=True)[1]
+    start = renumbered(start[rows])
     gates = learn_gates(embedded[rows], labeled.group[rows], y[rows], labeled.weight[rows], start)
     return gates.take(np.unique(gates.predict(embedded[rows])))
 
@@ -220,7 +221,7 @@ def _joined(
 def _levels(cell: IntArray, n_cells: int, labeled: Rows, y: IntArray) -> dict[int, IntArray]:
     """Clusters of cells: merged where their groups are composed alike, then moved where they fit best."""
     weight = labeled.weight * (len(labeled) / labeled.weight.sum())
-    group = np.unique(labeled.group, return_inverse=True)[1]
+    group = renumbered(labeled.group)
     levels = merge_levels(cell, group, y, weight, levels=JOINED_CLUSTERS, n_cells=n_cells)
     return {
         level: start if level == n_cells else composition_clusters(cell, group, y, weight, start)

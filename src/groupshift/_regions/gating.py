@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.sums import sum_by
+from groupshift._math.sums import renumbered, sum_by
 from groupshift._regions.merging import cell_counts
 
 # Rows that the first rounds of gates learn from at least.
@@ -47,7 +47,7 @@ def composition_clusters(
         if (new == cluster).all():
             break
         cluster = new
-    return np.unique(cluster, return_inverse=True)[1]
+    return renumbered(cluster)
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,10 @@ def learn_gates(
     a few rows alone do not bend a boundary.
     """
     n_groups, n_clusters = int(group.max()) + 1, int(start.max()) + 1
-    # Single precision is finer than gates need to be, in two thirds of the time.
-    design = np.hstack([embedded, np.ones((len(embedded), 1))]).astype(np.float32)
-    penalty = np.full(design.shape[1], embedded.shape[1] / len(y))
+    # Single precision is finer than gates need to be, in two thirds of the time. Rows, and their clusters, along the last axis:
+    # sums over clusters then run over long rows.
+    design = np.vstack([embedded.T, np.ones(len(embedded))]).astype(np.float32)
+    penalty = np.full(len(design), embedded.shape[1] / len(y))
     penalty[-1] = 0.0
     index = y * n_groups + group
     gates = np.zeros((len(penalty), n_clusters))
@@ -110,16 +111,17 @@ def learn_gates(
     before = -np.inf
     for step in _row_steps(len(y), rounds):
         few = slice(None, None, step)
-        own, place, mass = design[few], index[few], weight[few] / weight[few].sum()
+        own, place, mass = np.ascontiguousarray(design[:, few]), index[few], weight[few] / weight[few].sum()
         if not len(theta):
-            member = np.eye(n_clusters)[start[few]]
+            member = np.eye(n_clusters)[:, start[few]]
             # The first clusters may be wrong for some rows: a row may leave its own, with a likelihood of one in a thousand.
             gates, _ = _raise_gates(own, member + 1e-3, mass, gates, penalty, 12)
         else:
-            member = softmax(own @ gates + theta[place], axis=1)
-        theta = _log_compositions(place, mass * len(mass) * member.T, n_groups)
-        top = theta[place].max(1)
-        gates, value = _raise_gates(own, np.exp(theta[place] - top[:, None]), mass, gates, penalty, 8)
+            member = softmax(gates.T @ own + theta[:, place], axis=0)
+        theta = _log_compositions(place, mass * len(mass) * member, n_groups)
+        likelihood = theta[:, place]
+        top = likelihood.max(0)
+        gates, value = _raise_gates(own, np.exp(likelihood - top), mass, gates, penalty, 8)
         value += float(mass @ top)
         if step == 1 and value - before < tol:
             break
@@ -138,10 +140,10 @@ def _row_steps(n_rows: int, rounds: int) -> list[int]:
 
 
 def _log_compositions(index: IntArray, weights: FloatArray, n_groups: int) -> FloatArray:
-    """log θ of each (class, group) and cluster, from the weight of each row in each cluster."""
+    """log θ of each cluster and (class, group), from the weight of each row in each cluster."""
     counts = np.stack([sum_by(index, w, 2 * n_groups) for w in weights])
     theta = _compositions(counts.reshape(-1, 2, n_groups).transpose(1, 0, 2))
-    return np.log(theta).transpose(0, 2, 1).reshape(2 * n_groups, -1)
+    return np.log(theta).transpose(1, 0, 2).reshape(-1, 2 * n_groups)
 
 
 def _compositions(counts: FloatArray) -> FloatArray:
@@ -163,13 +165,11 @@ def _raise_gates(
 ) -> tuple[FloatArray, float]:
     """Gates that raise Σ w log Σ_k π_k(x) θ[g | y, k], and the value reached.
 
-    Shapes are (n_rows, d) for `design`, (n_rows, n_clusters) for θ and (d, n_clusters) for gates, with d the number of
+    Shapes are (d, n_rows) for `design`, (n_clusters, n_rows) for θ and (d, n_clusters) for gates, with d the number of
     dimensions and one for the intercept.
     """
     shape = start.shape
-    # Clusters along the first axis: sums over them then run over long rows.
-    design, theta = np.ascontiguousarray(design.T), np.ascontiguousarray(theta.T, np.float32)
-    weight = weight.astype(np.float32)
+    theta, weight = theta.astype(np.float32), weight.astype(np.float32)
 
     def objective(flat: FloatArray) -> tuple[float, FloatArray]:
         gates = flat.reshape(shape)

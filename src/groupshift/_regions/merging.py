@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.sums import sum_by
+from groupshift._math.sums import renumbered, sum_by
 
 
 def cell_counts(cell: IntArray, group: IntArray, y: IntArray, weight: FloatArray, n_cells: int) -> FloatArray:
@@ -48,17 +48,18 @@ def merge_levels(
     cells = _Cells.of(cell, group, y, weight, n_cells)
     factor = np.full((n_cells, n_cells), -np.inf)
     for a in range(n_cells - 1):
-        factor[a, a + 1 :] = cells.factors(a)[a + 1 :]
-    cluster = np.arange(n_cells)
+        factor[a, a + 1 :] = cells.factors(a, after=True)[a + 1 :]
+    cluster, is_left = np.arange(n_cells), np.ones(n_cells, bool)
     found = {}
     for n_clusters in range(n_cells, 1, -1):
         if n_clusters in levels:
-            found[n_clusters] = np.unique(cluster, return_inverse=True)[1]
+            found[n_clusters] = renumbered(cluster)
         a, b = (int(i) for i in np.unravel_index(np.argmax(factor), factor.shape))
         cells = cells.merged(a, b)
         cluster[cluster == b] = a
         factor[b, :] = factor[:, b] = -np.inf
-        others = np.setdiff1d(cluster, a)
+        is_left[b] = False
+        others = np.flatnonzero(is_left & (np.arange(n_cells) != a))
         factor[np.minimum(a, others), np.maximum(a, others)] = cells.factors(a)[others]
     return found
 
@@ -77,6 +78,7 @@ class _Cells:
     evidence: FloatArray  # (n_entries,): what the entry adds to that of its cell
     size: FloatArray  # (2, n_cells): weight of each class
     base: FloatArray  # (n_pairs,): prior counts
+    floor: FloatArray  # (n_pairs,): evidence is counted from here
 
     @classmethod
     def of(cls, cell: IntArray, group: IntArray, y: IntArray, weight: FloatArray, n_cells: int) -> Self:
@@ -88,16 +90,19 @@ class _Cells:
         entry, place = np.unique(cell * (2 * n_groups) + pair, return_inverse=True)
         size = sum_by(y * n_cells + cell, weight, 2 * n_cells).reshape(2, n_cells)
         pair, count, base = entry % (2 * n_groups), sum_by(place, weight, len(entry)), base.ravel()
-        return cls(entry // (2 * n_groups), pair, count, _evidence(count, base[pair]), size, base)
+        floor = gammaln(base)
+        evidence = gammaln(base[pair] + count) - floor[pair]
+        return cls(entry // (2 * n_groups), pair, count, evidence, size, base, floor)
 
-    def factors(self, a: int) -> FloatArray:
-        """Log Bayes factor for merging cell `a` with each cell."""
+    def factors(self, a: int, *, after: bool = False) -> FloatArray:
+        """Log Bayes factor for merging cell `a` with each cell; `after`: those of cells before it may be wrong."""
         own = np.flatnonzero(self.cell == a)
         held, evidence = np.zeros(len(self.base)), np.zeros(len(self.base))
         held[self.pair[own]], evidence[self.pair[own]] = self.count[own], self.evidence[own]
-        shared = np.flatnonzero(held[self.pair] > 0)
+        is_shared = held[self.pair] > 0
+        shared = np.flatnonzero(is_shared & (self.cell > a) if after else is_shared)
         pair = self.pair[shared]
-        together = _evidence(self.count[shared] + held[pair], self.base[pair])
+        together = self._evidence(pair, self.count[shared] + held[pair])
         gain = together - self.evidence[shared] - evidence[pair]
         total, size = len(self.base) / 2, self.size
         sizes = gammaln(total + size) + gammaln(total + size[:, [a]])
@@ -107,14 +112,14 @@ class _Cells:
 
     def merged(self, a: int, b: int) -> Self:
         """Cell `b` put into cell `a`."""
-        of_both = np.isin(self.cell, (a, b))
+        of_both = (self.cell == a) | (self.cell == b)
         pair, place = np.unique(self.pair[of_both], return_inverse=True)
         size = self.size.copy()
         size[:, a] += size[:, b]
         count = sum_by(place, self.count[of_both], len(pair))
         evidence = sum_by(place, self.evidence[of_both], len(pair))
         in_both = np.bincount(place) > 1
-        evidence[in_both] = _evidence(count[in_both], self.base[pair[in_both]])
+        evidence[in_both] = self._evidence(pair[in_both], count[in_both])
         return replace(
             self,
             cell=np.concatenate([self.cell[~of_both], np.full(len(pair), a)]),
@@ -124,7 +129,6 @@ class _Cells:
             size=size,
         )
 
-
-def _evidence(count: FloatArray, base: FloatArray) -> FloatArray:
-    evidence: FloatArray = gammaln(base + count) - gammaln(base)
-    return evidence
+    def _evidence(self, pair: IntArray, count: FloatArray) -> FloatArray:
+        evidence: FloatArray = gammaln(self.base[pair] + count) - self.floor[pair]
+        return evidence

@@ -5,10 +5,15 @@ cluster, and copies of one example, which share a key, fall on one side of every
 from its content, so that the order of a table says nothing; rows of equal content are told apart by counting them.
 """
 
+from itertools import product
+
 import numpy as np
 from numpy.typing import NDArray
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, KeyArray
+
+# Rows and columns that keys are made of at once: few enough that the processor's cache holds them.
+BLOCK = 16_384, 16
 
 
 def hash_keys(keys: NDArray[np.integer], seed: int) -> KeyArray:
@@ -20,18 +25,24 @@ def hash_keys(keys: NDArray[np.integer], seed: int) -> KeyArray:
         return x ^ (x >> np.uint64(31))
 
 
-def content_keys(matrix: NDArray[np.floating]) -> KeyArray:
+def content_keys(matrix: NDArray[np.floating], start: KeyArray | None = None, seed: int = 0) -> KeyArray:
     """A key for each row from its values: equal rows have equal keys, wherever in a table they stand.
+
+    Rows with other numbers in `start` have other keys.
 
     >>> keys = content_keys(np.array([[0.0, np.nan], [1.0, 2.0], [-0.0, np.nan]]))
     >>> bool(keys[0] == keys[2] and keys[0] != keys[1])
     True
     """
-    content = np.zeros(len(matrix), np.uint64)
-    for column in matrix.T:
+    content = np.zeros(len(matrix), np.uint64) if start is None else start.copy()
+    rows, columns = BLOCK
+    for i, j in product(range(0, len(matrix), rows), range(0, matrix.shape[1], columns)):
+        part = slice(i, i + rows)
         # Zero has two signs and NaN has many forms: one of each, so that equal values have equal bits.
-        values = np.where(np.isnan(column), np.nan, column + 0.0).astype(np.float64, copy=False)
-        content = hash_keys(content ^ values.view(np.uint64), 0)
+        values = np.add(matrix[part, j : j + columns].T, 0.0, dtype=np.float64, order="C")
+        values[np.isnan(values)] = np.nan
+        for column in values.view(np.uint64):
+            content[part] = hash_keys(content[part] ^ column, seed)
     return content
 
 

@@ -5,8 +5,12 @@ import warnings
 import numpy as np
 
 from groupshift._math.arrays import IntArray, ValueArray
+from groupshift._rows.chunks import map_chunks
 from groupshift._rows.codes import Codes
 from groupshift._rows.frames import some
+
+# Rows whose groups are looked up by one worker at a time.
+LOOKED_UP = 131_072
 
 NOT_GIVEN = (
     "This model was fitted with groups, but none were given to predict: every row gets the shift common to all "
@@ -18,7 +22,11 @@ def group_numbers(values: ValueArray | None, groups: Codes, *, has_groups: bool,
     """Number of each row's group in `groups`; -1 where the group is not there or not given."""
     if not has_groups:
         return np.full(n_rows, 0 if len(groups.values_) else -1)
-    return np.full(n_rows, -1) if values is None else groups.transform(values)
+    if values is None:
+        return np.full(n_rows, -1)
+    parts = (values[start : start + LOOKED_UP] for start in range(0, max(n_rows, 1), LOOKED_UP))
+    found = list(map_chunks(groups.transform, parts))
+    return found[0] if len(found) == 1 else np.concatenate(found)
 
 
 def report_unseen(values: ValueArray, *, unseen: str, stacklevel: int) -> None:
