@@ -190,7 +190,7 @@ def _in_common(
         spread = float(1 / (1 + (pull * (slope * load).sum(1)).sum()))
         step = float(np.clip(spread * ((pull * off).sum() - center), -1, 1))
         center += step
-        if i > 10 and abs(step) < 1e-9:
+        if i > 10 and abs(step) < 1e-12:
             break
     return center, spread
 
@@ -244,5 +244,5 @@ def _length(
     # Cells follow at very different paces: some lie at their limit long before the last one has moved.
     for reach in (MAX_SHIFT, 1e2 * MAX_SHIFT, 1e4 * MAX_SHIFT):
         if gap(-reach) < 0 < gap(reach):
-            return float(brentq(gap, -reach, reach, xtol=1e-10, rtol=1e-14))
+            return float(brentq(gap, -reach, reach, xtol=1e-13, rtol=1e-14))
     return reach if gap(reach) <= 0 else -reach

@@ -108,9 +108,9 @@ def condition_group(
         step = np.clip(wanted - current, -1.0, 1.0)
         # The rate is flat near 0 and 1, where a full step may overshoot: a shorter one then does better.
         before = cost(current)
-        while np.abs(step).max() > 1e-9 and cost(current + step) > before:
+        while np.abs(step).max() > 1e-12 and cost(current + step) > before:
             step = step / 2
         current = current + step
-        if np.abs(step).max() <= 1e-9:
+        if np.abs(step).max() <= 1e-12:
             break
     return np.clip(current, -MAX_SHIFT, MAX_SHIFT), covariance - np.outer(gain, jacobian @ covariance)
