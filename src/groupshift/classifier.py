@@ -339,7 +339,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
             seeds=Seeds(seed),
             known=known_of(known_shares, known_overall, training.groups, training.schema.classes),
         )
-        with workers(self.n_jobs), steps():
+        with workers(self.n_jobs, training.labeled.matrix.size), steps():
             finished = fit_whole(problem, training.schema.classes)
         columns = column_attributes(self, training.head)
         for name in COLUMN_ATTRIBUTES:

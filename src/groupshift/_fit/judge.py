@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -129,10 +130,15 @@ class _Weighed:
 
 def _weigh(problem: Problem, trained: Trained, candidates: Sequence[Candidate]) -> _Weighed:
     rows = trained.labeled_rows(problem)
-    tried = at_once(lambda c: try_partition(rows, c.cluster[trained.judged], c.n_clusters), candidates)
+    cut = [(candidate.cluster[trained.judged], candidate.n_clusters) for candidate in candidates]
+    tried = at_once(partial(_try, rows), cut, is_python=True)
     trials = list(counted(tried, len(candidates), "candidates"))
     chosen = choose(trials, rows)
     return _Weighed(rows, trials, chosen, candidate_table([c.name for c in candidates], trials, chosen, rows))
+
+
+def _try(rows: LabeledRows, cut: tuple[IntArray, int]) -> Trial:
+    return try_partition(rows, *cut)
 
 
 def _described(problem: Problem, candidates: Sequence[Candidate], judged: Judged) -> Judged:
