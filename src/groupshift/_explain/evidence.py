@@ -55,6 +55,7 @@ from groupshift._math.sums import mean_by, ratio, sum_by
 from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import hash_keys, sampled
 from groupshift._rows.rows import Rows
+from groupshift._rows.workers import both_at_once
 from groupshift.metrics import grouped_auc
 
 # Values (rows x features) that the tests look at, a second's work. Beyond this rows are sampled: effect sizes
@@ -145,13 +146,18 @@ def _by_feature(problem: Problem, found: Mapping[str, float]) -> FloatArray:
 
 def record_evidence(observed: Observed) -> Evidence:
     """Everything that the diagnosis will want to know about the labelled rows of a finished fit."""
+
+    def held_out() -> HeldOut | None:
+        return None if observed.fold is None else _held_out(observed, observed.fold)
+
+    independence, by_hidden_labels = both_at_once(lambda: _independence(observed), held_out)
     return Evidence(
         groups=_labeled_sample(observed, observed.labeled.group, observed.n_labeled_groups),
         labeled_clusters=_labeled_sample(observed, observed.cluster, observed.n_clusters),
         examples=examples_of(observed.labeled, observed.y, 2, observed.is_category),
         clusters=profiles_of(observed.pooled, observed.partition, observed.is_category, observed.seed),
-        independence=_independence(observed),
-        held_out=None if observed.fold is None else _held_out(observed, observed.fold),
+        independence=independence,
+        held_out=by_hidden_labels,
         identifying=observed.identifying,
         importance=observed.importance,
     )

@@ -39,7 +39,7 @@ from groupshift._regions.partitions import Partition, WholeSpace
 from groupshift._rows.frames import take_rows
 from groupshift._rows.keys import stratified_folds
 from groupshift._rows.progress import begin, counted
-from groupshift._rows.workers import at_once
+from groupshift._rows.workers import each_in_python
 
 NOTHING_HIDDEN = Note(
     "No labels can be hidden (fewer than two labelled groups, or one class has a single example): one cluster is used."
@@ -131,7 +131,7 @@ class _Weighed:
 def _weigh(problem: Problem, trained: Trained, candidates: Sequence[Candidate]) -> _Weighed:
     rows = trained.labeled_rows(problem)
     cut = [(candidate.cluster[trained.judged], candidate.n_clusters) for candidate in candidates]
-    tried = at_once(partial(_try, rows), cut, is_python=True)
+    tried = each_in_python(partial(_try, rows), cut)
     trials = list(counted(tried, len(candidates), "candidates"))
     chosen = choose(trials, rows)
     return _Weighed(rows, trials, chosen, candidate_table([c.name for c in candidates], trials, chosen, rows))
@@ -210,9 +210,10 @@ def promises(problem: Problem, judged: Judged, first: Classifier, edge: float | 
     )
     features = take_rows(problem.labeled.features, own)
     score = out_of_fold_scores([first], features, np.zeros(len(own), np.int64), edge, cluster)
-    present, better = (
-        try_partition(p, cluster, candidate.n_clusters).loss for p in (part, replace(part, score=score))
+    tried = each_in_python(
+        partial(_try, cut=(cluster, candidate.n_clusters)), [part, replace(part, score=score)]
     )
+    present, better = (trial.loss for trial in tried)
     return gain(present, better, part)[0] > 0
 
 

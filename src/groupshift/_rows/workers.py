@@ -8,8 +8,9 @@ code does the work; what is mostly Python's own work has processes in a large fi
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from threading import Lock
@@ -18,6 +19,7 @@ from typing import Generic, TypeVar, cast
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs, parallel_config
 from joblib.parallel import get_active_backend
 from sklearn import config_context, get_config
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
 from groupshift._rows.helpers import Helpers, Outcome, helped, start_helpers
@@ -108,10 +110,26 @@ def at_once(
     else:
         parallel = Parallel(n, prefer="threads", return_as="generator", batch_size=1, pre_dispatch=n)
         outcomes = parallel(delayed(tried)(item) for item in items)
-    for result, error in outcomes:
-        if error is not None:
-            raise error
-        yield cast(Result, result)
+    with filters_kept():
+        for result, error in outcomes:
+            if error is not None:
+                raise error
+            yield cast(Result, result)
+
+
+def both_at_once(one: Callable[[], Item], other: Callable[[], Result]) -> tuple[Item, Result]:
+    """Two steps that do not need each other.
+
+    >>> both_at_once(lambda: 1, lambda: "a")
+    (1, 'a')
+    """
+    steps: list[Callable[[], Item | Result]] = [one, other]
+    first, second = at_once(_call, steps)
+    return cast(Item, first), cast(Result, second)
+
+
+def _call(step: Callable[[], Result]) -> Result:
+    return step()
 
 
 # For what is mostly Python's own work.
@@ -160,12 +178,12 @@ def one_thread() -> Iterator[None]:
     """One OpenMP and one BLAS thread for what this thread calls."""
     # Libraries come with modules: after an import there may be more of them.
     controller = _controller(len(sys.modules))
-    _blas.enter(controller)
-    try:
-        with controller.limit(limits=1, user_api="openmp"):
-            yield
-    finally:
-        _blas.leave()
+    # OpenMP counts threads for each thread, BLAS for the whole process.
+    with (
+        _blas.within(lambda: controller.limit(limits=1, user_api="blas")),
+        controller.limit(limits=1, user_api="openmp"),
+    ):
+        yield
 
 
 @lru_cache(maxsize=1)
@@ -173,24 +191,51 @@ def _controller(n_modules: int) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-class _Blas:
-    """OpenMP counts threads for each thread, BLAS for the whole process: it is set by the first and set back by the last."""
+@contextmanager
+def even_unconverged() -> Iterator[None]:
+    """Inside, nobody is warned that a search ended early; for steps that may run on several threads at once."""
+    with _unconverged.within(_ignoring):
+        yield
+
+
+@contextmanager
+def filters_kept() -> Iterator[None]:
+    """Filters of warnings are after this block as before it, whatever threads did to them.
+
+    scikit-learn sets them for every tree of a forest and sets them back, which on two threads at once leaves them as it happens.
+    """
+    with _filters.within(warnings.catch_warnings):
+        yield
+
+
+@contextmanager
+def _ignoring() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+class _OfProcess:
+    """A setting of the whole process: threads that want it at once have it from the first who comes to the last who goes."""
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.inside = 0
 
-    def enter(self, controller: ThreadpoolController) -> None:
+    @contextmanager
+    def within(self, setting: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
         with self.lock:
             if not self.inside:
-                self.limit = controller.limit(limits=1, user_api="blas")
+                self.setting = setting()
+                self.setting.__enter__()
             self.inside += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.inside -= 1
+                if not self.inside:
+                    self.setting.__exit__(None, None, None)
 
-    def leave(self) -> None:
-        with self.lock:
-            self.inside -= 1
-            if not self.inside:
-                self.limit.restore_original_limits()
 
-
-_blas = _Blas()
+_blas, _filters, _unconverged = _OfProcess(), _OfProcess(), _OfProcess()
