@@ -59,12 +59,13 @@ class _Pool:
     def start(self, n: int) -> Helpers | None:
         """At least `n` processes, of which `n` are to be used; None where none can be started."""
         with self.lock:
-            try:
-                return self._started(n)
-            except Exception:
-                # No semaphores, no memory, a process that may have no children, or processes that were killed.
-                self._forget()
-                return None
+            # Those that were killed are started anew. The machine may have no semaphores or no memory, or allow no children.
+            for _ in range(2):
+                try:
+                    return self._started(n)
+                except Exception:
+                    self._forget()
+            return None
 
     def _started(self, n: int) -> Helpers:
         # A part of joblib that some systems leave out.
