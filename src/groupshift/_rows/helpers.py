@@ -23,8 +23,8 @@ Warned: TypeAlias = list[warnings.WarningMessage]
 
 # Seconds after which a process without work ends: joblib's own.
 IDLE_SECONDS = 300
-# What a process reads before its first item, most of the second or two that it takes to start.
-IMPORTED = ("sklearn.ensemble", "groupshift.classifier")
+# What a process reads before its first item: most of the second or two that it takes to start.
+IMPORTED = "sklearn.ensemble"
 # Libraries read these when they are loaded, before anybody can set their threads.
 ONE_THREAD = {
     f"{library}_NUM_THREADS": "1"
@@ -93,8 +93,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _get_ready() -> None:
-    for module in IMPORTED:
-        import_module(module)
+    import_module(IMPORTED)
 
 
 def helped(
