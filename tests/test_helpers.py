@@ -23,7 +23,7 @@ from groupshift._rows import helpers
 from groupshift._rows import workers as spread
 from groupshift._rows.progress import listen
 from groupshift._rows.rows import Rows
-from groupshift._rows.workers import at_once, each_in_python, n_workers, workers
+from groupshift._rows.workers import at_once, each_in_python, even_unconverged, n_workers, workers
 
 HERE = os.getpid()
 LARGE = spread.FEWEST_NUMBERS
@@ -315,6 +315,25 @@ def test_a_set_travels_with_its_own_rows_alone():
     (part, numbers), *none = pickle.loads(sent).parts
     assert not none
     np.testing.assert_array_equal(part.features[numbers], matrix[own])
+
+
+def test_a_filter_of_two_threads_is_gone_with_the_last_of_them():
+    before, inside, may_go = list(warnings.filters), threading.Event(), threading.Event()
+
+    def second():
+        with even_unconverged():
+            inside.set()
+            may_go.wait()
+            warnings.warn("no matter", ConvergenceWarning, stacklevel=1)
+
+    thread = threading.Thread(target=second)
+    with even_unconverged():
+        thread.start()
+        inside.wait()
+    # The first has gone, the second is still inside.
+    may_go.set()
+    thread.join()
+    assert warnings.filters == before
 
 
 def test_filters_of_warnings_are_as_before_after_a_fit_on_threads(rows):

@@ -184,6 +184,9 @@ def grows_in_python(estimator: Classifier) -> bool:
 
     Only steps of scikit-learn: of others we do not know what they do in a process of their own.
     """
+    if type(estimator).__module__ == __name__:
+        # A wrapper of ours around the classifier that is trained.
+        return grows_in_python(estimator.get_params(deep=False)["estimator"])
     steps = [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
     return type(steps[-1]) in GROWN_IN_PYTHON and all(
         type(s).__module__.startswith("sklearn.") for s in steps
