@@ -96,12 +96,11 @@ def learned_partitions(
     def joined() -> list[Candidate]:
         return joined_partitions(labeled, y, pooled, space, fold, seeds)
 
-    def starts() -> _GateStarts | None:
-        return _gate_starts(labeled, y, pooled, space, fold, seeds)
+    def starts() -> GateStarts | None:
+        return gate_starts(labeled, y, pooled, space, fold, seeds)
 
-    found, begun = both_at_once(joined, starts)
-    if begun is not None:
-        found += _gated_partitions(labeled, y, begun, space, fold)
+    by_components, begun = both_at_once(joined, starts)
+    found = by_components + gated_partitions(labeled, y, begun, space, fold)
     return [c for c in found if c.n_clusters > 1]
 
 
@@ -127,7 +126,7 @@ def joined_partitions(
 
 
 @dataclass(frozen=True)
-class _GateStarts:
+class GateStarts:
     """What gates are learned from: small cells, joined at several levels."""
 
     sample: IntArray  # numbers of labelled rows
@@ -136,9 +135,10 @@ class _GateStarts:
     levels: list[tuple[int, IntArray, list[IntArray]]]  # see `_joined`
 
 
-def _gate_starts(
+def gate_starts(
     labeled: Rows, y: IntArray, pooled: Rows, space: Space, fold: IntArray, seeds: Seeds
-) -> _GateStarts | None:
+) -> GateStarts | None:
+    """What gates start from; None where rows or groups are too few for gates."""
     n_cells = min(MAX_CELLS, len(labeled) // ROWS_PER_CELL)
     if n_cells < 4:
         return None
@@ -152,13 +152,15 @@ def _gate_starts(
         return None
     cell = cells.cell(labeled.matrix)
     levels = list(_joined(cell, cells.n_clusters, labeled, y, fold))
-    return _GateStarts(sample, cell, space.transform(labeled.matrix), levels)
+    return GateStarts(sample, cell, space.transform(labeled.matrix), levels)
 
 
-def _gated_partitions(
-    labeled: Rows, y: IntArray, starts: _GateStarts, space: Space, fold: IntArray
+def gated_partitions(
+    labeled: Rows, y: IntArray, starts: GateStarts | None, space: Space, fold: IntArray
 ) -> list[Candidate]:
     """Regions where groups are composed alike: small cells joined, then bounded by linear gates."""
+    if starts is None:
+        return []
     sample, cell, embedded, levels = starts.sample, starts.cell, starts.embedded, starts.levels
     learned = at_once(lambda joined: _learn_gates(embedded, labeled, y, sample, joined[1][cell]), levels)
     found = list(counted(learned, len(levels), "sets of gates"))
