@@ -95,9 +95,8 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
         What a group that `fit` had no unlabelled rows of gets: the shift common to all groups, or an error.
     n_jobs : int, optional
         Workers at once, on folds, clusters, candidates or chunks of rows; -1 for all cores. None is what
-        `joblib.parallel_config` says, or else all cores, but no more than the environment variable OMP_NUM_THREADS. Each fit
-        of a classifier has one thread, and the answer does not depend on how many workers there are. They are threads; in a
-        large fit boosted trees have up to seven more processes, which need memory of their own and stay for the next fit.
+        `joblib.parallel_config` says, or else all cores, but no more than OMP_NUM_THREADS. The answer does not depend on it.
+        They are threads; in a large fit boosted trees have up to seven processes more, which stay for the next fit.
     random_state : as in scikit-learn
     verbose : int
         1 says on standard error which step is under way and how long the rest will take, 2 after each fit and chunk.
