@@ -46,7 +46,12 @@ def sizes(n_groups: int, n_partitions: int) -> dict:
     frame = dd.from_pandas(unlabeled, npartitions=n_partitions, sort=False)
     model = GroupShiftClassifier(partition=4, refine=0, random_state=0)
     distributed.fit(model, labeled, frame, target="label", group="group")
-    reader = Reader.of(model, fitted_roles(model, "group", None))
+    reader = Reader(
+        model.schema_,
+        fitted_roles(model.schema_, model.group, "group", None),
+        model.groups_,
+        model.unlabeled_value,
+    )
     learned, groups = model.learned_, model.groups_
     looked_at = LookedAt.of(learned.means, len(unlabeled), groups, learned.labeled_groups)
     score = learned.population_posterior.score

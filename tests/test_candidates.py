@@ -11,6 +11,7 @@ from groupshift._regions.candidates import (
     _found_again,
     _renumber,
     fixed_partitions,
+    gate_starts,
     gated_partitions,
     group_folds,
     joined_partitions,
@@ -20,6 +21,10 @@ from groupshift._regions.gaussian_cells import gaussian_cells
 from groupshift._regions.space import Space
 from groupshift._rows.rows import Rows
 from groupshift._rows.seeds import Seeds
+
+
+def by_gates(labeled, y, pooled, space, fold, seeds):
+    return gated_partitions(labeled, y, gate_starts(labeled, y, pooled, space, fold, seeds), space, fold)
 
 
 def rows_of(X, group=None, weight=None):
@@ -122,7 +127,7 @@ def test_a_row_is_seen_where_labels_of_its_own_group_had_no_say():
     rows, own = rows_of(X, group), group_folds(group, 0) == 1
 
     def gated(labels):
-        found = guided(gated_partitions, rows, labels, rows, space_of(X))
+        found = guided(by_gates, rows, labels, rows, space_of(X))
         return next(c for c in found if c.name == "gated 2")
 
     one, other = gated(y), gated(np.where(own, rng.permutation(y), y))
@@ -146,7 +151,7 @@ def test_labels_that_follow_no_cluster_leave_hardly_a_gate_standing():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 8))
     group, y = rng.integers(0, 10, 3000), rng.integers(0, 2, 3000)
-    assert len(guided(gated_partitions, rows_of(X, group), y, rows_of(X), space_of(X))) <= 1
+    assert len(guided(by_gates, rows_of(X, group), y, rows_of(X), space_of(X))) <= 1
 
 
 @pytest.mark.parametrize("n_groups", [2, 3, 5])
@@ -246,7 +251,7 @@ def test_fewer_rows_than_four_cells_need_make_no_gates():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(199, 2))
     rows = rows_of(X, np.arange(199) % 5)
-    assert guided(gated_partitions, rows, rng.integers(0, 2, 199), rows, space_of(X)) == []
+    assert guided(by_gates, rows, rng.integers(0, 2, 199), rows, space_of(X)) == []
 
 
 def test_a_cluster_is_found_again_if_three_quarters_of_it_and_its_image_are_common():
@@ -276,7 +281,7 @@ def test_gates_that_a_finer_start_finds_once_more_are_learned_without_folds_once
         candidates, "learn_gates", lambda *args: learned.append(args[4].max() + 1) or plain(*args)
     )
     labeled = rows_of(X, group)
-    found = guided(gated_partitions, labeled, y, labeled, space_of(X))
+    found = guided(by_gates, labeled, y, labeled, space_of(X))
     assert [c.n_clusters for c in found].count(2) <= 1
     n_levels = len(candidates.JOINED_CLUSTERS)
     assert len(learned) < n_levels * (1 + candidates.GROUP_FOLDS)

@@ -94,9 +94,9 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
     unseen : {"pooled", "error"}
         What a group that `fit` had no unlabelled rows of gets: the shift common to all groups, or an error.
     n_jobs : int, optional
-        Threads that work at once, on folds, clusters, candidates or chunks of rows; -1 for all cores. None is what
-        `joblib.parallel_config` says, or else all cores, but no more than the environment variable OMP_NUM_THREADS. Each fit
-        of a classifier has one thread, and the answer does not depend on how many there are.
+        Workers at once, on folds, clusters, candidates or chunks of rows; -1 for all cores. None is what
+        `joblib.parallel_config` says, or else all cores, but no more than OMP_NUM_THREADS. The answer does not depend on it.
+        They are threads; in a large fit boosted trees have up to seven processes more, which stay for the next fit.
     random_state : as in scikit-learn
     verbose : int
         1 says on standard error which step is under way and how long the rest will take, 2 after each fit and chunk.
@@ -339,7 +339,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
             seeds=Seeds(seed),
             known=known_of(known_shares, known_overall, training.groups, training.schema.classes),
         )
-        with workers(self.n_jobs), steps():
+        with workers(self.n_jobs, training.labeled.matrix.size), steps():
             finished = fit_whole(problem, training.schema.classes)
         columns = column_attributes(self, training.head)
         for name in COLUMN_ATTRIBUTES:

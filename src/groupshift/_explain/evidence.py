@@ -52,6 +52,7 @@ from groupshift._math.sums import mean_by, ratio, sum_by
 from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import content_keys, hash_keys, sampled
 from groupshift._rows.rows import Rows
+from groupshift._rows.workers import both_at_once
 from groupshift.metrics import grouped_auc
 
 # Values (rows x features) that the tests look at, a second's work. Beyond this rows are sampled: effect sizes
@@ -69,13 +70,20 @@ def record_evidence(problem: Problem, finished: Finished) -> Evidence:
     trained, candidate = finished.judged.trained, finished.judged.candidate
     is_category, seed = problem.encoder.is_category, problem.seeds.named("evidence rows")
     importance = feature_importance(problem, trained, finished.settled.learned)
+
+    def held_out() -> HeldOut | None:
+        return None if trained.fold is None else _held_out(problem, finished, trained.fold)
+
+    independence, by_hidden_labels = both_at_once(
+        lambda: _independence(problem, candidate.partition, seed), held_out
+    )
     return Evidence(
         groups=_labeled_sample(problem, problem.labeled.group, len(problem.labeled_groups)),
         labeled_clusters=_labeled_sample(problem, candidate.cluster, candidate.n_clusters),
         examples=examples_of(problem.labeled, problem.y, 2, is_category),
         clusters=profiles_of(finished.pooled.rows, candidate.partition, is_category, seed),
-        independence=_independence(problem, candidate.partition, seed),
-        held_out=None if trained.fold is None else _held_out(problem, finished, trained.fold),
+        independence=independence,
+        held_out=by_hidden_labels,
         identifying=_by_feature(problem, finished.pooled.identifying),
         importance=_by_feature(problem, importance),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import islice
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -26,6 +26,7 @@ from groupshift._rows.workers import at_once
 
 # Classifiers whose decision function is the log-odds of their probability, to more digits than the probability has.
 IN_LOG_ODDS = (LogisticRegression, HistGradientBoostingClassifier)
+GROWN_IN_PYTHON = (HistGradientBoostingClassifier,)
 # Beyond it a probability in double precision is 0 or 1.
 FINEST_EDGE = 1e-15
 # Log-odds outside the edge lie within a tenth of it: enough for their order, too little to matter to calibration.
@@ -131,6 +132,11 @@ class TrainingSet:
         weight = np.concatenate([rows.weight[own] for rows, own in self.parts])
         return fit_classifier(estimator, concat_rows(features), self.y, weight)
 
+    def __reduce__(self) -> tuple[type[Self], tuple[object, ...]]:
+        """What travels to another process are its own rows."""
+        parts = tuple((rows.take(own), np.arange(len(own))) for rows, own in self.parts)
+        return type(self), (parts, self.y)
+
     def of_clusters(self, partition: Partition) -> tuple[list[Self], IntArray]:
         """A set for each cluster that has both classes, then, where one has not, that of all rows; and whose set is which."""
         cluster = np.concatenate([partition.predict(rows)[own] for rows, own in self.parts])
@@ -149,13 +155,13 @@ class TrainingSet:
 def fit_each(estimator: Classifier, sets: Sequence[TrainingSet]) -> tuple[Classifier, ...]:
     """One model for each set, trained at once; where each cluster has a classifier, all clusters of all sets are."""
     if not isinstance(estimator, PerClusterClassifier):
-        return tuple(counted(at_once(partial(_fit_set, estimator), sets), len(sets), "fits"))
+        return fit_pairs([(estimator, one) for one in sets])
     split = [one.of_clusters(estimator.partition) for one in sets]
     every = [part for parts, _ in split for part in parts]
-    fitted = counted(at_once(partial(_fit_set, estimator.estimator), every), len(every), "fits")
+    fitted = iter(fit_pairs([(estimator.estimator, part) for part in every]))
     models = []
     for parts, number in split:
-        of_parts = [next(fitted) for _ in parts]
+        of_parts = list(islice(fitted, len(parts)))
         models.append(estimator.with_classifiers([of_parts[i] for i in number]))
     return tuple(models)
 
@@ -167,7 +173,28 @@ def fit_sets(
     return fit_each(estimator, [TrainingSet(((rows, own),), y[own]) for own in sets])
 
 
-def _fit_set(estimator: Classifier, training: TrainingSet) -> Classifier:
+def fit_pairs(pairs: Sequence[tuple[Classifier, TrainingSet]]) -> tuple[Classifier, ...]:
+    """A model for each pair of an estimator and what it is trained on, at once."""
+    is_python = all(grows_in_python(estimator) for estimator, _ in pairs)
+    return tuple(counted(at_once(_fit_pair, pairs, is_python=is_python), len(pairs), "fits"))
+
+
+def grows_in_python(estimator: Classifier) -> bool:
+    """Whether training is mostly Python's own work, and a trained copy small: boosted trees, also at the end of a pipeline.
+
+    Only steps of scikit-learn: of others we do not know what they do in a process of their own.
+    """
+    if type(estimator).__module__ == __name__:
+        # A wrapper of ours around the classifier that is trained.
+        return grows_in_python(estimator.get_params(deep=False)["estimator"])
+    steps = [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
+    return type(steps[-1]) in GROWN_IN_PYTHON and all(
+        type(s).__module__.startswith("sklearn.") for s in steps
+    )
+
+
+def _fit_pair(pair: tuple[Classifier, TrainingSet]) -> Classifier:
+    estimator, training = pair
     return training.fit(estimator)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -39,7 +40,7 @@ from groupshift._regions.partitions import Partition, WholeSpace
 from groupshift._rows.frames import take_rows
 from groupshift._rows.keys import stratified_folds
 from groupshift._rows.progress import begin, counted
-from groupshift._rows.workers import at_once
+from groupshift._rows.workers import each_in_python
 
 NOTHING_HIDDEN = Note(
     "No labels can be hidden (fewer than two labelled groups, or one class has a single example): one cluster is used."
@@ -130,10 +131,15 @@ class _Weighed:
 
 def _weigh(problem: Problem, trained: Trained, candidates: Sequence[Candidate]) -> _Weighed:
     rows = trained.labeled_rows(problem)
-    tried = at_once(lambda c: try_partition(rows, c.cluster[trained.judged], c.n_clusters), candidates)
+    cut = [(candidate.cluster[trained.judged], candidate.n_clusters) for candidate in candidates]
+    tried = each_in_python(partial(_try, rows), cut)
     trials = list(counted(tried, len(candidates), "candidates"))
     chosen = choose(trials, rows)
     return _Weighed(rows, trials, chosen, candidate_table([c.name for c in candidates], trials, chosen, rows))
+
+
+def _try(rows: LabeledRows, cut: tuple[IntArray, int]) -> Trial:
+    return try_partition(rows, *cut)
 
 
 def _described(problem: Problem, candidates: Sequence[Candidate], judged: Judged) -> Judged:
@@ -205,9 +211,10 @@ def promises(problem: Problem, judged: Judged, first: Classifier, edge: float | 
     )
     features = take_rows(problem.labeled.features, own)
     score = out_of_fold_scores([first], features, np.zeros(len(own), np.int64), edge, cluster)
-    present, better = (
-        try_partition(p, cluster, candidate.n_clusters).loss for p in (part, replace(part, score=score))
+    tried = each_in_python(
+        partial(_try, cut=(cluster, candidate.n_clusters)), [part, replace(part, score=score)]
     )
+    present, better = (trial.loss for trial in tried)
     return gain(present, better, part)[0] > 0
 
 

@@ -14,6 +14,7 @@ from groupshift._math.trust import most_trust
 from groupshift._math.view_worlds import OWN_SCORES, Views
 from groupshift._math.views import Predicted, label_sites, learn_views
 from groupshift._math.within_groups import LabeledMeans
+from groupshift._rows.workers import each_in_python
 
 # Scores are used if hidden labels make it likelier than not; half a standard error more, since what scores are worth was
 # learned from the same groups.
@@ -81,7 +82,7 @@ def foretell(
     precision = np.stack([labels[1].reshape(shape), scores.weight], 2)
     n_rows = np.bincount(rows.group, minlength=rows.n_groups)
     views = OwnViews(names, response, precision, n_rows, True, True, 1.0).views()
-    model = learn_views(views, selection=selection, seed=seed)
+    model = learn_views(views, selection=selection, seed=seed, each=each_in_python)
     found = model.predict(views.only(OWN_SCORES), of_labeled=True)
     shift = found.shift[rows.group, cluster]
     plain, loss = log_loss_rows(log_odds, rows.y), log_loss_rows(log_odds + shift, rows.y)

@@ -1,5 +1,6 @@
 """The first stage: classifiers trained on labelled rows, and the scores of rows that they were not trained on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -12,8 +13,11 @@ from groupshift._fit.classifiers import (
     FINEST_EDGE,
     Classifier,
     SwappedClassifier,
+    TrainingSet,
     default_classifier,
+    fit_pairs,
     fit_sets,
+    grows_in_python,
     out_of_fold_scores,
     raw_score,
     seeded_classifier,
@@ -21,13 +25,13 @@ from groupshift._fit.classifiers import (
 from groupshift._fit.posterior import choose_edge, probability_edge
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.trials import LabeledRows
-from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.calibration import PlattScaling
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.sums import renumbered
 from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import class_order, copy_correlation, design_effect, stratified_folds
-from groupshift._rows.workers import at_once, n_workers
+from groupshift._rows.workers import n_workers
 
 # Held-out rows that two classifiers are compared on: more tell no difference that matters.
 MAX_SHOWN = 4_000
@@ -148,10 +152,11 @@ def _cross_fit(problem: Problem, estimator: Classifier, smaller: Classifier | No
     sets, has_small_trees = training_sets(fold), False
     first: tuple[Classifier, ...] = ()
     if smaller is not None:
-        first, has_small_trees = _better(problem, (estimator, smaller), fold == 0)
-        sets, estimator = sets[1:], smaller if has_small_trees else estimator
+        first, has_small_trees = _better(problem, (estimator, smaller), fold, sets)
+        estimator = smaller if has_small_trees else estimator
+    sets = sets[len(first) :]
     # A worker that would have nothing to do trains the model of all rows meanwhile: it is mostly needed in the end.
-    has_idle_worker = len(sets) % n_workers() > 0
+    has_idle_worker = _n_left_over(estimator, len(sets)) > 0
     models = first + fit_sets(estimator, labeled, y, sets + [everyone] * has_idle_worker)
     models, last = models[:n_folds], models[-1] if has_idle_worker else None
     score = out_of_fold_scores(models, labeled.features, fold, None if edge is None else FINEST_EDGE)
@@ -163,15 +168,21 @@ def _cross_fit(problem: Problem, estimator: Classifier, smaller: Classifier | No
     return Trained(estimator, models, last, everyone, score, fold, edge, small_trees=has_small_trees)
 
 
+def _n_left_over(estimator: Classifier, n_fits: int) -> int:
+    """Fits of the last round, where they are too few for all workers."""
+    return n_fits % n_workers(is_python=grows_in_python(estimator))
+
+
 def _better(
-    problem: Problem, estimators: tuple[Classifier, Classifier], is_held: BoolArray
-) -> tuple[tuple[Classifier], bool]:
-    """The second of two classifiers, fitted, unless the first predicts held-out labels better beyond noise; which one it is.
+    problem: Problem, estimators: tuple[Classifier, Classifier], fold: IntArray, sets: Sequence[IntArray]
+) -> tuple[tuple[Classifier, ...], bool]:
+    """Models of the first folds by the second of two classifiers, or by the first if it predicts the labels of the first fold
+    better beyond noise; whether it is the second.
 
     The choice is one of two, so that the rows which made it may be judged by it.
     """
     labeled, y = problem.labeled, problem.y
-    rest, shown = np.flatnonzero(~is_held), np.flatnonzero(is_held)
+    shown = np.flatnonzero(fold == 0)
     shown = shown[:: -(-len(shown) // MAX_SHOWN)]
     held, truth = labeled.take(shown), y[shown]
 
@@ -182,9 +193,12 @@ def _better(
         platt = PlattScaling().fit(score, truth, held.weight, cluster, 1)
         return log_loss_rows(platt.transform(score, cluster), truth)
 
-    models = list(at_once(lambda one: fit_sets(one, labeled, y, [rest])[0], estimators))
-    gain, weight = loss(models[1]) - loss(models[0]), held.weight / held.weight.sum()
+    # The first classifier takes longer. While it is trained, workers that would wait train it on what would be left over later.
+    ahead = range(1 + _n_left_over(estimators[0], len(sets) - 1))
+    training = [TrainingSet(((labeled, own),), y[own]) for own in sets]
+    *large, small = fit_pairs([(estimators[0], training[f]) for f in ahead] + [(estimators[1], training[0])])
+    gain, weight = loss(small) - loss(large[0]), held.weight / held.weight.sum()
     mean = float(weight @ gain)
     error = float(np.sqrt((weight**2) @ (gain - mean) ** 2))
     is_second = mean <= error
-    return (models[is_second],), is_second
+    return (small,) if is_second else tuple(large), is_second

@@ -17,6 +17,7 @@ from groupshift._math.view_worlds import LABELS, OWN_SCORES, SCORES, Views
 from groupshift._math.views import Predicted, ViewModel, learn_views
 from groupshift._math.within_groups import compare
 from groupshift._rows.codes import Codes
+from groupshift._rows.workers import each_in_python
 
 # Variance of a common shift that nothing in the data decides, where labels were chosen by the label: at 90 %, positives are
 # twice or half as likely to be labelled.
@@ -69,7 +70,7 @@ class _Part:
 
     def learn(self, learned: Learned, population: PopulationView) -> "_Told":
         views, n_here = _views(self.own, population, self.chosen), int(self.chosen.sum())
-        model = learn_views(views, selection=learned.selection, seed=learned.seed)
+        model = learn_views(views, selection=learned.selection, seed=learned.seed, each=each_in_python)
         here = views.take(slice(0, n_here))
         used = [LABELS, OWN_SCORES, SCORES] if self.own.is_confirmed else [LABELS]
         if learned.selection == "by_label":

@@ -15,9 +15,9 @@ misfit is. Whether there is any selection, whether κ is 0, and whether a is b i
 evidence, and all parameters are integrated over, which matters where groups are few.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, logsumexp
@@ -219,7 +219,9 @@ def _expected(weight: FloatArray, of_draws: FloatArray) -> FloatArray:
     return mean
 
 
-def learn_views(views: Views, *, selection: str = "unknown", seed: int = 0) -> ViewModel:
+def learn_views(
+    views: Views, *, selection: str = "unknown", seed: int = 0, each: Callable[..., Iterator[Any]] = map
+) -> ViewModel:
     """Learn the parameters from all groups.
 
     Parameters
@@ -229,6 +231,8 @@ def learn_views(views: Views, *, selection: str = "unknown", seed: int = 0) -> V
         "random": labels are a random sample of each group, given x. "by_label": they are not. "unknown": as far as the
         views show it; at even odds before they are looked at.
     seed : int
+    each : callable
+        Calls a function for each of several items, as `map` does, or several at once.
     """
     n_clusters = views.response.shape[1]
     odds = {"unknown": (0.5, 0.25, 0.25), "random": (1.0, 0.0, 0.0), "by_label": (0.0, 0.5, 0.5)}[selection]
@@ -249,16 +253,23 @@ def learn_views(views: Views, *, selection: str = "unknown", seed: int = 0) -> V
         for i, (world, probability) in enumerate(zip(worlds, (*odds, *odds), strict=True))
         if probability > 0
     ]
-    modes = [posterior.mode() for posterior, _, _ in candidates]
+    modes = list(each(_Posterior.mode, [posterior for posterior, _, _ in candidates]))
     about = [mode.log_integral + prior for mode, (_, prior, _) in zip(modes, candidates, strict=True)]
-    found = [
-        (posterior.world, *posterior.draws(mode, rng), prior)
+    kept = [
+        (posterior, mode, rng, prior)
         for mode, near, (posterior, prior, rng) in zip(modes, about, candidates, strict=True)
         # Draws of a model that the views speak against so clearly would have no weight.
         if not near < max(about) - HOPELESS
     ]
-    evidence = logsumexp(np.concatenate([log_weight + prior for _, _, log_weight, prior in found]))
-    return ViewModel(tuple(Draws(world, x, np.exp(lw + prior - evidence)) for world, x, lw, prior in found))
+    draws = each(_draws, [(posterior, mode, rng) for posterior, mode, rng, _ in kept])
+    found = [(one[0].world, x, lw + one[-1]) for one, (x, lw) in zip(kept, draws, strict=True)]
+    evidence = logsumexp(np.concatenate([log_weight for _, _, log_weight in found]))
+    return ViewModel(tuple(Draws(world, x, np.exp(lw - evidence)) for world, x, lw in found))
+
+
+def _draws(drawn: tuple["_Posterior", Mode, np.random.Generator]) -> tuple[FloatArray, FloatArray]:
+    posterior, mode, rng = drawn
+    return posterior.draws(mode, rng)
 
 
 def _telling(views: Views, seed: int) -> Views:

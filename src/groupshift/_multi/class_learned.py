@@ -30,6 +30,7 @@ from groupshift._multi.class_trials import (
     score_sites,
     shifts_from,
 )
+from groupshift._rows.workers import each_in_python
 
 # Rows that prototypes are learned from.
 PROTOTYPE_ROWS = 20_000
@@ -213,7 +214,12 @@ def _settle_views(
         np.bincount(rows.group, minlength=rows.n_groups),
     )
     views = own.views()
-    model = learn_views(views, selection=problem.settings.selection, seed=problem.seeds.named("hidden views"))
+    model = learn_views(
+        views,
+        selection=problem.settings.selection,
+        seed=problem.seeds.named("hidden views"),
+        each=each_in_python,
+    )
     found = model.predict(views.only(OWN_SCORES), of_labeled=True)
     apart = shifts_from(found.shift.reshape(scores.response.shape), prior)
     nobody = np.maximum(model.predict(views.only(), of_labeled=True).variance, 1e-6)

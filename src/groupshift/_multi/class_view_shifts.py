@@ -12,6 +12,7 @@ from groupshift._math.views import Views, learn_views
 from groupshift._multi.class_learned import ClassLearned, ClassViews, part_joined, spread_of_shifts
 from groupshift._multi.class_trials import ClassSites, pooled_shifts
 from groupshift._rows.codes import Codes
+from groupshift._rows.workers import each_in_python
 
 COMMON_ROUNDS = 5
 
@@ -100,7 +101,7 @@ def class_view_shifts(
     views = _views(own, mixture, groups, rows)
     shape = mixture.sites.response.shape
     n_here = len(groups) * learned.n_classes
-    model = learn_views(views, selection=learned.selection, seed=learned.seed)
+    model = learn_views(views, selection=learned.selection, seed=learned.seed, each=each_in_python)
     here = views.take(slice(0, n_here))
     used = [LABELS, OWN_SCORES, SCORES] if learned.trust > 0 else [LABELS]
     if learned.selection == "by_label":

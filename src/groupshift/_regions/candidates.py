@@ -19,7 +19,7 @@ from groupshift._rows.keys import uniform_keys
 from groupshift._rows.progress import counted
 from groupshift._rows.rows import Rows
 from groupshift._rows.seeds import Seeds
-from groupshift._rows.workers import at_once
+from groupshift._rows.workers import at_once, both_at_once
 
 KMEANS_CLUSTERS = (2, 3, 4, 6, 8)
 # A handful of centres move little beyond about so many rows.
@@ -93,8 +93,15 @@ def learned_partitions(
 ) -> list[Candidate]:
     """Candidates that labels had a part in: Gaussian components that they join, gates that they bend."""
     fold = group_folds(labeled.group, seeds.named("group folds"))
-    found = joined_partitions(labeled, y, pooled, space, fold, seeds)
-    found += gated_partitions(labeled, y, pooled, space, fold, seeds)
+
+    def joined() -> list[Candidate]:
+        return joined_partitions(labeled, y, pooled, space, fold, seeds)
+
+    def starts() -> GateStarts | None:
+        return gate_starts(labeled, y, pooled, space, fold, seeds)
+
+    by_components, begun = both_at_once(joined, starts)
+    found = by_components + gated_partitions(labeled, y, begun, space, fold)
     return [c for c in found if c.n_clusters > 1]
 
 
@@ -119,25 +126,43 @@ def joined_partitions(
     return found
 
 
-def gated_partitions(
+@dataclass(frozen=True)
+class GateStarts:
+    """What gates are learned from: small cells, joined at several levels."""
+
+    sample: IntArray  # numbers of labelled rows
+    cell: IntArray  # (n_labeled,)
+    embedded: FloatArray  # (n_labeled, n_dimensions)
+    levels: list[tuple[int, IntArray, list[IntArray]]]  # see `_joined`
+
+
+def gate_starts(
     labeled: Rows, y: IntArray, pooled: Rows, space: Space, fold: IntArray, seeds: Seeds
-) -> list[Candidate]:
-    """Regions where groups are composed alike: small cells joined, then bounded by linear gates."""
+) -> GateStarts | None:
+    """What gates start from; None where rows or groups are too few for gates."""
     n_cells = min(MAX_CELLS, len(labeled) // ROWS_PER_CELL)
     if n_cells < 4:
-        return []
+        return None
     few = seeds.generator("gate cells, rows").permutation(len(pooled))[: POOLED_PER_CELL * n_cells]
     sample = np.sort(seeds.generator("gate rows").permutation(len(labeled))[:MAX_GATE_ROWS])
     if not _can_hold_out_groups(fold[sample], labeled.weight[sample]):
-        return []
+        return None
     # Cells are to be joined: it does not matter where exactly one ends and the next begins.
     cells = _kmeans(space, pooled.take(few), n_cells, seeds.named("gate cells"), max_iter=10)
     if not isinstance(cells, LinearPartition):
-        return []
+        return None
     cell = cells.cell(labeled.matrix)
-    embedded = space.transform(labeled.matrix)
-
     levels = list(_joined(cell, cells.n_clusters, labeled, y, fold))
+    return GateStarts(sample, cell, space.transform(labeled.matrix), levels)
+
+
+def gated_partitions(
+    labeled: Rows, y: IntArray, starts: GateStarts | None, space: Space, fold: IntArray
+) -> list[Candidate]:
+    """Regions where groups are composed alike: small cells joined, then bounded by linear gates."""
+    if starts is None:
+        return []
+    sample, cell, embedded, levels = starts.sample, starts.cell, starts.embedded, starts.levels
     learned = at_once(lambda joined: _learn_gates(embedded, labeled, y, sample, joined[1][cell]), levels)
     found = list(counted(learned, len(levels), "sets of gates"))
     clusters = [gates.predict(embedded) for gates in found]

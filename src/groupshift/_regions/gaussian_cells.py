@@ -4,18 +4,17 @@ A mixture looks at features alone, so it learns from the unlabelled rows too, of
 clusters of different covariance are curved: components follow them, straight lines do not.
 """
 
-import warnings
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.fitted_part import FittedPart
 from groupshift._regions.space import Space
 from groupshift._rows.rows import Rows
 from groupshift._rows.seeds import Seeds
+from groupshift._rows.workers import even_unconverged
 
 if TYPE_CHECKING:
     from sklearn.mixture import GaussianMixture
@@ -109,9 +108,8 @@ def gaussian_cells(space: Space, rows: Rows, seeds: Seeds) -> GaussianPartition 
             break
         seed = seeds.named(f"Gaussian mixture {n}")
         mixture = GaussianMixture(n, max_iter=15, tol=1e-2, reg_covar=MIN_VARIANCE, random_state=seed)
-        with warnings.catch_warnings():
-            # Components are cells to be joined: the last digits of their means do not matter.
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        # Components are cells to be joined: the last digits of their means do not matter.
+        with even_unconverged():
             mixture.fit(train)
         density = mixture.score(held)
         if density <= best_density:

@@ -1,17 +1,15 @@
 """Partitions by k-means in standardised space, and the paper's choice of K by the silhouette."""
 
-import warnings
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans, MiniBatchKMeans, kmeans_plusplus
-from sklearn.exceptions import ConvergenceWarning
 
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._regions.partitions import LinearPartition, WholeSpace
 from groupshift._regions.space import Space
 from groupshift._rows.chunks import add_up, map_chunks
 from groupshift._rows.seeds import Seeds
+from groupshift._rows.workers import even_unconverged
 
 
 def kmeans_partition(
@@ -43,9 +41,8 @@ def _centroids(
     embedded: FloatArray, weight: FloatArray, n_clusters: int, random_state: int, max_iter: int
 ) -> FloatArray:
     model = KMeans(n_clusters, n_init=1, max_iter=max_iter, random_state=random_state)
-    with warnings.catch_warnings():
-        # Fewer distinct rows than clusters: the centroids that no row is nearest to are left out below.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    # Fewer distinct rows than clusters: the centroids that no row is nearest to are left out below.
+    with even_unconverged():
         # Centres need no more digits than single precision has, in half the time.
         model.fit(embedded.astype(np.float32), sample_weight=weight)
     centroids: FloatArray = model.cluster_centers_[np.unique(model.labels_)].astype(float)

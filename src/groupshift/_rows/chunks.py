@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, Self, TypeVar
 
-from groupshift._rows.workers import Alone, n_workers
+from groupshift._rows.workers import Alone, filters_kept, n_workers
 
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")
@@ -36,7 +36,7 @@ def map_chunks(function: Callable[[Chunk], Result], chunks: Iterable[Chunk]) -> 
         return
     alone = Alone(function)
     waiting: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
+    with filters_kept(), ThreadPoolExecutor(threads) as pool:
         try:
             for chunk in _chain(first, chunks):
                 waiting.append(pool.submit(alone, chunk))

@@ -1,44 +1,67 @@
-"""Work at once on threads of ours, with one thread of every library inside each of them.
+"""Work at once on threads and processes of ours, with one thread of every library inside each of them.
 
 OpenMP's threads wait for each other by spinning: with other work on the machine, a boosted fit on two of them takes ten
 times as long as on one (scikit-learn's issue 30662). So libraries get one thread wherever we call them, and cores are
-used by what is independent: folds, clusters, candidates and chunks of rows. Answers do not depend on the number of threads.
+used by what is independent: folds, clusters, candidates and chunks of rows. Threads share these as long as NumPy or compiled
+code does the work; what is mostly Python's own work has processes in a large fit. Answers do not depend on any of this.
 """
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import lru_cache, partial
 from threading import Lock
 from typing import Generic, TypeVar, cast
 
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs, parallel_config
 from joblib.parallel import get_active_backend
 from sklearn import config_context, get_config
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
+
+from groupshift._rows.helpers import Helpers, Outcome, helped, start_helpers
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _n_jobs: ContextVar[int | None] = ContextVar("groupshift_n_jobs", default=None)
 _is_worker: ContextVar[bool] = ContextVar("groupshift_is_worker", default=False)
+_helpers: ContextVar[Helpers | None] = ContextVar("groupshift_helpers", default=None)
+
+# Numbers that a classifier is trained on, rows times features: with fewer, a fit is over before a process has started.
+FEWEST_NUMBERS = 60_000
+# More than this have nothing to do: folds, clusters and candidates are not so many. Each takes some 150 MB.
+MOST_PROCESSES = 8
 
 
 @contextmanager
-def workers(n_jobs: int | None) -> Iterator[None]:
-    """Inside, libraries have one thread each, and `at_once` and `map_chunks` use `n_jobs` threads."""
-    token = _n_jobs.set(n_jobs)
+def workers(n_jobs: int | None, n_numbers: int = 0) -> Iterator[None]:
+    """Inside, libraries have one thread each, and `at_once` and `map_chunks` use `n_jobs` threads.
+
+    A fit to `n_numbers` numbers, rows times features, that is large enough has processes too.
+    """
+    tokens = _n_jobs.set(n_jobs), _helpers.set(None)
     try:
+        if n_numbers >= FEWEST_NUMBERS and _is_up_to_us():
+            _helpers.set(start_helpers(n) if (n := min(n_workers(), MOST_PROCESSES) - 1) > 0 else None)
         with one_thread():
             yield
     finally:
-        _n_jobs.reset(token)
+        _n_jobs.reset(tokens[0])
+        _helpers.reset(tokens[1])
 
 
-def n_workers() -> int:
-    """Threads that work at once: `n_jobs` as joblib counts it, -1 for all cores.
+def _is_up_to_us() -> bool:
+    """Whether the user chose no backend by `joblib.parallel_config`, and this is no worker of joblib's."""
+    by_hint = [get_active_backend(prefer=hint)[0] for hint in ("threads", "processes")]
+    return type(by_hint[0]) is not type(by_hint[1]) and not by_hint[0].nesting_level
+
+
+def n_workers(*, is_python: bool = False) -> int:
+    """Threads that work at once: `n_jobs` as joblib counts it, -1 for all cores; for what `is_python`, processes.
 
     None is what `joblib.parallel_config` says. Where it says nothing: all cores that the process may use, but no more
     than OMP_NUM_THREADS, by which users and schedulers say how many are theirs. Inside a worker, ours or joblib's, it is
@@ -50,6 +73,10 @@ def n_workers() -> int:
     """
     if _is_worker.get():
         return 1
+    if is_python and _is_up_to_us():
+        # Two threads would take turns.
+        helpers = _helpers.get()
+        return 1 if helpers is None else helpers.n + 1
     n_jobs = _n_jobs.get()
     backend, configured = get_active_backend()
     if n_jobs is not None or configured is not None or backend.nesting_level:
@@ -59,25 +86,54 @@ def n_workers() -> int:
     return max(1, min(cores, int(asked))) if asked.isdigit() else cores
 
 
-def at_once(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+def at_once(
+    function: Callable[[Item], Result], items: Iterable[Item], *, is_python: bool = False
+) -> Iterator[Result]:
     """`function` of each item, in their order; items that are few and take long, such as fits.
 
     A backend that the user chose by `joblib.parallel_config` is kept to; otherwise these are threads, which copy nothing.
+    What `is_python` has this process and others in a large fit, and is done one after the other in a small one. The function
+    and its items then travel, and should be small beside the work.
 
     >>> list(at_once(len, ["a", "bc"]))
     [1, 2]
     """
     items = list(items)
-    threads = min(n_workers(), len(items))
-    if threads <= 1:
+    n = min(n_workers(is_python=is_python), len(items))
+    if n <= 1:
         yield from map(function, items)
         return
-    parallel = Parallel(threads, prefer="threads", return_as="generator", batch_size=1, pre_dispatch=threads)
     tried = Tried(Alone(function))
-    for result, error in parallel(delayed(tried)(item) for item in items):
-        if error is not None:
-            raise error
-        yield cast(Result, result)
+    helpers = _helpers.get() if is_python else None
+    if helpers is not None:
+        outcomes = helped(tried, items, helpers)
+    else:
+        parallel = Parallel(n, prefer="threads", return_as="generator", batch_size=1, pre_dispatch=n)
+        outcomes = parallel(delayed(tried)(item) for item in items)
+    with filters_kept():
+        for result, error in outcomes:
+            if error is not None:
+                raise error
+            yield cast(Result, result)
+
+
+def both_at_once(one: Callable[[], Item], other: Callable[[], Result]) -> tuple[Item, Result]:
+    """Two steps that do not need each other.
+
+    >>> both_at_once(lambda: 1, lambda: "a")
+    (1, 'a')
+    """
+    steps: list[Callable[[], Item | Result]] = [one, other]
+    first, second = at_once(_call, steps)
+    return cast(Item, first), cast(Result, second)
+
+
+def _call(step: Callable[[], Result]) -> Result:
+    return step()
+
+
+# For what is mostly Python's own work.
+each_in_python = partial(at_once, is_python=True)
 
 
 class Tried(Generic[Item, Result]):
@@ -86,7 +142,7 @@ class Tried(Generic[Item, Result]):
     def __init__(self, function: Callable[[Item], Result]):
         self.function = function
 
-    def __call__(self, item: Item) -> tuple[Result | None, Exception | None]:
+    def __call__(self, item: Item) -> Outcome[Result]:
         try:
             return self.function(item), None
         except Exception as error:
@@ -122,12 +178,12 @@ def one_thread() -> Iterator[None]:
     """One OpenMP and one BLAS thread for what this thread calls."""
     # Libraries come with modules: after an import there may be more of them.
     controller = _controller(len(sys.modules))
-    _blas.enter(controller)
-    try:
-        with controller.limit(limits=1, user_api="openmp"):
-            yield
-    finally:
-        _blas.leave()
+    # OpenMP counts threads for each thread, BLAS for the whole process.
+    with (
+        _blas.within(lambda: controller.limit(limits=1, user_api="blas")),
+        controller.limit(limits=1, user_api="openmp"),
+    ):
+        yield
 
 
 @lru_cache(maxsize=1)
@@ -135,24 +191,51 @@ def _controller(n_modules: int) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-class _Blas:
-    """OpenMP counts threads for each thread, BLAS for the whole process: it is set by the first and set back by the last."""
+@contextmanager
+def even_unconverged() -> Iterator[None]:
+    """Inside, nobody is warned that a search ended early; for steps that may run on several threads at once."""
+    with _unconverged.within(_ignoring):
+        yield
+
+
+@contextmanager
+def filters_kept() -> Iterator[None]:
+    """Filters of warnings are after this block as before it, whatever threads did to them.
+
+    scikit-learn sets them for every tree of a forest and sets them back, which on two threads at once leaves them as it happens.
+    """
+    with _filters.within(warnings.catch_warnings):
+        yield
+
+
+@contextmanager
+def _ignoring() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+class _OfProcess:
+    """A setting of the whole process: threads that want it at once have it from the first who comes to the last who goes."""
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.inside = 0
 
-    def enter(self, controller: ThreadpoolController) -> None:
+    @contextmanager
+    def within(self, setting: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
         with self.lock:
             if not self.inside:
-                self.limit = controller.limit(limits=1, user_api="blas")
+                self.setting = setting()
+                self.setting.__enter__()
             self.inside += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.inside -= 1
+                if not self.inside:
+                    self.setting.__exit__(None, None, None)
 
-    def leave(self) -> None:
-        with self.lock:
-            self.inside -= 1
-            if not self.inside:
-                self.limit.restore_original_limits()
 
-
-_blas = _Blas()
+_blas, _filters, _unconverged = _OfProcess(), _OfProcess(), _OfProcess()
