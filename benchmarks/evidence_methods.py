@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.evidence_draws import Draw
 from benchmarks.evidence_scores import interval_scores
 from groupshift import GroupShiftClassifier
+from groupshift._fit.classifiers import raw_score
 
 GLOBAL = {"partition": 1, "shares": None, "shrinkage": "none", "trust": 1.0, "refine": 0}
 EM = {"shares": "em", "shrinkage": "none", "trust": 1.0, "refine": 0, "labeled_prior": "share"}
@@ -106,7 +107,7 @@ def _held_out(model, X, y, example, seed: int) -> np.ndarray:
     for f in range(5):
         own = fold == f
         trained = clone(model.posterior_.classifier).fit(matrix[~own], y[~own])
-        score[own] = trained.decision_function(matrix[own])
+        score[own] = raw_score(trained, matrix[own], None)
     platt = LogisticRegression(C=1e6).fit(score[:, None], y)
     return platt.decision_function(score[:, None])
 

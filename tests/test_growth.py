@@ -107,7 +107,8 @@ def test_groups_that_a_cell_does_not_hold_cost_its_merging_nothing(monkeypatch):
         merge_levels(cell, rng.integers(0, n_groups, n), y, weight, levels=(2, 4), n_cells=n_cells)
         looked_at.append(0)
     few, many = np.split(np.array(looked_at), [looked_at.index(0) + 1])
-    assert many.sum() < few.sum()
+    # A number for each group and each row; a table of cells and groups would have 33 times as many entries.
+    assert many.sum() < 1.2 * few.sum()
 
 
 def test_factors_for_merging_are_those_of_whole_tables():

@@ -85,7 +85,8 @@ def test_the_population_has_the_mean_probability_that_models_of_folds_give_it(mo
         return mean_offsets(log_odds, wanted, *args)
 
     monkeypatch.setattr(posterior, "mean_offsets", watched)
-    offset = quick(partition=1).fit(X, y, groups=groups).learned_.posterior.offset
+    # Without a second round, which aligns a model of its own that is not always kept.
+    offset = quick(partition=1, refine=0).fit(X, y, groups=groups).learned_.posterior.offset
     assert expit(seen["before"] + offset).mean() == pytest.approx(expit(seen["wanted"]).mean(), abs=1e-4)
 
 
