@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
-from groupshift._math.feature_means import BELIEVED, FeatureMeans, MeanSums
+from groupshift._math.feature_means import BELIEVED, ByLabel, FeatureMeans, MeanSums
 
 N_FEATURES = 8
 
@@ -175,3 +175,17 @@ def test_rows_that_lie_so_far_out_that_nothing_is_seen_beside_them_tell_nothing(
     found = compared(X, y, group, labeled)
     assert not found.is_believed
     assert np.isfinite([*found.shift, *found.variance]).all()
+
+
+def test_a_common_shift_that_means_hardly_tell_is_mostly_not_made(monkeypatch):
+    X, y, group, labeled = drawn(by_label, n_rows=12_000)
+    shift = {}
+    for variance in (0.05, 1.0):
+        told = ByLabel(0.95, np.array([-2.5]), np.array([variance]))
+        monkeypatch.setattr(FeatureMeans, "compare", lambda *a, told=told, **k: told)
+        model = GroupShiftClassifier(LogisticRegression(), 1, refine=0, random_state=0)
+        model.fit(X, np.where(labeled, y, -1), groups=group)
+        shift[variance] = model.estimate_.unseen_shift[0]
+        assert model.estimate_.common_variance[0] >= variance
+    assert shift[0.05] == -2.5
+    assert -0.5 < shift[1.0] < 0

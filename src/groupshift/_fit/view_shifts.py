@@ -270,7 +270,9 @@ def _common(
     single groups show (the positive part of James and Stein's rule).
     """
     if by_label is not None and by_label.is_believed:
-        return by_label.shift, by_label.variance
+        # A size that means tell no better than one knows it beforehand: features that agree on next to no positives are wrong.
+        factor = np.minimum(1.0, UNIDENTIFIED / by_label.variance)
+        return factor * by_label.shift, by_label.variance
     seen, doubt = population.mixture.cluster_shift, population.mixture.cluster_variance
     size = np.maximum(seen**2, 1e-12)
     factor = np.minimum(1, told.nobody.variance[0] / len(population.groups) / size)

@@ -158,8 +158,7 @@ class FeatureMeans:
         n_clusters = len(labeled_prior)
         # What a group shows in both samples is no difference of theirs: groups are what such means are samples of.
         own = population.parts - self.sums.parts
-        n_parts = int((np.abs(own).sum((1, 2)) > 0).sum())
-        scale = n_parts / (n_parts - 1) if n_parts > 1 else 0.0
+        scale = _by_groups(int((np.abs(own).sum((1, 2)) > 0).sum()), len(self.by_choice))
         noise = 1 / np.maximum(self.rows, 1) + 1 / np.maximum(population.rows(design_effect), 1)
         moved = population.mean - self.sums.mean
         change, variance = np.zeros(n_clusters), np.zeros(n_clusters)
@@ -184,6 +183,20 @@ class FeatureMeans:
             population.weight.sum(0),
             np.flatnonzero(telling),
         )
+
+
+def _by_groups(n_parts: int, n_directions: int) -> float:
+    """The factor on squared differences of parts that makes their covariance one to divide by.
+
+    The inverse of a covariance that was estimated from few parts is too large (Hartlap et al., 2007): where parts are hardly more
+    than directions, some direction seems never to move by chance. Then it is infinite, and nothing is told.
+
+    >>> _by_groups(1, 5), round(_by_groups(50, 5), 2), _by_groups(7, 5)
+    (0.0, 1.16, inf)
+    """
+    if n_parts <= 1:
+        return 0.0
+    return n_parts / (n_parts - n_directions - 2) if n_parts > n_directions + 2 else np.inf
 
 
 def _can_be_weighed(covariance: FloatArray) -> bool:
