@@ -159,6 +159,8 @@ class FeatureMeans:
         # What a group shows in both samples is no difference of theirs: groups are what such means are samples of.
         own = population.parts - self.sums.parts
         scale = _by_groups(int((np.abs(own).sum((1, 2)) > 0).sum()), len(self.by_choice))
+        if not np.isfinite(scale):
+            return ByLabel(by_label, np.zeros(n_clusters), np.full(n_clusters, COMMON**2))
         noise = 1 / np.maximum(self.rows, 1) + 1 / np.maximum(population.rows(design_effect), 1)
         moved = population.mean - self.sums.mean
         change, variance = np.zeros(n_clusters), np.zeros(n_clusters)
