@@ -106,9 +106,10 @@ def condition_group(
         gain = covariance @ jacobian / (jacobian @ covariance @ jacobian + error**2)
         wanted = shift + gain * (share - weight @ alpha - jacobian @ (shift - current))
         step = np.clip(wanted - current, -1.0, 1.0)
-        # The rate is flat near 0 and 1, where a full step may overshoot: a shorter one then does better.
+        # The rate is flat near 0 and 1, where a full step may overshoot: a shorter one then does better. Of a tiny step rounding
+        # would say so as well.
         before = cost(current)
-        while np.abs(step).max() > 1e-12 and cost(current + step) > before:
+        while np.abs(step).max() > 1e-6 and cost(current + step) > before:
             step = step / 2
         current = current + step
         if np.abs(step).max() <= 1e-12:
