@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -342,3 +343,30 @@ def test_filters_of_warnings_are_as_before_after_a_fit_on_threads(rows):
     for estimator in (LogisticRegression(), RandomForestClassifier(5)):
         GroupShiftClassifier(estimator, n_jobs=4, random_state=0).fit(X, y, groups=groups)
         assert warnings.filters == before
+
+
+def test_a_call_that_fails_is_closed_at_once_and_not_when_its_traceback_is_forgotten(monkeypatch):
+    closed = []
+
+    def outcomes(*_):
+        try:
+            yield None, ValueError("the item")
+            yield None, None
+        finally:
+            closed.append(True)
+
+    monkeypatch.setattr(spread, "helped", outcomes)
+    monkeypatch.setattr(spread, "n_workers", lambda **_: 2)
+    token = spread._helpers.set(SimpleNamespace(n=1))
+    try:
+        with pytest.raises(ValueError, match="the item") as kept:
+            list(spread.at_once(len, ["a", "b"], is_python=True))
+    finally:
+        spread._helpers.reset(token)
+    assert kept.value.__traceback__ is not None
+    assert closed == [True]
+
+
+def test_a_process_of_the_users_starts_none_of_ours(monkeypatch):
+    monkeypatch.setattr(helpers, "parent_process", lambda: SimpleNamespace(name="MainProcess"))
+    assert helpers.start_helpers(1) is None

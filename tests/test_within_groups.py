@@ -197,3 +197,20 @@ def test_the_comparison_is_told():
     model = GroupShiftClassifier(LogisticRegression(), random_state=0).fit(X, y, groups=group)
     told = str(model.diagnose())
     assert "own labelled rows" in told
+
+
+@pytest.mark.parametrize("share", [-0.3, 1.0, 1.3])
+def test_a_share_at_its_limits_has_one_answer(share):
+    """Beyond 0 and 1 shares are flat, and steps that are too long would jump around the answer for ever."""
+    (labeled, labels, points, shift, _), _ = made()
+    far = replace(labeled, share=np.where(np.arange(N_GROUPS) < 3, share, labeled.share))
+    far = replace(far, score=np.where(np.arange(N_GROUPS) < 3, points_mean(points), far.score))
+    found = compare(far, labels, points, shift, np.full((N_GROUPS, 1), 4.0))
+    again = compare(far, labels, points, shift, np.full((N_GROUPS, 1), 4.0 + 1e-9))
+    np.testing.assert_allclose(found.shift, again.shift, atol=1e-6)
+    assert np.abs(found.shift).max() < 8
+
+
+def points_mean(points):
+    """Mean score of each group: the comparison then shows the share of the labels."""
+    return np.bincount(points.cell, points.weight * points.score) / points.weight_sum

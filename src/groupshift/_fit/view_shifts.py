@@ -271,7 +271,7 @@ def _common(
     """
     if by_label is not None and by_label.is_believed:
         # A size that means tell no better than one knows it beforehand: features that agree on next to no positives are wrong.
-        factor = np.minimum(1.0, UNIDENTIFIED / by_label.variance)
+        factor = np.minimum(1.0, UNIDENTIFIED / np.maximum(by_label.variance, 1e-12))
         return factor * by_label.shift, by_label.variance
     seen, doubt = population.mixture.cluster_shift, population.mixture.cluster_variance
     size = np.maximum(seen**2, 1e-12)

@@ -97,7 +97,8 @@ def compare(
         return Compared(shift, variance, 1.0, 0.0)
     score = sum_by(points.cell, points.weight * points.score, points.n_cells)
     score = score / np.where(has, points.weight_sum, 1.0)
-    share = labeled.share + (score - labeled.score) / labeled.gap
+    # A share beyond 0 or 1 is noise, or a choice by x, and would weigh too much among the others.
+    share = np.clip(labeled.share + (score - labeled.score) / labeled.gap, 0, 1)
     error = (
         labeled.spread
         / labeled.gap**2
@@ -136,16 +137,20 @@ class _Seen:
 
         In shares and not in log-odds, where a share beyond 0 or 1 has no place.
         """
-        found = shift.copy()
-        information = np.zeros_like(shift)
-        for _ in range(50):
+        found, wanted = shift.copy(), self.share - common * self.at(shift)[1]
+        limit, last = np.full(len(shift), 0.5), np.zeros(len(shift))
+        for _ in range(100):
             mean, slope = self.at(found)
             information = np.where(self.has, slope**2 / noise, 0.0)
-            pull = np.where(self.has, (self.share - common * slope - mean) * slope / noise, 0.0)
+            pull = np.where(self.has, (wanted - mean) * slope / noise, 0.0)
             step = (pull - (found - shift) / variance) / (information + 1 / variance)
-            found = found + np.clip(step, -0.5, 0.5)
-            if np.abs(step).max() < 1e-12:
+            # Shares are flat near 0 and 1: a step that went too far is followed by shorter ones.
+            limit = np.where(step * last < 0, limit / 2, limit)
+            last = np.clip(step, -limit, limit)
+            found = found + last
+            if np.abs(last).max() < 1e-12:
                 break
+        information = np.where(self.has, self.at(found)[1] ** 2 / noise, 0.0)
         left = 1 / (information + 1 / variance)
         return found, left, information * left
 

@@ -7,12 +7,13 @@ that cannot be started here, are not waited for. They stay for the next fit, and
 import os
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from threading import Lock, RLock
+from multiprocessing import parent_process
+from threading import RLock
 from typing import Any, Generic, TypeAlias, TypeVar
 
 Item = TypeVar("Item")
@@ -49,7 +50,8 @@ class _Pool:
 
     def renew(self) -> None:
         """As at first. A forked process has none of its parent's threads, and a lock may have been held."""
-        self.lock = Lock()
+        # Taken again by this thread where an abandoned call is closed while another starts.
+        self.lock = RLock()
         self._forget()
 
     def _forget(self) -> None:
@@ -57,7 +59,12 @@ class _Pool:
         self.size = 0
 
     def start(self, n: int) -> Helpers | None:
-        """At least `n` processes, of which `n` are to be used; None where none can be started."""
+        """At least `n` processes, of which `n` are to be used; None where none can be started.
+
+        None in a process of the user's, too: its end would wait for ours.
+        """
+        if parent_process() is not None:
+            return None
         with self.lock:
             # Those that were killed are started anew. The machine may have no semaphores or no memory, or allow no children.
             for _ in range(2):
@@ -98,7 +105,7 @@ def _get_ready() -> None:
 
 def helped(
     tried: Callable[[Item], Outcome[Result]], items: Sequence[Item], helpers: Helpers
-) -> Iterator[Outcome[Result]]:
+) -> Generator[Outcome[Result], None, None]:
     """What became of each item, in their order; this process works too."""
     shared = _Shared(tried, items, helpers)
     try:

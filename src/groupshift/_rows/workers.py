@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from threading import Lock
@@ -110,7 +110,8 @@ def at_once(
     else:
         parallel = Parallel(n, prefer="threads", return_as="generator", batch_size=1, pre_dispatch=n)
         outcomes = parallel(delayed(tried)(item) for item in items)
-    with filters_kept():
+    # Closed at once where an item fails, and not whenever its traceback is forgotten.
+    with filters_kept(), closing(outcomes):
         for result, error in outcomes:
             if error is not None:
                 raise error
