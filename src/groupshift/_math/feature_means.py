@@ -17,7 +17,7 @@ from scipy.special import expit, logit, logsumexp
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.sums import sum_by
-from groupshift._math.view_worlds import COMMON, FREEDOM
+from groupshift._math.view_worlds import COMMON, log_half_t
 
 # Directions of feature space in which rows differ most: more of them say little that these do not.
 MAX_DIRECTIONS = 32
@@ -26,7 +26,7 @@ LEAST_SPREAD = 1e-3
 # Strengths of a choice by x, in log-odds of a label for a standard deviation of a feature, and the scale of their half-t prior:
 # mostly a feature's standard deviation changes these odds by less than a factor of two.
 STRENGTHS, USUAL_STRENGTH = 0.01 * 2.0 ** np.arange(0, 9.5, 0.5), 0.3
-LOG_PRIOR = np.log(STRENGTHS) - (FREEDOM + 1) / 2 * np.log1p((STRENGTHS / USUAL_STRENGTH) ** 2 / FREEDOM)
+LOG_PRIOR = log_half_t(np.log(STRENGTHS / USUAL_STRENGTH))
 LOG_PRIOR = LOG_PRIOR - logsumexp(LOG_PRIOR)
 # How likely a choice by the label must be before the shift that it makes is used: no label can confirm it, and of ten such
 # models one may be wrong.

@@ -27,6 +27,12 @@ LABELS, OWN_SCORES, SCORES = 0, 1, 2
 Entries: TypeAlias = list[list[FloatArray]]
 
 
+def log_half_t(log_ratio: FloatArray) -> FloatArray:
+    """Log-density of the log of a standard deviation, given by the log of its ratio to the scale of the prior."""
+    density: FloatArray = HALF_T + log_ratio - (FREEDOM + 1) / 2 * np.log1p(np.exp(2 * log_ratio) / FREEDOM)
+    return density
+
+
 @dataclass(frozen=True)
 class Views:
     """The views of all cells as Gaussian summaries."""
@@ -116,7 +122,7 @@ class World:
     def prior(self, x: FloatArray) -> FloatArray:
         """Log-density of parameters, of shape (n_draws, n_parameters): logs of standard deviations, log a, log b and c."""
         ratio = self.spreads_of(x) - np.log(self.scales)
-        spread = (HALF_T + ratio - (FREEDOM + 1) / 2 * np.log1p(np.exp(2 * ratio) / FREEDOM)).sum(1)
+        spread = log_half_t(ratio).sum(1)
         others = x[:, len(self.scales) :] / self.others
         # Models of different numbers of parameters are compared: the constants of what not all of them have count.
         constant = -np.log(self.others[:-1]).sum() - len(self.others[1:]) * np.log(2 * np.pi) / 2

@@ -17,7 +17,7 @@ from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.known_shares import mean_posterior
 from groupshift._math.points import Points
 from groupshift._math.sums import mean_by, sum_by
-from groupshift._math.view_worlds import FREEDOM, MISFIT, NATURAL, SELECTION
+from groupshift._math.view_worlds import MISFIT, NATURAL, SELECTION, log_half_t
 
 # Fewer groups cannot tell selection by the label from selection by x. More than this many tell nothing new.
 MIN_GROUPS, MAX_GROUPS = 5, 300
@@ -104,15 +104,14 @@ def compare(
         / labeled.gap**2
         * (1 / np.where(has, labeled.rows, 1.0) + 1 / np.where(has, rows, 1.0))
     )
-    seen = _Seen(points, has, share, error)
+    seen = _Seen(points, has, share)
     mean, slope = seen.at(place)
     response, noise = place + (share - mean) / slope, error / slope**2
     noise = noise + _chosen_by_x(labels[0][has], 1 / labels[1][has], response[has], noise[has])
     plain, _ = seen.at(np.zeros_like(place))
     precision = np.where(has, 1 / (slope**2 * (noise + variance[:, 0])), 0.0)
     common, scale = _scale(share - plain, mean - plain, slope, precision)
-    moved = scale * place
-    found, left, use = seen.condition(moved, variance[:, 0], common, slope**2 * noise)
+    found, left, use = seen.condition(scale * place, variance[:, 0], common, slope**2 * noise)
     return Compared(found[:, None], left[:, None], scale, float(use[has].mean()))
 
 
@@ -123,7 +122,6 @@ class _Seen:
     points: Points
     has: BoolArray
     share: FloatArray
-    error: FloatArray  # variances
 
     def at(self, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Shares that given shifts would make, and their slopes."""
@@ -189,6 +187,5 @@ def _chosen_by_x(labels: FloatArray, label_noise: FloatArray, seen: FloatArray, 
     fit = -(quadratic + np.log(det).sum(1) + np.log(normal)) / 2
     spreads = ((natural, NATURAL), (selection, SELECTION), (by_x, MISFIT))
     for spread, scale in spreads:
-        ratio = (spread / scale)[:, 0]
-        fit = fit + np.log(ratio) - (FREEDOM + 1) / 2 * np.log1p(ratio**2 / FREEDOM)
+        fit = fit + log_half_t(np.log(spread / scale)[:, 0])
     return float(np.exp(fit - logsumexp(fit)) @ by_x[:, 0] ** 2)
