@@ -25,6 +25,7 @@ FINITE = (
     "ClassPoints",
     "ClassViews",
     "Context",
+    "CutPartition",
     "Estimate",
     "GaussianPartition",
     "LabeledMeans",
