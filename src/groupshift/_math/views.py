@@ -231,7 +231,7 @@ def learn_views(
     views : Views
     selection : {"unknown", "random", "by_label"}
         "random": labels are a random sample of each group, given x. "by_label": they are not. "unknown": as far as the
-        views show it; at even odds before they are looked at.
+        views show it; beforehand a random sample is twice as likely as each of three kinds of selection.
     seed : int
     each : callable
         Calls a function for each of several items, as `map` does, or several at once.
@@ -244,7 +244,7 @@ def learn_views(
     ]
     # Whether features go with shares by nature, nobody knows beforehand. Samples that have shares by themselves do not show it.
     worlds = [*plain, *(replace(world, is_steep=True) for world in plain), replace(plain[1], is_apart=True)]
-    random = {"unknown": 0.5, "random": 1.0, "by_label": 0.0}[selection]
+    random = {"unknown": 0.4, "random": 1.0, "by_label": 0.0}[selection]
     labels = remainder = both = (1 - random) / 3
     # Worlds that make no difference to the views at hand are one.
     if not views.remainder.any():

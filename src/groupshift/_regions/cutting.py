@@ -41,9 +41,11 @@ class CutPartition(FittedPart):
         Whether the column holds categories.
     threshold : array of shape (n_cuts,)
         Rows with larger numbers are split off; those without a number stay.
-    categories : array of shape (n_cuts, MAX_ONE_HOT + 1)
+    categories : array of shape (n_cuts, n_codes)
         Which categories are split off; the last stands for all others, and for missing ones.
     """
+
+    n_codes = MAX_ONE_HOT + 1
 
     def __init__(
         self,
@@ -221,11 +223,11 @@ class _Table:
         column = np.array([cut.column for cut in cuts], np.int64)
         is_category = np.array([self.edges[j] is None for j in column], bool)
         threshold = np.zeros(len(cuts))
-        categories = np.zeros((len(cuts), MAX_ONE_HOT + 1), bool)
+        categories = np.zeros((len(cuts), CutPartition.n_codes), bool)
         for i, cut in enumerate(cuts):
             edges = self.edges[cut.column]
             if edges is None:
-                categories[i] = cut.splits_off[: MAX_ONE_HOT + 1]
+                categories[i] = cut.splits_off[: CutPartition.n_codes]
             else:
                 # Bin 1 begins with the smallest number: with it only rows without a number stay.
                 begin = int(cut.splits_off.argmax())
