@@ -12,8 +12,9 @@ from sklearn.metrics import adjusted_rand_score
 from groupshift import GroupShiftClassifier, load, save
 from groupshift._fit.trials import LabeledRows, try_held_out, try_partition
 from groupshift._regions import cutting
-from groupshift._regions.candidates import ShownLabels, cut_partitions, group_folds
-from groupshift._regions.cutting import MAX_ONE_HOT, CutPartition, Unexplained, cut_cells, largest_groups
+from groupshift._regions.candidates import group_folds
+from groupshift._regions.cut_candidates import ShownLabels, cut_partitions
+from groupshift._regions.cutting import MAX_ONE_HOT, CutPartition, CutTable, Unexplained, largest_groups
 from groupshift._regions.space import Space
 from groupshift._rows.rows import Rows
 from groupshift._rows.seeds import Seeds
@@ -28,6 +29,12 @@ def rows_of(X, group=None):
 def unexplained(X, group, y, p=0.5):
     p = np.full(len(y), p)
     return Unexplained(X, group, y, y - p, p * (1 - p))
+
+
+def cut_cells(seen, is_category, min_class_rows):
+    return cutting.cut_cells(
+        CutTable.of(seen, is_category), np.arange(len(seen)), min_class_rows=min_class_rows
+    )
 
 
 def labels(cell, seed=0, n_groups=20, spread=1.5):
@@ -46,6 +53,17 @@ def test_a_rule_across_three_columns_is_found():
     assert n_supported == 4
     assert set(found.column[:3]) == {0, 1, 4}
     assert adjusted_rand_score(rule, found.first(4).predict(rows_of(X))) > 0.9
+
+
+def test_columns_are_looked_at_in_blocks(monkeypatch):
+    """Of many columns and groups no more sums are held at once than fit: the cuts are the same."""
+    X = np.random.default_rng(0).normal(size=(2000, 7))
+    group, y = labels((X[:, 5] > 0).astype(np.int64))
+    found, _ = cut_cells(unexplained(X, group, y), np.zeros(7, bool), min_class_rows=20)
+    monkeypatch.setattr(cutting, "MAX_SUMS", 20 * 32 * 2)
+    again, _ = cut_cells(unexplained(X, group, y), np.zeros(7, bool), min_class_rows=20)
+    np.testing.assert_array_equal(again.column, found.column)
+    np.testing.assert_array_equal(again.threshold, found.threshold)
 
 
 def test_categories_are_cut_by_how_their_groups_differ():
@@ -131,7 +149,7 @@ def test_many_groups_and_rows_are_thinned(monkeypatch):
     seen = unexplained(np.arange(len(group), dtype=float)[:, None], group, y)
     few = largest_groups(seen, np.random.default_rng(0).permutation(len(group)))
     assert len(few) == 50
-    assert set(few.group) == {1, 3, 4}
+    assert set(group[few]) == {1, 3, 4}
 
 
 def shown_labels(y, p=0.5):
@@ -139,19 +157,33 @@ def shown_labels(y, p=0.5):
     return ShownLabels(np.arange(n), y, np.full(n, p), np.ones(n), 20)
 
 
+def proposed(X, group, y, **more):
+    space = Space().fit(X, np.ones(len(X)), np.zeros(X.shape[1], bool))
+    return cut_partitions(rows_of(X, group), shown_labels(y), space, seeds=Seeds(0), **more)
+
+
 def test_the_judge_sees_a_group_where_trees_put_it_that_never_saw_its_labels():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 3))
     group, y = labels((X[:, 0] > 0).astype(np.int64))
-    fold = group_folds(group, 0)
-    own = fold == 1
+    held_out = proposed(X, group, y)[0].held_out
+    own = held_out.fold == 1
+    again = proposed(X, group, np.where(own, rng.permutation(y), y))[0].held_out
+    np.testing.assert_array_equal(again.clusters[1], held_out.clusters[1])
+    assert (held_out.fold == group_folds(group, Seeds(0).named("group folds of cuts"))).all()
 
-    def held_out(y):
-        labeled = rows_of(X, group)
-        space = Space().fit(X, np.ones(len(X)), np.zeros(3, bool))
-        return cut_partitions(labeled, shown_labels(y), space, fold, Seeds(0))[0].held_out.clusters[1]
 
-    np.testing.assert_array_equal(held_out(y), held_out(np.where(own, rng.permutation(y), y)))
+def test_cuts_that_do_not_look_promising_are_not_tried():
+    X = np.random.default_rng(0).normal(size=(4000, 3))
+    group, y = labels((X[:, 0] + X[:, 1] > 0).astype(np.int64))
+    # A slanted border takes many cuts.
+    both = proposed(X, group, y)
+    assert [c.name.rpartition(" ")[0] for c in both] == ["cut", "finely cut"]
+    assert both[0].n_clusters < both[1].n_clusters
+    fine = proposed(X, group, y, promises=lambda candidate: candidate.name.startswith("finely"))
+    assert [c.name for c in fine] == [both[1].name]
+    np.testing.assert_array_equal(fine[0].held_out.clusters, both[1].held_out.clusters)
+    assert proposed(X, group, y, promises=lambda candidate: False) == []
 
 
 def test_held_out_partitions_that_are_one_are_that_one():

@@ -42,11 +42,12 @@ from groupshift._math.sums import renumbered
 from groupshift._regions.candidates import (
     Candidate,
     HeldOutClusters,
-    ShownLabels,
     fixed_partitions,
     learned_partitions,
 )
+from groupshift._regions.cut_candidates import ShownLabels, cut_partitions
 from groupshift._regions.partitions import Partition, WholeSpace
+from groupshift._regions.space import Space
 from groupshift._rows.frames import take_rows
 from groupshift._rows.keys import stratified_folds
 from groupshift._rows.progress import begin, counted
@@ -99,12 +100,15 @@ def judge(problem: Problem, pooled: Pooled, trained: Trained) -> Judged:
     given = wanted if isinstance(wanted, (list, tuple)) else ()
     seeds, space = problem.seeds, pooled.space
     candidates = fixed_partitions(problem.labeled, pooled.rows, space, given=given, seeds=seeds)
-    if _differs_by_group(trained.labeled_rows(problem), candidates[-1].cluster[trained.judged]):
-        shown = _shown_labels(problem, trained)
-        candidates += learned_partitions(
-            problem.labeled, problem.y, pooled.rows, space, seeds=seeds, shown=shown
-        )
-    first = _weigh(problem, trained, candidates)
+    differs = _differs_by_group(trained.labeled_rows(problem), candidates[-1].cluster[trained.judged])
+    if differs:
+        candidates += learned_partitions(problem.labeled, problem.y, pooled.rows, space, seeds=seeds)
+    trials = _try_all(problem, trained, candidates)
+    if differs:
+        cut = _promising_cuts(problem, trained, space, trials)
+        candidates += cut
+        trials += _try_all(problem, trained, cut)
+    first = _weigh(problem, trained, candidates, trials)
     if first.chosen is None:
         plain = without_shift(first.whole, first.rows)
         return Judged(
@@ -148,16 +152,25 @@ class _Weighed:
     table: CandidateTable
 
 
-def _weigh(problem: Problem, trained: Trained, candidates: Sequence[Candidate]) -> _Weighed:
-    rows = trained.labeled_rows(problem)
+def _try_all(
+    problem: Problem, trained: Trained, candidates: Sequence[Candidate]
+) -> list[Trial | HeldOutTrial]:
     own = trained.judged
     cut = [
         (c.cluster[own], c.n_clusters, None if c.held_out is None else c.held_out.take(own))
         for c in candidates
     ]
-    tried = each_in_python(partial(_try, rows), cut)
-    trials = list(counted(tried, len(candidates), "candidates"))
-    whole = trials[0]
+    tried = each_in_python(partial(_try, trained.labeled_rows(problem)), cut)
+    return list(counted(tried, len(candidates), "candidates"))
+
+
+def _weigh(
+    problem: Problem,
+    trained: Trained,
+    candidates: Sequence[Candidate],
+    trials: Sequence[Trial | HeldOutTrial],
+) -> _Weighed:
+    rows, whole = trained.labeled_rows(problem), trials[0]
     assert isinstance(whole, Trial)
     chosen = choose(trials, rows)
     table = candidate_table([c.name for c in candidates], trials, chosen, rows)
@@ -171,13 +184,21 @@ def _try(rows: LabeledRows, cut: tuple[IntArray, int, HeldOutClusters | None]) -
     return try_held_out(rows, held_out.fold, held_out.clusters, n_clusters)
 
 
-def _shown_labels(problem: Problem, trained: Trained) -> ShownLabels:
-    """Labels beside what the plain classifier expects of them."""
+def _promising_cuts(
+    problem: Problem, trained: Trained, space: Space, trials: Sequence[Trial | HeldOutTrial]
+) -> list[Candidate]:
+    """Partitions cut by a tree, if they predict the labels that they were learned from better than any other does."""
     rows = trained.labeled_rows(problem)
     log_odds = crossfit_platt(rows.score, rows.y, rows.weight, np.zeros(len(rows.y), np.int64), 1, rows.fold)
-    return ShownLabels(
+    shown = ShownLabels(
         trained.judged, rows.y, expit(log_odds), rows.weight, MIN_CLASS_ROWS * rows.design_effect
     )
+    lowest = min(rows.weight @ trial.loss for trial in trials)
+
+    def promises(candidate: Candidate) -> bool:
+        return bool(rows.weight @ try_candidate(problem, trained, candidate).loss < lowest)
+
+    return cut_partitions(problem.labeled, shown, space, seeds=problem.seeds, promises=promises)
 
 
 def _described(problem: Problem, candidates: Sequence[Candidate], judged: Judged) -> Judged:

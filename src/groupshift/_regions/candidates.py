@@ -1,4 +1,4 @@
-"""Candidate partitions for the judge: k-means, cells that labels join or cut, gates that labels bend, and the user's own."""
+"""Candidate partitions for the judge: k-means, cells that labels join, gates that labels bend, and the user's own."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ from scipy.optimize import linear_sum_assignment
 
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.sums import renumbered
-from groupshift._regions.cutting import CutPartition, Unexplained, cut_cells, largest_groups
 from groupshift._regions.gating import Gates, composition_clusters, learn_gates
 from groupshift._regions.gaussian_cells import gaussian_cells
 from groupshift._regions.kmeans import kmeans_partition
@@ -102,27 +101,10 @@ def fixed_partitions(
     return [c for c in tried if c.n_clusters > 1 or c.name == "one cluster"]
 
 
-@dataclass(frozen=True)
-class ShownLabels:
-    """What cuts are learned from, beside the rows themselves."""
-
-    rows: IntArray  # numbers of the labelled rows that may be looked at; what follows has a value for each of them
-    y: IntArray
-    probability: FloatArray  # of a classifier that did not see the row
-    weight: FloatArray  # adds up to the number of independent rows
-    min_class_rows: float  # rows of each class that a cell must have
-
-
 def learned_partitions(
-    labeled: Rows,
-    y: IntArray,
-    pooled: Rows,
-    space: Space,
-    *,
-    seeds: Seeds,
-    shown: ShownLabels | None = None,
+    labeled: Rows, y: IntArray, pooled: Rows, space: Space, *, seeds: Seeds
 ) -> list[Candidate]:
-    """Candidates that labels had a part in: Gaussian components that they join, gates that they bend, cells that they cut."""
+    """Candidates that labels had a part in: Gaussian components that they join, gates that they bend."""
     fold = group_folds(labeled.group, seeds.named("group folds"))
 
     def joined() -> list[Candidate]:
@@ -133,8 +115,6 @@ def learned_partitions(
 
     by_components, begun = both_at_once(joined, starts)
     found = by_components + gated_partitions(labeled, y, begun, space, fold)
-    if shown is not None:
-        found += cut_partitions(labeled, shown, space, fold, seeds)
     return [c for c in found if c.n_clusters > 1]
 
 
@@ -142,7 +122,7 @@ def joined_partitions(
     labeled: Rows, y: IntArray, pooled: Rows, space: Space, fold: IntArray, seeds: Seeds
 ) -> list[Candidate]:
     """Gaussian components, joined where their groups are composed alike."""
-    if not _can_hold_out_groups(fold, labeled.weight):
+    if not can_hold_out_groups(fold, labeled.weight):
         return []
     mixture = gaussian_cells(space, pooled, seeds)
     if mixture is None:
@@ -178,7 +158,7 @@ def gate_starts(
         return None
     few = seeds.generator("gate cells, rows").permutation(len(pooled))[: POOLED_PER_CELL * n_cells]
     sample = np.sort(seeds.generator("gate rows").permutation(len(labeled))[:MAX_GATE_ROWS])
-    if not _can_hold_out_groups(fold[sample], labeled.weight[sample]):
+    if not can_hold_out_groups(fold[sample], labeled.weight[sample]):
         return None
     # Cells are to be joined: it does not matter where exactly one ends and the next begins.
     cells = _kmeans(space, pooled.take(few), n_cells, seeds.named("gate cells"), max_iter=10)
@@ -217,45 +197,7 @@ def gated_partitions(
     return [candidate for candidate in tried if candidate is not None]
 
 
-def cut_partitions(
-    labeled: Rows, shown: ShownLabels, space: Space, fold: IntArray, seeds: Seeds
-) -> list[Candidate]:
-    """Cells that a tree cuts where groups differ from their scores: as many as evidence supports, and more of them."""
-    if not _can_hold_out_groups(fold[shown.rows], shown.weight):
-        return []
-    own, p = labeled.take(shown.rows), shown.probability
-    unexplained = Unexplained(
-        own.matrix,
-        own.group,
-        shown.y,
-        shown.weight * (shown.y - p),
-        shown.weight * p * (1 - p),
-    )
-    order = seeds.generator("cut rows").permutation(len(unexplained))
-
-    def grown(rows: IntArray) -> tuple[CutPartition, int]:
-        few = largest_groups(unexplained, rows)
-        return cut_cells(few, space.is_category_, min_class_rows=shown.min_class_rows)
-
-    shown_fold = fold[shown.rows]
-    learned_from = [order] + [order[shown_fold[order] != f] for f in range(GROUP_FOLDS)]
-    (whole, n_supported), *parts = at_once(grown, learned_from)
-    found: list[Candidate] = []
-    for name, n, ns in (
-        ("cut", n_supported, [n for _, n in parts]),
-        ("finely cut", whole.n_clusters, [part.n_clusters for part, _ in parts]),
-    ):
-        if n == 1 or (found and n == n_supported):
-            continue
-        partition = whole.first(n)
-        held_out = tuple(part.first(k).predict(labeled) for (part, _), k in zip(parts, ns, strict=True))
-        found.append(
-            Candidate(f"{name} {n}", partition, partition.predict(labeled), HeldOutClusters(fold, held_out))
-        )
-    return found
-
-
-def _can_hold_out_groups(fold: IntArray, weight: FloatArray) -> bool:
+def can_hold_out_groups(fold: IntArray, weight: FloatArray) -> bool:
     """Whether something is left to learn from, whichever fold of groups is held out: two folds hold rows with weight."""
     return len(np.unique(fold[weight > 0])) > 1
 

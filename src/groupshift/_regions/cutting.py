@@ -26,6 +26,7 @@ MAX_GROUPS = 1_000
 # Variance of groups' numbers in a cell, expected beforehand: odds that differ by a factor e or so. Ten times more or less moves
 # where the tree stops by a cut or two, and no cut.
 EFFECT_VARIANCE = 1.0
+MAX_SUMS = 2**17
 
 BinArray = NDArray[np.uint8]
 
@@ -103,44 +104,40 @@ class Unexplained:
         )
 
 
-def largest_groups(unexplained: Unexplained, order: IntArray) -> Unexplained:
-    """The rows of the largest groups, and of these the first in `order`, where there are more than cuts need."""
+def largest_groups(unexplained: Unexplained, order: IntArray) -> IntArray:
+    """Numbers of the rows of the largest groups, and of these the first in `order`, where there are more than cuts need."""
     size = np.bincount(unexplained.group)
     kept = np.zeros(len(size), bool)
     kept[np.argsort(-size, kind="stable")[:MAX_GROUPS]] = True
-    own = order[kept[unexplained.group[order]]][:MAX_ROWS]
-    return unexplained.take(np.sort(own))
+    return np.sort(order[kept[unexplained.group[order]]][:MAX_ROWS])
 
 
-def cut_cells(
-    unexplained: Unexplained, is_category: BoolArray, *, min_class_rows: float
-) -> tuple[CutPartition, int]:
-    """A tree of at most `MAX_CELLS` cells, and how many of them evidence supports.
+def cut_cells(table: "CutTable", rows: IntArray, *, min_class_rows: float) -> tuple[CutPartition, int]:
+    """A tree of at most `MAX_CELLS` cells that these rows of the table cut, and how many of the cells evidence supports.
 
     The best cut of all cells is made next, as long as any raises the evidence. A cut was searched for at hundreds of places:
     it is supported if it raises the log evidence by more than the logarithm of their number, and so are those before it.
     Each cell keeps at least `min_class_rows` rows of each class.
     """
-    table = _Table.of(unexplained, is_category)
-    cell = np.zeros(len(unexplained), np.int64)
-    best = {0: table.best_cut(np.arange(len(cell)), min_class_rows)}
+    cells = [rows]
+    best = [table.best_cut(rows, min_class_rows)]
     made: list[_Cut] = []
     parents: list[int] = []
     n_supported = 1
     while len(made) < MAX_CELLS - 1:
-        parent = max(best, key=lambda k: best[k].gain)
-        cut = best[parent]
+        parent = max(range(len(best)), key=lambda k: best[k].gain)
+        cut, own = best[parent], cells[parent]
         if cut.gain <= 0:
             break
-        own = np.flatnonzero(cell == parent)
-        new = len(made) + 1
-        cell[own[cut.splits_off[table.bins[own, cut.column]]]] = new
+        is_off = cut.splits_off[table.bins[own, cut.column]]
         made.append(cut)
         parents.append(parent)
         if cut.gain > np.log(table.n_places):
             n_supported = len(made) + 1
-        for part in (parent, new):
-            best[part] = table.best_cut(np.flatnonzero(cell == part), min_class_rows)
+        cells[parent] = own[~is_off]
+        cells.append(own[is_off])
+        best[parent], new = (table.best_cut(part, min_class_rows) for part in (cells[parent], cells[-1]))
+        best.append(new)
     return table.partition(parents, made), n_supported
 
 
@@ -155,12 +152,12 @@ NO_CUT = _Cut(0.0, 0, np.zeros(0, bool))
 
 
 @dataclass(frozen=True)
-class _Table:
+class CutTable:
     """The rows, their columns in bins. Bin 0 of numbers holds the missing ones, bin 1 those up to the first edge, and so on."""
 
     rows: Unexplained
     n_groups: int
-    bins: BinArray
+    bins: BinArray  # (n_rows, n_columns)
     edges: list[FloatArray | None]  # of each column; None: categories
 
     @classmethod
@@ -180,43 +177,50 @@ class _Table:
 
     def best_cut(self, rows: IntArray, min_class_rows: float) -> _Cut:
         """The cut of these rows that raises the evidence most."""
-        own = self.rows.take(rows)
-        whole = self._sums(own, np.zeros(len(own), np.uint8), 1)
-        base = float(_evidence(whole.residual, whole.information)[0])
-        best = NO_CUT
-        for j, edges in enumerate(self.edges):
-            bins = self.bins[rows, j]
-            n_bins = int(bins.max(initial=0)) + 1
-            if n_bins == 1:
-                continue
-            sums = self._sums(own, bins, n_bins)
-            order = np.arange(n_bins) if edges is not None else _category_order(sums)
-            low = sums.cumulated(order)
-            high = whole.minus(low)
-            enough = np.minimum(low.rarer_class, high.rarer_class) >= min_class_rows
-            if not enough.any():
-                continue
-            evidence = _evidence(low.residual, low.information) + _evidence(high.residual, high.information)
-            gains = np.where(enough, evidence - base, -np.inf)
-            place = int(gains.argmax())
-            if gains[place] > best.gain:
-                splits_off = np.zeros(256, bool)
-                splits_off[order[place + 1 :]] = True
-                best = _Cut(float(gains[place]), j, splits_off)
-        return best
+        n_columns = self.bins.shape[1]
+        # As many columns at once as stay in the processor's cache.
+        step = max(1, MAX_SUMS // (self.n_groups * MAX_BINS))
+        parts = [
+            self._best_of(rows, np.arange(start, min(start + step, n_columns)), min_class_rows)
+            for start in range(0, n_columns, step)
+        ]
+        return max(parts, key=lambda cut: cut.gain, default=NO_CUT)
 
-    def _sums(self, rows: Unexplained, bins: BinArray, n_bins: int) -> "_Sums":
-        shape = (self.n_groups, n_bins)
-        place = rows.group * n_bins + bins
+    def _best_of(self, rows: IntArray, columns: IntArray, min_class_rows: float) -> _Cut:
+        sums = self._sums(rows, columns)
+        # Every column has all rows in its bins.
+        whole = sums.total()
+        order = np.tile(np.arange(MAX_BINS), (len(columns), 1))
+        for i, j in enumerate(columns):
+            if self.edges[j] is None:
+                order[i] = _category_order(sums.of_column(i))
+        low = sums.cumulated(order)
+        high = whole.minus(low)
+        enough = np.minimum(low.rarer_class, high.rarer_class) >= min_class_rows
+        if not enough.any():
+            return NO_CUT
+        gains = low.evidence + high.evidence - whole.evidence
+        column, place = np.unravel_index(np.where(enough, gains, -np.inf).argmax(), gains.shape)
+        splits_off = np.zeros(256, bool)
+        splits_off[order[column, place + 1 :]] = True
+        return _Cut(float(gains[column, place]), int(columns[column]), splits_off)
+
+    def _sums(self, rows: IntArray, columns: IntArray) -> "_Sums":
+        bins = self.bins[rows[:, None], columns].astype(np.int64) + MAX_BINS * np.arange(len(columns))
+        shape = (len(columns), MAX_BINS)
+        n = len(columns) * MAX_BINS
+        group, y = self.rows.group[rows], self.rows.y[rows]
+        place = (group[:, None] * n + bins).ravel()
 
         def summed(values: FloatArray) -> FloatArray:
-            return sum_by(place, values, shape[0] * shape[1]).reshape(shape)
+            by_row = np.repeat(values[rows], len(columns))
+            return sum_by(place, by_row, self.n_groups * n).reshape(self.n_groups, *shape)
+
+        def counted(own: BoolArray) -> FloatArray:
+            return np.bincount(bins[own].ravel(), minlength=n).reshape(shape).astype(float)
 
         return _Sums(
-            summed(rows.residual),
-            summed(rows.information),
-            sum_by(bins, rows.y == 1, n_bins),
-            sum_by(bins, rows.y == 0, n_bins),
+            summed(self.rows.residual), summed(self.rows.information), counted(y == 1), counted(y == 0)
         )
 
     def partition(self, parents: list[int], cuts: list[_Cut]) -> CutPartition:
@@ -237,20 +241,51 @@ class _Table:
 
 @dataclass(frozen=True)
 class _Sums:
-    """Sums over the rows of each bin, or of everything on one side of a cut."""
+    """Sums over the rows of each bin of some columns, or of everything on one side of a cut."""
 
-    residual: FloatArray  # (n_groups, n_places)
-    information: FloatArray  # (n_groups, n_places)
-    n_positive: FloatArray  # (n_places,)
-    n_negative: FloatArray  # (n_places,)
+    residual: FloatArray  # (n_groups, n_columns, n_places)
+    information: FloatArray  # the same shape
+    n_positive: FloatArray  # (n_columns, n_places)
+    n_negative: FloatArray  # the same shape
 
     @property
     def rarer_class(self) -> FloatArray:
         return np.minimum(self.n_positive, self.n_negative)
 
+    @property
+    def effect(self) -> tuple[FloatArray, FloatArray]:
+        """Residuals of groups and their information, less what all groups have in common.
+
+        That is no shift: calibration takes care of it.
+        """
+        # What is left after a subtraction may be a rounding below nothing.
+        information = np.maximum(self.information, 0.0)
+        total = information.sum(0)
+        common = np.divide(self.residual.sum(0), total, out=np.zeros_like(total), where=total > 0)
+        return self.residual - information * common, information
+
+    @property
+    def evidence(self) -> FloatArray:
+        """For a number of each group, ~ N(0, EFFECT_VARIANCE), against none: its log to second order, (n_columns, n_places)."""
+        own, information = self.effect
+        precise = EFFECT_VARIANCE * information
+        found: FloatArray = 0.5 * (own**2 * EFFECT_VARIANCE / (precise + 1) - np.log1p(precise)).sum(0)
+        return found
+
+    def total(self) -> Self:
+        """Of all bins of the first column, as of any."""
+        return type(self)(*(values[..., :1, :].sum(-1, keepdims=True) for values in self._values()))
+
+    def of_column(self, number: int) -> Self:
+        return type(self)(*(values[..., number, :] for values in self._values()))
+
     def cumulated(self, order: IntArray) -> Self:
-        """Sums of the first bins in `order`: of one, of two and so on, but not of all."""
-        return type(self)(*(values[..., order].cumsum(-1)[..., :-1] for values in self._values()))
+        """Sums of the first bins in the order of each column: of one, of two and so on, but not of all."""
+        values = self._values()
+        if (order != np.arange(order.shape[1])).any():
+            columns = np.arange(len(order))[:, None]
+            values = tuple(of_bins[..., columns, order] for of_bins in values)
+        return type(self)(*(of_bins.cumsum(-1)[..., :-1] for of_bins in values))
 
     def minus(self, part: Self) -> Self:
         """What is left of sums over one place."""
@@ -260,36 +295,18 @@ class _Sums:
         return self.residual, self.information, self.n_positive, self.n_negative
 
 
-def _evidence(residual: FloatArray, information: FloatArray) -> FloatArray:
-    """Log evidence for a number of each group, ~ N(0, EFFECT_VARIANCE), against none; to second order, summed over groups.
-
-    What all groups have in common is taken out first: calibration takes care of it, and it is no shift.
-    """
-    information = np.maximum(information, 0.0)
-    total = information.sum(0)
-    common = np.divide(residual.sum(0), total, out=np.zeros(len(total)), where=total > 0)
-    own = residual - information * common
-    found: FloatArray = 0.5 * (
-        own**2 / (information + 1 / EFFECT_VARIANCE) - np.log1p(EFFECT_VARIANCE * information)
-    ).sum(0)
-    return found
-
-
 def _category_order(sums: _Sums) -> IntArray:
     """Categories in the order in which groups differ most: by their first principal component (Coppersmith et al., 1999)."""
     n_rows = sums.n_positive + sums.n_negative
-    information = sums.information.sum(0)
-    common = np.divide(
-        sums.residual.sum(0), information, out=np.zeros(len(information)), where=information > 0
-    )
-    effect = (sums.residual - sums.information * common) / (sums.information + 1 / EFFECT_VARIANCE)
+    own, information = sums.effect
+    effect = own / (information + 1 / EFFECT_VARIANCE)
     weight = np.sqrt(n_rows)
     centered = (effect - effect @ n_rows[:, None] / n_rows.sum()) * weight
     component = np.linalg.svd(centered, full_matrices=False)[2][0]
     # A component has no sign of its own: the most frequent category gives it one.
     component = component * (1 if component[n_rows.argmax()] >= 0 else -1)
     return np.argsort(
-        np.divide(component, weight, out=np.zeros(len(weight)), where=weight > 0), kind="stable"
+        np.divide(component, weight, out=np.zeros_like(weight), where=weight > 0), kind="stable"
     )
 
 
