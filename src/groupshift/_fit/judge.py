@@ -1,6 +1,7 @@
 """The judge at work: candidates are proposed, tried on hidden labels, and given classifiers of their own where that helps."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
@@ -10,7 +11,7 @@ import numpy as np
 from groupshift._fit.classifiers import (
     Classifier,
     PerClusterClassifier,
-    fit_sets,
+    fits_ahead,
     out_of_fold_scores,
 )
 from groupshift._fit.pooled import Pooled
@@ -35,7 +36,13 @@ from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.calibration import crossfit_platt
 from groupshift._math.dispersion import dispersion
 from groupshift._math.sums import renumbered
-from groupshift._regions.candidates import Candidate, fixed_partitions, learned_partitions
+from groupshift._regions.candidates import (
+    Begun,
+    Candidate,
+    begin_learned,
+    fixed_partitions,
+    learned_partitions,
+)
 from groupshift._regions.partitions import Partition, WholeSpace
 from groupshift._rows.frames import take_rows
 from groupshift._rows.keys import stratified_folds
@@ -69,7 +76,11 @@ class Judged:
 
 def can_judge(problem: Problem, fold: IntArray | None) -> bool:
     """Whether there are labels to hide, and shifts to confirm by them."""
-    return problem.n_labeled_groups >= 2 and fold is not None and problem.settings.shares is not None
+    return _wants_trials(problem) and fold is not None
+
+
+def _wants_trials(problem: Problem) -> bool:
+    return problem.n_labeled_groups >= 2 and problem.settings.shares is not None
 
 
 def take_fixed(problem: Problem, trained: Trained, partition: Partition) -> Judged:
@@ -80,7 +91,16 @@ def take_fixed(problem: Problem, trained: Trained, partition: Partition) -> Judg
     return Judged(trained, candidate, try_candidate(problem, trained, candidate))
 
 
-def judge(problem: Problem, pooled: Pooled, trained: Trained) -> Judged:
+def begin_candidates(
+    problem: Problem, pooled: Pooled, partition: Partition | None
+) -> AbstractContextManager[Begun | None]:
+    """A block in which others may be ahead with candidates, while the classifier is trained that will judge them."""
+    if partition is not None or not _wants_trials(problem):
+        return nullcontext()
+    return begin_learned(problem.labeled, problem.y, pooled.rows, pooled.space, seeds=problem.seeds)
+
+
+def judge(problem: Problem, pooled: Pooled, trained: Trained, begun: Begun | None) -> Judged:
     """The partition that hidden labels choose."""
     whole = Candidate.fixed("one cluster", WholeSpace(), problem.labeled)
     if not can_judge(problem, trained.fold):
@@ -89,8 +109,8 @@ def judge(problem: Problem, pooled: Pooled, trained: Trained) -> Judged:
     given = wanted if isinstance(wanted, (list, tuple)) else ()
     seeds, space = problem.seeds, pooled.space
     candidates = fixed_partitions(problem.labeled, pooled.rows, space, given=given, seeds=seeds)
-    if _differs_by_group(trained.labeled_rows(problem), candidates[-1].cluster[trained.judged]):
-        candidates += learned_partitions(problem.labeled, problem.y, pooled.rows, space, seeds=seeds)
+    if begun and _differs_by_group(trained.labeled_rows(problem), candidates[-1].cluster[trained.judged]):
+        candidates += learned_partitions(problem.labeled, problem.y, space, begun, seeds=seeds)
     first = _weigh(problem, trained, candidates)
     if first.chosen is None:
         plain = without_shift(first.trials[0], first.rows)
@@ -179,17 +199,22 @@ def try_per_cluster(problem: Problem, judged: Judged) -> Judged | None:
     # Boosted trees that saw a handful of positives speak of log-odds in the thousands: one such cluster would ruin the
     # calibration of all.
     edge = probability_edge(len(problem.y))
-    first = fit_sets(finer, problem.labeled, problem.y, sets[:1])
-    if not promises(problem, judged, first[0], edge):
-        return None
-    models = first + fit_sets(finer, problem.labeled, problem.y, sets[1:])
-    score = out_of_fold_scores(models, problem.labeled.features, trained.fold, edge, candidate.cluster)
-    trained = replace(trained, estimator=finer, fold_models=models, last=None, score=score, edge=edge)
-    trial = try_candidate(problem, trained, candidate)
-    assert judged.trial is not None
-    if not confirmed(judged.trial.loss, trial.loss, trained.labeled_rows(problem)):
-        return None
-    return replace(judged, trained=trained, trial=trial)
+    everyone = np.arange(len(problem.y))
+    batches = [sets[:1], sets[1:], [everyone]]
+    # Others go on with the next batch while this process looks at one.
+    with fits_ahead(finer, problem.labeled, problem.y, batches) as trained_later:
+        models = next(trained_later)
+        if not promises(problem, judged, models[0], edge):
+            return None
+        models += next(trained_later)
+        score = out_of_fold_scores(models, problem.labeled.features, trained.fold, edge, candidate.cluster)
+        trained = replace(trained, estimator=finer, fold_models=models, last=None, score=score, edge=edge)
+        trial = try_candidate(problem, trained, candidate)
+        assert judged.trial is not None
+        if not confirmed(judged.trial.loss, trial.loss, trained.labeled_rows(problem)):
+            return None
+        (last,) = next(trained_later)
+    return replace(judged, trained=replace(trained, last=last), trial=trial)
 
 
 def promises(problem: Problem, judged: Judged, first: Classifier, edge: float | None) -> bool:

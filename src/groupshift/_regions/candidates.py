@@ -1,8 +1,10 @@
 """Candidate partitions for the judge: k-means, cells that labels join, gates that labels bend, and the user's own."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Self
+from functools import partial
+from typing import Self, TypeAlias
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -19,7 +21,7 @@ from groupshift._rows.keys import uniform_keys
 from groupshift._rows.progress import counted
 from groupshift._rows.rows import Rows
 from groupshift._rows.seeds import Seeds
-from groupshift._rows.workers import at_once, both_at_once
+from groupshift._rows.workers import at_once, both_ahead
 
 KMEANS_CLUSTERS = (2, 3, 4, 6, 8)
 # A handful of centres move little beyond about so many rows.
@@ -61,6 +63,20 @@ class Candidate:
         return self.partition.n_clusters
 
 
+@dataclass(frozen=True)
+class GateStarts:
+    """What gates are learned from: small cells, joined at several levels."""
+
+    sample: IntArray  # numbers of labelled rows
+    cell: IntArray  # (n_labeled,)
+    embedded: FloatArray  # (n_labeled, n_dimensions)
+    levels: list[tuple[int, IntArray, list[IntArray]]]  # see `_joined`
+
+
+# What was begun: asked for, it is waited for.
+Begun: TypeAlias = Callable[[], tuple[list[Candidate], GateStarts | None]]
+
+
 def group_folds(group: IntArray, seed: int) -> IntArray:
     """Fold of each row's group; folds have equally many groups.
 
@@ -88,20 +104,22 @@ def fixed_partitions(
     return [c for c in tried if c.n_clusters > 1 or c.name == "one cluster"]
 
 
+@contextmanager
+def begin_learned(labeled: Rows, y: IntArray, pooled: Rows, space: Space, *, seeds: Seeds) -> Iterator[Begun]:
+    """A block in which others may be ahead with what `learned_partitions` takes longest for: it needs no classifier."""
+    fold = group_folds(labeled.group, seeds.named("group folds"))
+    given = labeled.in_numbers(), y, pooled.in_numbers(), space, fold, seeds
+    with both_ahead(partial(joined_partitions, *given), partial(gate_starts, *given)) as begun:
+        yield begun
+
+
 def learned_partitions(
-    labeled: Rows, y: IntArray, pooled: Rows, space: Space, *, seeds: Seeds
+    labeled: Rows, y: IntArray, space: Space, begun: Begun, *, seeds: Seeds
 ) -> list[Candidate]:
     """Candidates that labels had a part in: Gaussian components that they join, gates that they bend."""
     fold = group_folds(labeled.group, seeds.named("group folds"))
-
-    def joined() -> list[Candidate]:
-        return joined_partitions(labeled, y, pooled, space, fold, seeds)
-
-    def starts() -> GateStarts | None:
-        return gate_starts(labeled, y, pooled, space, fold, seeds)
-
-    by_components, begun = both_at_once(joined, starts)
-    found = by_components + gated_partitions(labeled, y, begun, space, fold)
+    by_components, starts = begun()
+    found = by_components + gated_partitions(labeled, y, starts, space, fold)
     return [c for c in found if c.n_clusters > 1]
 
 
@@ -124,16 +142,6 @@ def joined_partitions(
         if seen is not None:
             found.append(Candidate(f"Gaussian {level}", mixture.joined(whole), seen))
     return found
-
-
-@dataclass(frozen=True)
-class GateStarts:
-    """What gates are learned from: small cells, joined at several levels."""
-
-    sample: IntArray  # numbers of labelled rows
-    cell: IntArray  # (n_labeled,)
-    embedded: FloatArray  # (n_labeled, n_dimensions)
-    levels: list[tuple[int, IntArray, list[IntArray]]]  # see `_joined`
 
 
 def gate_starts(
