@@ -1,9 +1,10 @@
 """The judge at work: candidates are proposed, tried on hidden labels, and given classifiers of their own where that helps."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -47,7 +48,7 @@ from groupshift._regions.partitions import Partition, WholeSpace
 from groupshift._rows.frames import take_rows
 from groupshift._rows.keys import stratified_folds
 from groupshift._rows.progress import begin, counted
-from groupshift._rows.workers import each_in_python
+from groupshift._rows.workers import ahead, each_in_python
 
 NOTHING_HIDDEN = Note(
     "No labels can be hidden (fewer than two labelled groups, or one class has a single example): one cluster is used."
@@ -107,11 +108,18 @@ def judge(problem: Problem, pooled: Pooled, trained: Trained, begun: Begun | Non
         return Judged(trained, whole, None, notes=(NOTHING_HIDDEN,))
     wanted = problem.settings.partition
     given = wanted if isinstance(wanted, (list, tuple)) else ()
-    seeds, space = problem.seeds, pooled.space
-    candidates = fixed_partitions(problem.labeled, pooled.rows, space, given=given, seeds=seeds)
-    if begun and _differs_by_group(trained.labeled_rows(problem), candidates[-1].cluster[trained.judged]):
-        candidates += learned_partitions(problem.labeled, problem.y, space, begun, seeds=seeds)
-    first = _weigh(problem, trained, candidates)
+    rows, seeds = trained.labeled_rows(problem), problem.seeds
+    fixed = fixed_partitions(problem.labeled, pooled.rows, pooled.space, given=given, seeds=seeds)
+    learned: list[Candidate] = []
+    # Others try the first candidates while more are learned.
+    with _trials(rows, trained, fixed) as of_fixed:
+        if begun and _differs_by_group(rows, fixed[-1].cluster[trained.judged]):
+            learned = learned_partitions(problem.labeled, problem.y, pooled.space, begun, seeds=seeds)
+        with _trials(rows, trained, learned) as of_learned:
+            tried = chain(next(of_fixed), next(of_learned))
+            trials = list(counted(tried, len(fixed) + len(learned), "candidates"))
+    candidates = fixed + learned
+    first = _weigh(rows, candidates, trials)
     if first.chosen is None:
         plain = without_shift(first.trials[0], first.rows)
         return Judged(
@@ -149,13 +157,17 @@ class _Weighed:
     table: CandidateTable
 
 
-def _weigh(problem: Problem, trained: Trained, candidates: Sequence[Candidate]) -> _Weighed:
-    rows = trained.labeled_rows(problem)
-    cut = [(candidate.cluster[trained.judged], candidate.n_clusters) for candidate in candidates]
-    tried = each_in_python(partial(_try, rows), cut)
-    trials = list(counted(tried, len(candidates), "candidates"))
+def _weigh(rows: LabeledRows, candidates: Sequence[Candidate], trials: Sequence[Trial]) -> _Weighed:
     chosen = choose(trials, rows)
     return _Weighed(rows, trials, chosen, candidate_table([c.name for c in candidates], trials, chosen, rows))
+
+
+def _trials(
+    rows: LabeledRows, trained: Trained, candidates: Sequence[Candidate]
+) -> AbstractContextManager[Iterator[Iterator[Trial]]]:
+    """A block in which there are trials of the candidates, as one batch; see `ahead`."""
+    cut = [(candidate.cluster[trained.judged], candidate.n_clusters) for candidate in candidates]
+    return ahead(partial(_try, rows), [cut], is_python=True)
 
 
 def _try(rows: LabeledRows, cut: tuple[IntArray, int]) -> Trial:

@@ -29,6 +29,8 @@ KMEANS_ROWS = 10_000
 JOINED_CLUSTERS = (2, 3, 4, 5, 6, 8)
 # Gates have a few dozen numbers to learn: more rows than this sharpen them no further.
 MAX_GATE_ROWS = 20_000
+# Numbers that travel to another process with each set of gates: more would take a good part of the time that gates take.
+MAX_TRAVELLING = 500_000
 MAX_CELLS = 64
 ROWS_PER_CELL = 50
 # Rows of both samples that k-means sees for each small cell.
@@ -69,7 +71,6 @@ class GateStarts:
 
     sample: IntArray  # numbers of labelled rows
     cell: IntArray  # (n_labeled,)
-    embedded: FloatArray  # (n_labeled, n_dimensions)
     levels: list[tuple[int, IntArray, list[IntArray]]]  # see `_joined`
 
 
@@ -161,7 +162,7 @@ def gate_starts(
         return None
     cell = cells.cell(labeled.matrix)
     levels = list(_joined(cell, cells.n_clusters, labeled, y, fold))
-    return GateStarts(sample, cell, space.transform(labeled.matrix), levels)
+    return GateStarts(sample, cell, levels)
 
 
 def gated_partitions(
@@ -170,26 +171,47 @@ def gated_partitions(
     """Regions where groups are composed alike: small cells joined, then bounded by linear gates."""
     if starts is None:
         return []
-    sample, cell, embedded, levels = starts.sample, starts.cell, starts.embedded, starts.levels
-    learned = at_once(lambda joined: _learn_gates(embedded, labeled, y, sample, joined[1][cell]), levels)
+    embedded, levels = space.transform(labeled.matrix), starts.levels
+    rows = _GateRows(embedded, labeled.group, y, labeled.weight, fold, starts.sample, starts.cell)
+    may_travel = embedded.size <= MAX_TRAVELLING
+    learned = at_once(rows.gates, [whole for _, whole, _ in levels], may_travel=may_travel)
     found = list(counted(learned, len(levels), "sets of gates"))
     clusters = [gates.predict(embedded) for gates in found]
     # Finer starts often end in the gates of a coarser one: once is enough.
     new = [i for i, own in enumerate(clusters) if not any(_alike(own, other) for other in clusters[:i])]
+    again = at_once(rows.found_again, [(clusters[i], levels[i][2]) for i in new], may_travel=may_travel)
+    seen = counted(again, len(new), "sets of gates without a third of the groups")
+    return [
+        Candidate(f"gated {levels[i][0]}", LinearPartition(space, found[i].slope, found[i].intercept), own)
+        for i, own in zip(new, seen, strict=True)
+        if own is not None
+    ]
 
-    def gated(i: int) -> Candidate | None:
-        level, _, parts = levels[i]
-        without_fold = (
-            _learn_gates(embedded, labeled, y, sample[fold[sample] != f], part[cell]).predict(embedded)
-            for f, part in enumerate(parts)
-        )
-        seen = _seen_without_own_fold(clusters[i], without_fold, fold)
-        if seen is None:
-            return None
-        return Candidate(f"gated {level}", LinearPartition(space, found[i].slope, found[i].intercept), seen)
 
-    tried = counted(at_once(gated, new), len(new), "sets of gates without a third of the groups")
-    return [candidate for candidate in tried if candidate is not None]
+@dataclass(frozen=True)
+class _GateRows:
+    """Labelled rows as gates see them: arrays of shape (n_labeled,), but for `embedded` and `sample`."""
+
+    embedded: FloatArray
+    group: IntArray
+    y: IntArray
+    weight: FloatArray
+    fold: IntArray
+    sample: IntArray
+    cell: IntArray
+
+    def gates(self, cluster_of: IntArray, without: int | None = None) -> Gates:
+        """Gates that start from clusters of cells; those that win no row are left out."""
+        own = self.sample if without is None else self.sample[self.fold[self.sample] != without]
+        start, embedded = renumbered(cluster_of[self.cell[own]]), self.embedded[own]
+        gates = learn_gates(embedded, self.group[own], self.y[own], self.weight[own], start)
+        return gates.take(np.unique(gates.predict(embedded)))
+
+    def found_again(self, whole: tuple[IntArray, list[IntArray]]) -> IntArray | None:
+        """Where the judge sees each row, from clusters by all groups, and starts without the groups of each fold."""
+        cluster, parts = whole
+        others = (self.gates(part, without=f).predict(self.embedded) for f, part in enumerate(parts))
+        return _seen_without_own_fold(cluster, others, self.fold)
 
 
 def _can_hold_out_groups(fold: IntArray, weight: FloatArray) -> bool:
@@ -215,13 +237,6 @@ def _seen_without_own_fold(cluster: IntArray, others: Iterable[IntArray], fold: 
             return None
         seen[fold == f] = other[fold == f]
     return seen
-
-
-def _learn_gates(embedded: FloatArray, labeled: Rows, y: IntArray, rows: IntArray, start: IntArray) -> Gates:
-    """Gates of the given rows; those that win no row are left out."""
-    start = renumbered(start[rows])
-    gates = learn_gates(embedded[rows], labeled.group[rows], y[rows], labeled.weight[rows], start)
-    return gates.take(np.unique(gates.predict(embedded[rows])))
 
 
 def _alike(cluster: IntArray, other: IntArray) -> bool:

@@ -9,7 +9,8 @@ code does the work; what is mostly Python's own work has processes in a large fi
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
@@ -93,13 +94,18 @@ def n_workers(*, is_python: bool = False) -> int:
 
 
 def at_once(
-    function: Callable[[Item], Result], items: Iterable[Item], *, is_python: bool = False
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    is_python: bool = False,
+    may_travel: bool = False,
 ) -> Iterator[Result]:
     """`function` of each item, in their order; items that are few and take long, such as fits.
 
     A backend that the user chose by `joblib.parallel_config` is kept to; otherwise these are threads, which copy nothing.
-    What `is_python` has this process and others in a large fit, and is done one after the other in a small one. The function
-    and its items then travel, and should be small beside the work.
+    What `is_python` has this process and others in a large fit, and is done one after the other in a small one. What
+    `may_travel` has them too, and threads in a small fit. The function and its items then travel, and should be small beside the
+    work.
 
     >>> list(at_once(len, ["a", "bc"]))
     [1, 2]
@@ -110,15 +116,30 @@ def at_once(
         yield from map(function, items)
         return
     tried = Tried(Alone(function))
-    helpers = _helpers.get() if is_python else None
+    helpers = _helpers.get() if is_python or may_travel else None
     if helpers is not None:
         outcomes = helped(tried, items, helpers)
+    elif _is_up_to_us():
+        outcomes = _on_threads(tried, items, n)
     else:
         parallel = Parallel(n, prefer="threads", return_as="generator", batch_size=1, pre_dispatch=n)
         outcomes = parallel(delayed(tried)(item) for item in items)
     # Closed at once where an item fails, and not whenever its traceback is forgotten.
     with filters_kept(), closing(outcomes):
         yield from _results(outcomes)
+
+
+def _on_threads(
+    tried: Callable[[Item], Outcome[Result]], items: Sequence[Item], n: int
+) -> Generator[Outcome[Result], None, None]:
+    """Not by joblib, which looks every hundredth of a second only whether a thread is done."""
+    pool = ThreadPoolExecutor(n)
+    try:
+        for future in [pool.submit(tried, item) for item in items]:
+            yield future.result()
+    finally:
+        # Threads cannot be ended: where one item failed, the others that are under way are not waited for.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _results(outcomes: Iterable[Outcome[Result]]) -> Iterator[Result]:
