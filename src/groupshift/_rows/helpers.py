@@ -51,7 +51,7 @@ class Helpers:
         """Give items to processes that have none; a second one, so that they need not wait, where there are enough for all."""
         with self.lock:
             for call in self.calls:
-                while call.waiting and self._may_give(len(call.waiting)):
+                while call.waiting and self._may_give(call):
                     try:
                         future = call.give()
                     except Exception:
@@ -60,10 +60,12 @@ class Helpers:
                     self.given.append(future)
                     future.add_done_callback(self.hand_out)
 
-    def _may_give(self, n_waiting: int) -> bool:
+    def _may_give(self, call: "_Call[Any, Any]") -> bool:
         self.given = [future for future in self.given if not future.done()]
         is_up = self.ready.done() and not self.ready.cancelled() and self.ready.exception() is None
-        return is_up and len(self.given) < (2 * self.n if n_waiting > self.n + 1 else self.n)
+        # Not behind an item of another call: that may take long, and nobody may want it any more.
+        has_enough = len(call.waiting) > self.n + 1 and set(self.given) <= set(call.given.values())
+        return is_up and len(self.given) < (2 * self.n if has_enough else self.n)
 
     def end_work(self) -> None:
         """Nobody waits any more: processes that are at work are ended."""
