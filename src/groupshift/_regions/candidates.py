@@ -21,7 +21,7 @@ from groupshift._rows.keys import uniform_keys
 from groupshift._rows.progress import counted
 from groupshift._rows.rows import Rows
 from groupshift._rows.seeds import Seeds
-from groupshift._rows.workers import at_once, both_ahead
+from groupshift._rows.workers import at_once, both_ahead, both_at_once
 
 KMEANS_CLUSTERS = (2, 3, 4, 6, 8)
 # A handful of centres move little beyond about so many rows.
@@ -29,8 +29,9 @@ KMEANS_ROWS = 10_000
 JOINED_CLUSTERS = (2, 3, 4, 5, 6, 8)
 # Gates have a few dozen numbers to learn: more rows than this sharpen them no further.
 MAX_GATE_ROWS = 20_000
-# Numbers that travel to another process with each set of gates: more would take a good part of the time that gates take.
-MAX_TRAVELLING = 500_000
+# Numbers that travel to another process with each set of gates, and with other candidates: more would take a good part of the
+# time that these take.
+MAX_WITH_GATES, MAX_WITH_OTHERS = 500_000, 5_000_000
 MAX_CELLS = 64
 ROWS_PER_CELL = 50
 # Rows of both samples that k-means sees for each small cell.
@@ -110,7 +111,11 @@ def begin_learned(labeled: Rows, y: IntArray, pooled: Rows, space: Space, *, see
     """A block in which others may be ahead with what `learned_partitions` takes longest for: it needs no classifier."""
     fold = group_folds(labeled.group, seeds.named("group folds"))
     given = labeled.in_numbers(), y, pooled.in_numbers(), space, fold, seeds
-    with both_ahead(partial(joined_partitions, *given), partial(gate_starts, *given)) as begun:
+    joined, starts = partial(joined_partitions, *given), partial(gate_starts, *given)
+    if labeled.matrix.size + pooled.matrix.size > MAX_WITH_OTHERS:
+        yield partial(both_at_once, joined, starts)
+        return
+    with both_ahead(joined, starts) as begun:
         yield begun
 
 
@@ -173,7 +178,7 @@ def gated_partitions(
         return []
     embedded, levels = space.transform(labeled.matrix), starts.levels
     rows = _GateRows(embedded, labeled.group, y, labeled.weight, fold, starts.sample, starts.cell)
-    may_travel = embedded.size <= MAX_TRAVELLING
+    may_travel = embedded.size <= MAX_WITH_GATES
     learned = at_once(rows.gates, [whole for _, whole, _ in levels], may_travel=may_travel)
     found = list(counted(learned, len(levels), "sets of gates"))
     clusters = [gates.predict(embedded) for gates in found]
