@@ -96,7 +96,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
     n_jobs : int, optional
         Workers at once, on folds, clusters, candidates or chunks of rows; -1 for all cores. None is what
         `joblib.parallel_config` says, or else all cores, but no more than OMP_NUM_THREADS. The answer does not depend on it.
-        They are threads; in a large fit boosted trees have up to seven processes more, which stay for the next fit.
+        They are threads; a large fit has up to seven processes more, for trees and candidates, which stay for the next fit.
     random_state : as in scikit-learn
     verbose : int
         1 says on standard error which step is under way and how long the rest will take, 2 after each fit and chunk.

@@ -71,19 +71,23 @@ def record_evidence(problem: Problem, finished: Finished) -> Evidence:
     is_category, seed = problem.encoder.is_category, problem.seeds.named("evidence rows")
     importance = feature_importance(problem, trained, finished.settled.learned)
 
-    def held_out() -> HeldOut | None:
-        return None if trained.fold is None else _held_out(problem, finished, trained.fold)
+    def of_labeled() -> tuple[Independence, Examples]:
+        examples = examples_of(problem.labeled, problem.y, 2, is_category)
+        return _independence(problem, candidate.partition, seed), examples
 
-    independence, by_hidden_labels = both_at_once(
-        lambda: _independence(problem, candidate.partition, seed), held_out
-    )
+    def of_scores() -> tuple[HeldOut | None, ClusterProfiles]:
+        held_out = None if trained.fold is None else _held_out(problem, finished, trained.fold)
+        return held_out, profiles_of(finished.pooled.rows, candidate.partition, is_category, seed)
+
+    # Two halves that take about as long.
+    (independence, examples), (held_out, profiles) = both_at_once(of_labeled, of_scores)
     return Evidence(
         groups=_labeled_sample(problem, problem.labeled.group, len(problem.labeled_groups)),
         labeled_clusters=_labeled_sample(problem, candidate.cluster, candidate.n_clusters),
-        examples=examples_of(problem.labeled, problem.y, 2, is_category),
-        clusters=profiles_of(finished.pooled.rows, candidate.partition, is_category, seed),
+        examples=examples,
+        clusters=profiles,
         independence=independence,
-        held_out=by_hidden_labels,
+        held_out=held_out,
         identifying=_by_feature(problem, finished.pooled.identifying),
         importance=_by_feature(problem, importance),
     )

@@ -1,10 +1,10 @@
 """Classifiers trained on labelled rows, and what they say of rows: raw scores."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 from joblib import parallel_config
@@ -22,7 +22,7 @@ from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.frames import Features, concat_rows, take_rows, with_some_value
 from groupshift._rows.progress import counted
 from groupshift._rows.rows import Rows
-from groupshift._rows.workers import at_once
+from groupshift._rows.workers import ahead, at_once, n_workers
 
 # Classifiers whose decision function is the log-odds of their probability, to more digits than the probability has.
 IN_LOG_ODDS = (LogisticRegression, HistGradientBoostingClassifier)
@@ -152,18 +152,43 @@ class TrainingSet:
         return replace(self, parts=tuple((rows, own[mine]) for (rows, own), mine in parts), y=self.y[chosen])
 
 
+Pair: TypeAlias = tuple[Classifier, TrainingSet]
+
+
 def fit_each(estimator: Classifier, sets: Sequence[TrainingSet]) -> tuple[Classifier, ...]:
     """One model for each set, trained at once; where each cluster has a classifier, all clusters of all sets are."""
+    pairs, models_of = _pairs(estimator, sets)
+    return models_of(fit_pairs(pairs))
+
+
+def _pairs(
+    estimator: Classifier, sets: Sequence[TrainingSet]
+) -> tuple[list[Pair], Callable[[Iterable[Classifier]], tuple[Classifier, ...]]]:
+    """What is to be trained, and how models of the sets are made of it."""
     if not isinstance(estimator, PerClusterClassifier):
-        return fit_pairs([(estimator, one) for one in sets])
+        return [(estimator, one) for one in sets], tuple
     split = [one.of_clusters(estimator.partition) for one in sets]
-    every = [part for parts, _ in split for part in parts]
-    fitted = iter(fit_pairs([(estimator.estimator, part) for part in every]))
-    models = []
-    for parts, number in split:
-        of_parts = list(islice(fitted, len(parts)))
-        models.append(estimator.with_classifiers([of_parts[i] for i in number]))
-    return tuple(models)
+
+    def models_of(fitted: Iterable[Classifier]) -> tuple[Classifier, ...]:
+        fitted = iter(fitted)
+        parts = [(list(islice(fitted, len(parts))), number) for parts, number in split]
+        return tuple(estimator.with_classifiers([of_parts[i] for i in number]) for of_parts, number in parts)
+
+    return [(estimator.estimator, part) for parts, _ in split for part in parts], models_of
+
+
+@contextmanager
+def fits_ahead(
+    estimator: Classifier, rows: Rows, y: IntArray, batches: Sequence[Sequence[IntArray]]
+) -> Iterator[Iterator[tuple[Classifier, ...]]]:
+    """A block in which there are models of one batch of sets of labelled rows after the other, see `ahead`."""
+    sets = [[TrainingSet(((rows, own),), y[own]) for own in batch] for batch in batches]
+    if not grows_in_python(estimator) or n_workers(is_python=True) == 1:
+        yield (fit_each(estimator, batch) for batch in sets)
+        return
+    split = [_pairs(estimator, batch) for batch in sets]
+    with ahead(fit_pair, [pairs for pairs, _ in split], is_python=True) as fitted:
+        yield (models_of(counted(next(fitted), len(pairs), "fits")) for pairs, models_of in split)
 
 
 def fit_sets(
@@ -173,10 +198,10 @@ def fit_sets(
     return fit_each(estimator, [TrainingSet(((rows, own),), y[own]) for own in sets])
 
 
-def fit_pairs(pairs: Sequence[tuple[Classifier, TrainingSet]]) -> tuple[Classifier, ...]:
+def fit_pairs(pairs: Sequence[Pair]) -> tuple[Classifier, ...]:
     """A model for each pair of an estimator and what it is trained on, at once."""
     is_python = all(grows_in_python(estimator) for estimator, _ in pairs)
-    return tuple(counted(at_once(_fit_pair, pairs, is_python=is_python), len(pairs), "fits"))
+    return tuple(counted(at_once(fit_pair, pairs, is_python=is_python), len(pairs), "fits"))
 
 
 def grows_in_python(estimator: Classifier) -> bool:
@@ -193,7 +218,7 @@ def grows_in_python(estimator: Classifier) -> bool:
     )
 
 
-def _fit_pair(pair: tuple[Classifier, TrainingSet]) -> Classifier:
+def fit_pair(pair: Pair) -> Classifier:
     estimator, training = pair
     return training.fit(estimator)
 

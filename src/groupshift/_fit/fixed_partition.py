@@ -38,7 +38,7 @@ def fixed_partition(problem: Problem, pooled: Pooled) -> tuple[Partition | None,
         return partition, (Note(why), *notes)
     if isinstance(wanted, Mapping):
         return _silhouette(problem, pooled, dict(wanted))
-    if wanted == "validated" or isinstance(wanted, (list, tuple)):
+    if problem.settings.is_left_to_judge:
         return None, ()
     raise ValueError(
         f"partition={wanted!r} is not known. Pass 'validated', 'silhouette', a number of clusters, a fitted clusterer, or a "

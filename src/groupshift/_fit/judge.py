@@ -1,8 +1,10 @@
 """The judge at work: candidates are proposed, tried on hidden labels, and given classifiers of their own where that helps."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -11,7 +13,7 @@ from scipy.special import expit
 from groupshift._fit.classifiers import (
     Classifier,
     PerClusterClassifier,
-    fit_sets,
+    fits_ahead,
     out_of_fold_scores,
 )
 from groupshift._fit.pooled import Pooled
@@ -40,8 +42,10 @@ from groupshift._math.calibration import crossfit_platt
 from groupshift._math.dispersion import dispersion
 from groupshift._math.sums import renumbered
 from groupshift._regions.candidates import (
+    Begun,
     Candidate,
     HeldOutClusters,
+    begin_learned,
     fixed_partitions,
     learned_partitions,
 )
@@ -51,7 +55,7 @@ from groupshift._regions.space import Space
 from groupshift._rows.frames import take_rows
 from groupshift._rows.keys import stratified_folds
 from groupshift._rows.progress import begin, counted
-from groupshift._rows.workers import each_in_python
+from groupshift._rows.workers import ahead, each_in_python
 
 NOTHING_HIDDEN = Note(
     "No labels can be hidden (fewer than two labelled groups, or one class has a single example): one cluster is used."
@@ -80,7 +84,11 @@ class Judged:
 
 def can_judge(problem: Problem, fold: IntArray | None) -> bool:
     """Whether there are labels to hide, and shifts to confirm by them."""
-    return problem.n_labeled_groups >= 2 and fold is not None and problem.settings.shares is not None
+    return _wants_trials(problem) and fold is not None
+
+
+def _wants_trials(problem: Problem) -> bool:
+    return problem.n_labeled_groups >= 2 and problem.settings.shares is not None
 
 
 def take_fixed(problem: Problem, trained: Trained, partition: Partition) -> Judged:
@@ -91,24 +99,38 @@ def take_fixed(problem: Problem, trained: Trained, partition: Partition) -> Judg
     return Judged(trained, candidate, try_candidate(problem, trained, candidate))
 
 
-def judge(problem: Problem, pooled: Pooled, trained: Trained) -> Judged:
+def begin_candidates(
+    problem: Problem, pooled: Pooled, partition: Partition | None
+) -> AbstractContextManager[Begun | None]:
+    """A block in which others may be ahead with candidates, while the classifier is trained that will judge them."""
+    if partition is not None or not _wants_trials(problem):
+        return nullcontext()
+    return begin_learned(problem.labeled, problem.y, pooled.rows, pooled.space, seeds=problem.seeds)
+
+
+def judge(problem: Problem, pooled: Pooled, trained: Trained, begun: Begun | None) -> Judged:
     """The partition that hidden labels choose."""
     whole = Candidate.fixed("one cluster", WholeSpace(), problem.labeled)
     if not can_judge(problem, trained.fold):
         return Judged(trained, whole, None, notes=(NOTHING_HIDDEN,))
     wanted = problem.settings.partition
     given = wanted if isinstance(wanted, (list, tuple)) else ()
-    seeds, space = problem.seeds, pooled.space
-    candidates = fixed_partitions(problem.labeled, pooled.rows, space, given=given, seeds=seeds)
-    differs = _differs_by_group(trained.labeled_rows(problem), candidates[-1].cluster[trained.judged])
-    if differs:
-        candidates += learned_partitions(problem.labeled, problem.y, pooled.rows, space, seeds=seeds)
-    trials = _try_all(problem, trained, candidates)
-    if differs:
-        cut = _promising_cuts(problem, trained, space, trials)
-        candidates += cut
-        trials += _try_all(problem, trained, cut)
-    first = _weigh(problem, trained, candidates, trials)
+    rows, seeds = trained.labeled_rows(problem), problem.seeds
+    fixed = fixed_partitions(problem.labeled, pooled.rows, pooled.space, given=given, seeds=seeds)
+    learned: list[Candidate] = []
+    # Others try the first candidates while more are learned.
+    with _trials(rows, trained, fixed) as of_fixed:
+        differs = _differs_by_group(rows, fixed[-1].cluster[trained.judged])
+        if begun and differs:
+            learned = learned_partitions(problem.labeled, problem.y, pooled.space, begun, seeds=seeds)
+        with _trials(rows, trained, learned) as of_learned:
+            tried = chain(next(of_fixed), next(of_learned))
+            trials = list(counted(tried, len(fixed) + len(learned), "candidates"))
+    cut = _promising_cuts(problem, trained, pooled.space, trials) if differs else []
+    with _trials(rows, trained, cut) as of_cut:
+        trials += counted(next(of_cut), len(cut), "trees without a third of the groups")
+    candidates = fixed + learned + cut
+    first = _weigh(rows, candidates, trials)
     if first.chosen is None:
         plain = without_shift(first.whole, first.rows)
         return Judged(
@@ -152,29 +174,26 @@ class _Weighed:
     table: CandidateTable
 
 
-def _try_all(
-    problem: Problem, trained: Trained, candidates: Sequence[Candidate]
-) -> list[Trial | HeldOutTrial]:
+def _weigh(
+    rows: LabeledRows, candidates: Sequence[Candidate], trials: Sequence[Trial | HeldOutTrial]
+) -> _Weighed:
+    whole = trials[0]
+    assert isinstance(whole, Trial)
+    chosen = choose(trials, rows)
+    table = candidate_table([c.name for c in candidates], trials, chosen, rows)
+    return _Weighed(rows, whole, trials, chosen, table)
+
+
+def _trials(
+    rows: LabeledRows, trained: Trained, candidates: Sequence[Candidate]
+) -> AbstractContextManager[Iterator[Iterator[Trial | HeldOutTrial]]]:
+    """A block in which there are trials of the candidates, as one batch; see `ahead`."""
     own = trained.judged
     cut = [
         (c.cluster[own], c.n_clusters, None if c.held_out is None else c.held_out.take(own))
         for c in candidates
     ]
-    tried = each_in_python(partial(_try, trained.labeled_rows(problem)), cut)
-    return list(counted(tried, len(candidates), "candidates"))
-
-
-def _weigh(
-    problem: Problem,
-    trained: Trained,
-    candidates: Sequence[Candidate],
-    trials: Sequence[Trial | HeldOutTrial],
-) -> _Weighed:
-    rows, whole = trained.labeled_rows(problem), trials[0]
-    assert isinstance(whole, Trial)
-    chosen = choose(trials, rows)
-    table = candidate_table([c.name for c in candidates], trials, chosen, rows)
-    return _Weighed(rows, whole, trials, chosen, table)
+    return ahead(partial(_try, rows), [cut], is_python=True)
 
 
 def _try(rows: LabeledRows, cut: tuple[IntArray, int, HeldOutClusters | None]) -> Trial | HeldOutTrial:
@@ -238,17 +257,22 @@ def try_per_cluster(problem: Problem, judged: Judged) -> Judged | None:
     # Boosted trees that saw a handful of positives speak of log-odds in the thousands: one such cluster would ruin the
     # calibration of all.
     edge = probability_edge(len(problem.y))
-    first = fit_sets(finer, problem.labeled, problem.y, sets[:1])
-    if not promises(problem, judged, first[0], edge):
-        return None
-    models = first + fit_sets(finer, problem.labeled, problem.y, sets[1:])
-    score = out_of_fold_scores(models, problem.labeled.features, trained.fold, edge, candidate.cluster)
-    trained = replace(trained, estimator=finer, fold_models=models, last=None, score=score, edge=edge)
-    trial = try_candidate(problem, trained, candidate)
-    assert judged.trial is not None
-    if not confirmed(judged.trial.loss, trial.loss, trained.labeled_rows(problem)):
-        return None
-    return replace(judged, trained=trained, trial=trial)
+    everyone = np.arange(len(problem.y))
+    batches = [sets[:1], sets[1:], [everyone]]
+    # Others go on with the next batch while this process looks at one.
+    with fits_ahead(finer, problem.labeled, problem.y, batches) as trained_later:
+        models = next(trained_later)
+        if not promises(problem, judged, models[0], edge):
+            return None
+        models += next(trained_later)
+        score = out_of_fold_scores(models, problem.labeled.features, trained.fold, edge, candidate.cluster)
+        trained = replace(trained, estimator=finer, fold_models=models, last=None, score=score, edge=edge)
+        trial = try_candidate(problem, trained, candidate)
+        assert judged.trial is not None
+        if not confirmed(judged.trial.loss, trial.loss, trained.labeled_rows(problem)):
+            return None
+        (last,) = next(trained_later)
+    return replace(judged, trained=replace(trained, last=last), trial=trial)
 
 
 def promises(problem: Problem, judged: Judged, first: Classifier, edge: float | None) -> bool:

@@ -81,6 +81,12 @@ class Settings:
     labeled_prior: str
     verbose: int
 
+    @property
+    def is_left_to_judge(self) -> bool:
+        """Whether the partition is not given: the judge finds it, if there are labels to hide."""
+        wanted = self.partition
+        return isinstance(wanted, (list, tuple)) or (isinstance(wanted, str) and wanted == "validated")
+
 
 @dataclass(frozen=True)
 class Note:

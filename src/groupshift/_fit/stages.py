@@ -6,13 +6,13 @@ from groupshift._fit.classifiers import PerClusterClassifier
 from groupshift._fit.estimate import Estimate, estimate
 from groupshift._fit.fixed_partition import fixed_partition
 from groupshift._fit.hidden_groups import hide_groups
-from groupshift._fit.judge import Judged, judge, take_fixed
+from groupshift._fit.judge import Judged, begin_candidates, judge, take_fixed
 from groupshift._fit.learned import Settled, settle
 from groupshift._fit.left_out import leave_out_identifying
 from groupshift._fit.pooled import Pooled, pool_rows
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.refine import Fitted, refine
-from groupshift._fit.trained import Trained, choose_estimator, train
+from groupshift._fit.trained import Trained, choose_estimator, first_look, train
 from groupshift._rows.frames import some
 from groupshift._rows.progress import begin
 
@@ -35,21 +35,21 @@ class Finished:
 def run(problem: Problem) -> Finished:
     """Train, cut space, judge, settle, estimate, learn from unlabelled rows."""
     verbose = problem.settings.verbose
-    pooled = pool_rows(problem)
-    partition, partition_notes = fixed_partition(problem, pooled)
-    estimator, smaller = choose_estimator(problem), None
-    if problem.settings.per_cluster and partition is not None:
-        estimator = PerClusterClassifier(estimator, partition, problem.encoder)
-    elif problem.settings.estimator is None:
-        smaller = choose_estimator(problem, small_trees=True)
-    begin("training the classifier", verbose)
-    trained = train(problem, estimator, partition, smaller)
-    trained = leave_out_identifying(problem, pooled, trained, partition)
-    if partition is None:
-        begin("judging partitions on hidden labels", verbose)
-        judged = judge(problem, pooled, trained)
-    else:
-        judged = take_fixed(problem, trained, partition)
+    with first_look(problem) as first:
+        pooled = pool_rows(problem)
+        partition, partition_notes = fixed_partition(problem, pooled)
+        estimator = choose_estimator(problem)
+        if problem.settings.per_cluster and partition is not None:
+            estimator, first = PerClusterClassifier(estimator, partition, problem.encoder), None
+        with begin_candidates(problem, pooled, partition) as begun:
+            begin("training the classifier", verbose)
+            trained = train(problem, estimator, partition, first)
+            trained = leave_out_identifying(problem, pooled, trained, partition)
+            if partition is None:
+                begin("judging partitions on hidden labels", verbose)
+                judged = judge(problem, pooled, trained, begun)
+            else:
+                judged = take_fixed(problem, trained, partition)
     judged = judged.completed(problem)
     hidden = hide_groups(problem, pooled, judged)
     settled = settle(problem, pooled, judged, hidden)

@@ -1,6 +1,7 @@
 """The first stage: classifiers trained on labelled rows, and the scores of rows that they were not trained on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -15,7 +16,7 @@ from groupshift._fit.classifiers import (
     SwappedClassifier,
     TrainingSet,
     default_classifier,
-    fit_pairs,
+    fit_pair,
     fit_sets,
     grows_in_python,
     out_of_fold_scores,
@@ -31,7 +32,8 @@ from groupshift._math.odds import log_loss_rows
 from groupshift._math.sums import renumbered
 from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import class_order, copy_correlation, design_effect, stratified_folds
-from groupshift._rows.workers import n_workers
+from groupshift._rows.progress import counted
+from groupshift._rows.workers import ahead, n_workers
 
 # Held-out rows that two classifiers are compared on: more tell no difference that matters.
 MAX_SHOWN = 4_000
@@ -71,17 +73,46 @@ class Trained:
         return LabeledRows(self.score, problem.y[self.judged], weight, group, fold, self.design_effect)
 
 
-def train(
-    problem: Problem, estimator: Classifier, partition: Partition | None, smaller: Classifier | None = None
-) -> Trained:
-    """Train and score; `partition`: the clusters that held-out rows are stratified by, where they are known.
+@dataclass(frozen=True)
+class FirstLook:
+    """Large trees and small ones on the first fold of a cross-fit, which decides between them."""
 
-    Between the estimator and a `smaller` one the first fold of a cross-fit decides.
-    """
+    estimators: tuple[Classifier, Classifier]
+    fold: IntArray
+    models: Iterator[
+        Classifier
+    ]  # of the first folds by the first estimator, then of the first fold by the second
+
+
+@contextmanager
+def first_look(problem: Problem) -> Iterator[FirstLook | None]:
+    """A block in which others may be ahead with the first fits, before rows are pooled; None where trees are not chosen so."""
+    settings = problem.settings
+    is_one_for_all = not settings.per_cluster or settings.is_left_to_judge
+    is_asked = settings.estimator is None and is_one_for_all and settings.calibration != "holdout"
+    fold = _row_folds(problem) if is_asked else None
+    if fold is None:
+        yield None
+        return
+    large, small = (choose_estimator(problem, small_trees=is_small) for is_small in (False, True))
+    training = [TrainingSet(((problem.labeled, own),), problem.y[own]) for own in training_sets(fold)]
+    # Large trees take longer. While they are grown, workers that would wait grow them on what would be left over later.
+    first = training[: 1 + _n_left_over(large, len(training) - 1)]
+    pairs = [(large, one) for one in first] + [(small, training[0])]
+    with ahead(fit_pair, [pairs], is_python=True) as fitted:
+        yield FirstLook(
+            (large, small), fold, (m for batch in fitted for m in counted(batch, len(pairs), "fits"))
+        )
+
+
+def train(
+    problem: Problem, estimator: Classifier, partition: Partition | None, first: FirstLook | None = None
+) -> Trained:
+    """Train and score; `partition`: the clusters that held-out rows are stratified by, where they are known."""
     if problem.settings.calibration == "holdout" and problem.fewest_examples >= 2:
         trained = _hold_out(problem, estimator, partition)
     else:
-        trained = _cross_fit(problem, estimator, smaller)
+        trained = _cross_fit(problem, estimator, first)
     rows = problem.labeled.take(trained.judged)
     alike = copy_correlation(rows.key, rows.weight, trained.score)
     effect = 1 + (design_effect(rows.key, rows.weight) - 1) * alike
@@ -131,30 +162,39 @@ def _hold_out(problem: Problem, estimator: Classifier, partition: Partition | No
     return Trained(estimator, (), model, judged, score, fold, None)
 
 
-def _cross_fit(problem: Problem, estimator: Classifier, smaller: Classifier | None) -> Trained:
-    """Every row scored by a model of the other folds."""
-    labeled, y, fewest = problem.labeled, problem.y, problem.fewest_examples
-    edge = probability_edge(len(y)) if problem.settings.calibration == "crossfit" else None
-    everyone = np.arange(len(y))
+def _row_folds(problem: Problem) -> IntArray | None:
+    """Folds of labelled rows; None where a class has too few examples to hold any out."""
+    y, fewest = problem.y, problem.fewest_examples
     # Models of two thirds of the rows, or of half, score nearly as the last one does, if rows are many, of the rarer class too.
     n_folds = 5
     if len(y) >= 10_000 and fewest >= 1_000:
         n_folds = 3 if len(y) < 15_000 else 2
     n_folds = min(n_folds, fewest)
     if n_folds < 2:
+        return None
+    return stratified_folds(y, problem.labeled.key, n_folds, problem.seeds.named("row folds"))
+
+
+def _cross_fit(problem: Problem, estimator: Classifier, first_seen: FirstLook | None) -> Trained:
+    """Every row scored by a model of the other folds."""
+    labeled, y = problem.labeled, problem.y
+    edge = probability_edge(len(y)) if problem.settings.calibration == "crossfit" else None
+    everyone = np.arange(len(y))
+    fold = _row_folds(problem) if first_seen is None else first_seen.fold
+    if fold is None:
         note = Note(
             "Too few examples of one class to hold any out: scores are calibrated on the rows they were trained on."
         )
         model = fit_sets(estimator, labeled, y, [everyone])[0]
         score = raw_score(model, labeled.features, edge)
         return Trained(estimator, (), model, everyone, score, None, edge, notes=(note,))
-    fold = stratified_folds(y, labeled.key, n_folds, problem.seeds.named("row folds"))
-    sets, has_small_trees = training_sets(fold), False
     first: tuple[Classifier, ...] = ()
-    if smaller is not None:
-        first, has_small_trees = _better(problem, (estimator, smaller), fold, sets)
-        estimator = smaller if has_small_trees else estimator
-    sets = sets[len(first) :]
+    has_small_trees = False
+    if first_seen is not None:
+        first, has_small_trees = _better(problem, first_seen)
+        estimator = first_seen.estimators[has_small_trees]
+    n_folds = int(fold.max()) + 1
+    sets = training_sets(fold)[len(first) :]
     # A worker that would have nothing to do trains the model of all rows meanwhile: it is mostly needed in the end.
     has_idle_worker = _n_left_over(estimator, len(sets)) > 0
     models = first + fit_sets(estimator, labeled, y, sets + [everyone] * has_idle_worker)
@@ -173,16 +213,14 @@ def _n_left_over(estimator: Classifier, n_fits: int) -> int:
     return n_fits % n_workers(is_python=grows_in_python(estimator))
 
 
-def _better(
-    problem: Problem, estimators: tuple[Classifier, Classifier], fold: IntArray, sets: Sequence[IntArray]
-) -> tuple[tuple[Classifier, ...], bool]:
+def _better(problem: Problem, first: FirstLook) -> tuple[tuple[Classifier, ...], bool]:
     """Models of the first folds by the second of two classifiers, or by the first if it predicts the labels of the first fold
     better beyond noise; whether it is the second.
 
     The choice is one of two, so that the rows which made it may be judged by it.
     """
     labeled, y = problem.labeled, problem.y
-    shown = np.flatnonzero(fold == 0)
+    shown = np.flatnonzero(first.fold == 0)
     shown = shown[:: -(-len(shown) // MAX_SHOWN)]
     held, truth = labeled.take(shown), y[shown]
 
@@ -193,10 +231,7 @@ def _better(
         platt = PlattScaling().fit(score, truth, held.weight, cluster, 1)
         return log_loss_rows(platt.transform(score, cluster), truth)
 
-    # The first classifier takes longer. While it is trained, workers that would wait train it on what would be left over later.
-    ahead = range(1 + _n_left_over(estimators[0], len(sets) - 1))
-    training = [TrainingSet(((labeled, own),), y[own]) for own in sets]
-    *large, small = fit_pairs([(estimators[0], training[f]) for f in ahead] + [(estimators[1], training[0])])
+    *large, small = first.models
     gain, weight = loss(small) - loss(large[0]), held.weight / held.weight.sum()
     mean = float(weight @ gain)
     error = float(np.sqrt((weight**2) @ (gain - mean) ** 2))

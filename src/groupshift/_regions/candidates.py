@@ -1,8 +1,10 @@
 """Candidate partitions for the judge: k-means, cells that labels join, gates that labels bend, and the user's own."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Self
+from functools import partial
+from typing import Self, TypeAlias
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -19,7 +21,7 @@ from groupshift._rows.keys import uniform_keys
 from groupshift._rows.progress import counted
 from groupshift._rows.rows import Rows
 from groupshift._rows.seeds import Seeds
-from groupshift._rows.workers import at_once, both_at_once
+from groupshift._rows.workers import at_once, both_ahead, both_at_once
 
 KMEANS_CLUSTERS = (2, 3, 4, 6, 8)
 # A handful of centres move little beyond about so many rows.
@@ -27,6 +29,9 @@ KMEANS_ROWS = 10_000
 JOINED_CLUSTERS = (2, 3, 4, 5, 6, 8)
 # Gates have a few dozen numbers to learn: more rows than this sharpen them no further.
 MAX_GATE_ROWS = 20_000
+# Numbers that travel to another process with each set of gates, and with other candidates: more would take a good part of the
+# time that these take.
+MAX_WITH_GATES, MAX_WITH_OTHERS = 500_000, 5_000_000
 MAX_CELLS = 64
 ROWS_PER_CELL = 50
 # Rows of both samples that k-means sees for each small cell.
@@ -74,6 +79,19 @@ class Candidate:
         return self.partition.n_clusters
 
 
+@dataclass(frozen=True)
+class GateStarts:
+    """What gates are learned from: small cells, joined at several levels."""
+
+    sample: IntArray  # numbers of labelled rows
+    cell: IntArray  # (n_labeled,)
+    levels: list[tuple[int, IntArray, list[IntArray]]]  # see `_joined`
+
+
+# What was begun: asked for, it is waited for.
+Begun: TypeAlias = Callable[[], tuple[list[Candidate], GateStarts | None]]
+
+
 def group_folds(group: IntArray, seed: int) -> IntArray:
     """Fold of each row's group; folds have equally many groups.
 
@@ -101,20 +119,26 @@ def fixed_partitions(
     return [c for c in tried if c.n_clusters > 1 or c.name == "one cluster"]
 
 
+@contextmanager
+def begin_learned(labeled: Rows, y: IntArray, pooled: Rows, space: Space, *, seeds: Seeds) -> Iterator[Begun]:
+    """A block in which others may be ahead with what `learned_partitions` takes longest for: it needs no classifier."""
+    fold = group_folds(labeled.group, seeds.named("group folds"))
+    given = labeled.in_numbers(), y, pooled.in_numbers(), space, fold, seeds
+    joined, starts = partial(joined_partitions, *given), partial(gate_starts, *given)
+    if labeled.matrix.size + pooled.matrix.size > MAX_WITH_OTHERS:
+        yield partial(both_at_once, joined, starts)
+        return
+    with both_ahead(joined, starts) as begun:
+        yield begun
+
+
 def learned_partitions(
-    labeled: Rows, y: IntArray, pooled: Rows, space: Space, *, seeds: Seeds
+    labeled: Rows, y: IntArray, space: Space, begun: Begun, *, seeds: Seeds
 ) -> list[Candidate]:
     """Candidates that labels had a part in: Gaussian components that they join, gates that they bend."""
     fold = group_folds(labeled.group, seeds.named("group folds"))
-
-    def joined() -> list[Candidate]:
-        return joined_partitions(labeled, y, pooled, space, fold, seeds)
-
-    def starts() -> GateStarts | None:
-        return gate_starts(labeled, y, pooled, space, fold, seeds)
-
-    by_components, begun = both_at_once(joined, starts)
-    found = by_components + gated_partitions(labeled, y, begun, space, fold)
+    by_components, starts = begun()
+    found = by_components + gated_partitions(labeled, y, starts, space, fold)
     return [c for c in found if c.n_clusters > 1]
 
 
@@ -139,16 +163,6 @@ def joined_partitions(
     return found
 
 
-@dataclass(frozen=True)
-class GateStarts:
-    """What gates are learned from: small cells, joined at several levels."""
-
-    sample: IntArray  # numbers of labelled rows
-    cell: IntArray  # (n_labeled,)
-    embedded: FloatArray  # (n_labeled, n_dimensions)
-    levels: list[tuple[int, IntArray, list[IntArray]]]  # see `_joined`
-
-
 def gate_starts(
     labeled: Rows, y: IntArray, pooled: Rows, space: Space, fold: IntArray, seeds: Seeds
 ) -> GateStarts | None:
@@ -166,7 +180,7 @@ def gate_starts(
         return None
     cell = cells.cell(labeled.matrix)
     levels = list(_joined(cell, cells.n_clusters, labeled, y, fold))
-    return GateStarts(sample, cell, space.transform(labeled.matrix), levels)
+    return GateStarts(sample, cell, levels)
 
 
 def gated_partitions(
@@ -175,26 +189,47 @@ def gated_partitions(
     """Regions where groups are composed alike: small cells joined, then bounded by linear gates."""
     if starts is None:
         return []
-    sample, cell, embedded, levels = starts.sample, starts.cell, starts.embedded, starts.levels
-    learned = at_once(lambda joined: _learn_gates(embedded, labeled, y, sample, joined[1][cell]), levels)
+    embedded, levels = space.transform(labeled.matrix), starts.levels
+    rows = _GateRows(embedded, labeled.group, y, labeled.weight, fold, starts.sample, starts.cell)
+    may_travel = embedded.size <= MAX_WITH_GATES
+    learned = at_once(rows.gates, [whole for _, whole, _ in levels], may_travel=may_travel)
     found = list(counted(learned, len(levels), "sets of gates"))
     clusters = [gates.predict(embedded) for gates in found]
     # Finer starts often end in the gates of a coarser one: once is enough.
     new = [i for i, own in enumerate(clusters) if not any(_alike(own, other) for other in clusters[:i])]
+    again = at_once(rows.found_again, [(clusters[i], levels[i][2]) for i in new], may_travel=may_travel)
+    seen = counted(again, len(new), "sets of gates without a third of the groups")
+    return [
+        Candidate(f"gated {levels[i][0]}", LinearPartition(space, found[i].slope, found[i].intercept), own)
+        for i, own in zip(new, seen, strict=True)
+        if own is not None
+    ]
 
-    def gated(i: int) -> Candidate | None:
-        level, _, parts = levels[i]
-        without_fold = (
-            _learn_gates(embedded, labeled, y, sample[fold[sample] != f], part[cell]).predict(embedded)
-            for f, part in enumerate(parts)
-        )
-        seen = _seen_without_own_fold(clusters[i], without_fold, fold)
-        if seen is None:
-            return None
-        return Candidate(f"gated {level}", LinearPartition(space, found[i].slope, found[i].intercept), seen)
 
-    tried = counted(at_once(gated, new), len(new), "sets of gates without a third of the groups")
-    return [candidate for candidate in tried if candidate is not None]
+@dataclass(frozen=True)
+class _GateRows:
+    """Labelled rows as gates see them: arrays of shape (n_labeled,), but for `embedded` and `sample`."""
+
+    embedded: FloatArray
+    group: IntArray
+    y: IntArray
+    weight: FloatArray
+    fold: IntArray
+    sample: IntArray
+    cell: IntArray
+
+    def gates(self, cluster_of: IntArray, without: int | None = None) -> Gates:
+        """Gates that start from clusters of cells; those that win no row are left out."""
+        own = self.sample if without is None else self.sample[self.fold[self.sample] != without]
+        start, embedded = renumbered(cluster_of[self.cell[own]]), self.embedded[own]
+        gates = learn_gates(embedded, self.group[own], self.y[own], self.weight[own], start)
+        return gates.take(np.unique(gates.predict(embedded)))
+
+    def found_again(self, whole: tuple[IntArray, list[IntArray]]) -> IntArray | None:
+        """Where the judge sees each row, from clusters by all groups, and starts without the groups of each fold."""
+        cluster, parts = whole
+        others = (self.gates(part, without=f).predict(self.embedded) for f, part in enumerate(parts))
+        return _seen_without_own_fold(cluster, others, self.fold)
 
 
 def can_hold_out_groups(fold: IntArray, weight: FloatArray) -> bool:
@@ -220,13 +255,6 @@ def _seen_without_own_fold(cluster: IntArray, others: Iterable[IntArray], fold: 
             return None
         seen[fold == f] = other[fold == f]
     return seen
-
-
-def _learn_gates(embedded: FloatArray, labeled: Rows, y: IntArray, rows: IntArray, start: IntArray) -> Gates:
-    """Gates of the given rows; those that win no row are left out."""
-    start = renumbered(start[rows])
-    gates = learn_gates(embedded[rows], labeled.group[rows], y[rows], labeled.weight[rows], start)
-    return gates.take(np.unique(gates.predict(embedded[rows])))
 
 
 def _alike(cluster: IntArray, other: IntArray) -> bool:

@@ -2,14 +2,15 @@
 
 This process is one of the workers: it takes the next item whenever the others have theirs. So processes that still start, or
 that cannot be started here, are not waited for. They stay for the next fit, and end when they have had nothing to do for a while.
+A call may be made before its results are wanted: the others begin with it as soon as those made before it have no items left.
 """
 
 import os
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from multiprocessing import parent_process
@@ -33,13 +34,45 @@ ONE_THREAD = {
 }
 
 
-@dataclass(frozen=True)
 class Helpers:
-    """Other processes that work for this one."""
+    """Other processes that work for this one, for the time of one fit."""
 
-    executor: Executor
-    n: int  # at work at once
-    ready: "Future[None]"  # done as soon as one of them can take an item
+    def __init__(self, executor: Executor, n: int, ready: "Future[None]"):
+        self.executor = executor
+        self.n = n  # at work at once
+        self.ready = ready  # done as soon as one of them can take an item
+        self.calls: list[_Call[Any, Any]] = []  # the first is served first
+        self.given: list[Future[Any]] = []  # what processes are at, or will be next
+        # Also taken by the thread that hears from the processes.
+        self.lock = RLock()
+        ready.add_done_callback(self.hand_out)
+
+    def hand_out(self, _: "Future[Any] | None" = None) -> None:
+        """Give items to processes that have none; a second one, so that they need not wait, where there are enough for all."""
+        with self.lock:
+            for call in self.calls:
+                while call.waiting and self._may_give(call):
+                    try:
+                        future = call.give()
+                    except Exception:
+                        # The processes were killed: this one goes on alone.
+                        return
+                    self.given.append(future)
+                    future.add_done_callback(self.hand_out)
+
+    def _may_give(self, call: "_Call[Any, Any]") -> bool:
+        self.given = [future for future in self.given if not future.done()]
+        is_up = self.ready.done() and not self.ready.cancelled() and self.ready.exception() is None
+        # Not behind an item of another call: that may take long, and nobody may want it any more.
+        has_enough = len(call.waiting) > self.n + 1 and set(self.given) <= set(call.given.values())
+        return is_up and len(self.given) < (2 * self.n if has_enough else self.n)
+
+    def end_work(self) -> None:
+        """Nobody waits any more: processes that are at work are ended."""
+        with self.lock:
+            is_at_work = any(not future.done() for future in self.given)
+        if is_at_work:
+            _pool.stop(self.executor)
 
 
 class _Pool:
@@ -107,15 +140,31 @@ def helped(
     tried: Callable[[Item], Outcome[Result]], items: Sequence[Item], helpers: Helpers
 ) -> Generator[Outcome[Result], None, None]:
     """What became of each item, in their order; this process works too."""
-    shared = _Shared(tried, items, helpers)
+    with begun(tried, items, helpers) as outcomes:
+        yield from outcomes
+
+
+@contextmanager
+def begun(
+    tried: Callable[[Item], Outcome[Result]], items: Sequence[Item], helpers: Helpers
+) -> Iterator[Iterator[Outcome[Result]]]:
+    """The same, begun by the others before anybody asks: this process works too from then on.
+
+    What was not asked for when the block ends is left. A process that is at such an item goes on to its end, since a new
+    process takes longer to start than most items last; where the block fails, it is ended.
+    """
+    call = _Call(tried, items, helpers)
     try:
-        for number in range(len(items)):
-            yield shared.outcome(number)
+        yield map(call.outcome, range(len(items)))
+    except BaseException:
+        call.leave()
+        helpers.end_work()
+        raise
     finally:
-        shared.close()
+        call.leave()
 
 
-class _Shared(Generic[Item, Result]):
+class _Call(Generic[Item, Result]):
     """Items that this process and its helpers share: whoever comes first takes the next."""
 
     def __init__(self, tried: Callable[[Item], Outcome[Result]], items: Sequence[Item], helpers: Helpers):
@@ -123,33 +172,22 @@ class _Shared(Generic[Item, Result]):
         self.waiting = deque(range(len(items)))
         self.given: dict[int, Future[tuple[Outcome[Result], Warned]]] = {}
         self.found: dict[int, Outcome[Result]] = {}
-        # Also taken by the thread that hears from the processes.
-        self.lock = RLock()
-        helpers.ready.add_done_callback(self.hand_out)
+        with helpers.lock:
+            helpers.calls.append(self)
+            helpers.hand_out()
 
-    def hand_out(self, _: "Future[Any]") -> None:
-        """Give items to processes that have none; a second one, so that they need not wait, where there are enough for all."""
-        with self.lock:
-            while self.waiting and self._may_give():
-                call = partial(_with_warnings, self.tried, self.items[self.waiting[0]])
-                try:
-                    future = self.helpers.executor.submit(call)
-                except Exception:
-                    # The processes were killed: this one goes on alone.
-                    return
-                self.given[self.waiting.popleft()] = future
-                future.add_done_callback(self.hand_out)
-
-    def _may_give(self) -> bool:
-        ready, n = self.helpers.ready, self.helpers.n
-        at_work = sum(not future.done() for future in self.given.values())
-        is_up = ready.done() and not ready.cancelled() and ready.exception() is None
-        return is_up and at_work < (2 * n if len(self.waiting) > n + 1 else n)
+    def give(self) -> "Future[tuple[Outcome[Result], Warned]]":
+        """Hand the next item to another process."""
+        number = self.waiting[0]
+        future = self.helpers.executor.submit(partial(_with_warnings, self.tried, self.items[number]))
+        self.given[number] = future
+        self.waiting.popleft()
+        return future
 
     def outcome(self, number: int) -> Outcome[Result]:
         """What became of an item; until that is known, this process works on others."""
         while number not in self.found:
-            with self.lock:
+            with self.helpers.lock:
                 future = self.given.get(number)
                 mine = None
                 if future is None or not (future.done() or not self.waiting):
@@ -174,13 +212,14 @@ class _Shared(Generic[Item, Result]):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
         return outcome
 
-    def close(self) -> None:
-        """Nobody waits for the rest: processes that are at it are ended."""
-        with self.lock:
+    def leave(self) -> None:
+        """Nothing more of it is begun."""
+        with self.helpers.lock:
             self.waiting.clear()
-            is_at_work = any(not future.done() for future in self.given.values())
-        if is_at_work:
-            _pool.stop(self.helpers.executor)
+            if self in self.helpers.calls:
+                self.helpers.calls.remove(self)
+        for future in self.given.values():
+            future.cancel()
 
 
 def _with_warnings(tried: Callable[[Item], Outcome[Result]], item: Item) -> tuple[Outcome[Result], Warned]:

@@ -83,6 +83,10 @@ class Rows:
             key=self.key[rows],
         )
 
+    def in_numbers(self) -> Self:
+        """The same rows without the table that the numbers were made of: what travels to another process."""
+        return replace(self, features=self.matrix)
+
     def numbered(self, group: IntArray) -> Self:
         """The same rows with other group numbers."""
         return replace(self, group=group)

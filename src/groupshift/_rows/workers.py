@@ -9,10 +9,12 @@ code does the work; what is mostly Python's own work has processes in a large fi
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
+from itertools import islice
 from threading import Lock
 from typing import Generic, TypeVar, cast
 
@@ -22,7 +24,7 @@ from sklearn import config_context, get_config
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
-from groupshift._rows.helpers import Helpers, Outcome, helped, start_helpers
+from groupshift._rows.helpers import Helpers, Outcome, begun, helped, start_helpers
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -49,6 +51,11 @@ def workers(n_jobs: int | None, n_numbers: int = 0) -> Iterator[None]:
             _helpers.set(start_helpers(n) if (n := min(n_workers(), MOST_PROCESSES) - 1) > 0 else None)
         with one_thread():
             yield
+    except BaseException:
+        # What a process was left at, nobody will ever ask for.
+        if (helpers := _helpers.get()) is not None:
+            helpers.end_work()
+        raise
     finally:
         _n_jobs.reset(tokens[0])
         _helpers.reset(tokens[1])
@@ -87,13 +94,18 @@ def n_workers(*, is_python: bool = False) -> int:
 
 
 def at_once(
-    function: Callable[[Item], Result], items: Iterable[Item], *, is_python: bool = False
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    is_python: bool = False,
+    may_travel: bool = False,
 ) -> Iterator[Result]:
     """`function` of each item, in their order; items that are few and take long, such as fits.
 
     A backend that the user chose by `joblib.parallel_config` is kept to; otherwise these are threads, which copy nothing.
-    What `is_python` has this process and others in a large fit, and is done one after the other in a small one. The function
-    and its items then travel, and should be small beside the work.
+    What `is_python` has this process and others in a large fit, and is done one after the other in a small one. What
+    `may_travel` has them too, and threads in a small fit. The function and its items then travel, and should be small beside the
+    work.
 
     >>> list(at_once(len, ["a", "bc"]))
     [1, 2]
@@ -104,18 +116,60 @@ def at_once(
         yield from map(function, items)
         return
     tried = Tried(Alone(function))
-    helpers = _helpers.get() if is_python else None
+    helpers = _helpers.get() if is_python or may_travel else None
     if helpers is not None:
         outcomes = helped(tried, items, helpers)
+    elif _is_up_to_us():
+        outcomes = _on_threads(tried, items, n)
     else:
         parallel = Parallel(n, prefer="threads", return_as="generator", batch_size=1, pre_dispatch=n)
         outcomes = parallel(delayed(tried)(item) for item in items)
     # Closed at once where an item fails, and not whenever its traceback is forgotten.
     with filters_kept(), closing(outcomes):
-        for result, error in outcomes:
-            if error is not None:
-                raise error
-            yield cast(Result, result)
+        yield from _results(outcomes)
+
+
+def _on_threads(
+    tried: Callable[[Item], Outcome[Result]], items: Sequence[Item], n: int
+) -> Generator[Outcome[Result], None, None]:
+    """Not by joblib, which looks every hundredth of a second only whether a thread is done."""
+    pool = ThreadPoolExecutor(n)
+    try:
+        for future in [pool.submit(tried, item) for item in items]:
+            yield future.result()
+    finally:
+        # Threads cannot be ended: where one item failed, the others that are under way are not waited for.
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _results(outcomes: Iterable[Outcome[Result]]) -> Iterator[Result]:
+    for result, error in outcomes:
+        if error is not None:
+            raise error
+        yield cast(Result, result)
+
+
+@contextmanager
+def ahead(
+    function: Callable[[Item], Result], batches: Sequence[Sequence[Item]], *, is_python: bool = False
+) -> Iterator[Iterator[Iterator[Result]]]:
+    """A block in which there are results of one batch after the other, each whole before the next one is asked for.
+
+    The other processes of a large fit begin with all batches at once, in their order: for what takes long and is wanted later, or
+    may be. Where there are none, a batch is done when it is asked for, as `at_once` does it, and not if nobody asks.
+
+    >>> with ahead(len, [["a", "bc"], ["d"]]) as lengths:
+    ...     list(next(lengths))
+    [1, 2]
+    """
+    helpers = _helpers.get() if n_workers(is_python=True) > 1 else None
+    if helpers is None:
+        yield (at_once(function, batch, is_python=is_python) for batch in batches)
+        return
+    items = [item for batch in batches for item in batch]
+    with begun(Tried(Alone(function)), items, helpers) as outcomes:
+        results = _results(outcomes)
+        yield (islice(results, len(batch)) for batch in batches)
 
 
 def both_at_once(one: Callable[[], Item], other: Callable[[], Result]) -> tuple[Item, Result]:
@@ -127,6 +181,26 @@ def both_at_once(one: Callable[[], Item], other: Callable[[], Result]) -> tuple[
     steps: list[Callable[[], Item | Result]] = [one, other]
     first, second = at_once(_call, steps)
     return cast(Item, first), cast(Result, second)
+
+
+@contextmanager
+def both_ahead(
+    one: Callable[[], Item], other: Callable[[], Result]
+) -> Iterator[Callable[[], tuple[Item, Result]]]:
+    """A block in which two steps may be asked for, once; other processes begin with them, see `ahead`.
+
+    >>> with both_ahead(lambda: 1, lambda: "a") as both:
+    ...     both()
+    (1, 'a')
+    """
+    steps: list[Callable[[], Item | Result]] = [one, other]
+
+    def both() -> tuple[Item, Result]:
+        first, second = next(results)
+        return cast(Item, first), cast(Result, second)
+
+    with ahead(_call, [steps]) as results:
+        yield both
 
 
 def _call(step: Callable[[], Result]) -> Result:
