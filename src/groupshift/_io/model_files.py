@@ -24,8 +24,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from groupshift._io.allowed_parts import (
-    ALLOWED_TYPES,
-    foreign_parts,
+    held_parts,
     with_present_names,
     with_stable_names,
 )
@@ -99,7 +98,7 @@ def save(
     skops = need("skops.io")
     check_is_fitted(model)
     parts = skops.dumps(model)
-    foreign = foreign_parts(parts) - set(trusted)
+    foreign = held_parts(parts, set(trusted)).foreign
     if foreign:
         raise ValueError(
             f"The model holds {some(sorted(foreign), 5)}, which loading would refuse. Use estimators of "
@@ -119,26 +118,26 @@ def load(path: AnyPath, *, trusted: Iterable[str] = ()) -> BaseEstimator:
     skops = need("skops.io")
     data = _read(path)
     manifest, parts = _opened(data, path)
-    allowed = set(trusted)
     try:
         parts = with_present_names(parts)
-        foreign = foreign_parts(parts) - allowed
+        held = held_parts(parts, set(trusted))
     except Exception as error:
         raise ModelFileError(
             f"{path} is refused: its parts are not described as in a groupshift model ({error}). Fit the model again."
         ) from error
-    if foreign:
+    if held.foreign:
         raise ModelFileError(
-            f"{path} holds {some(sorted(foreign), 5)}, which no groupshift model needs, and is refused. If you know "
+            f"{path} holds {some(sorted(held.foreign), 5)}, which no groupshift model needs, and is refused. If you know "
             "where the file comes from and trust these types, load it in Python with groupshift.load(path, "
-            f"trusted={sorted(foreign)})."
+            f"trusted={sorted(held.foreign)})."
         )
     written_with = _package(manifest, "scikit-learn")
     try:
         with warnings.catch_warnings():
             # Said once below, instead of once for every part.
             warnings.filterwarnings("ignore", message="Trying to unpickle estimator")
-            model = skops.loads(parts, trusted=sorted(ALLOWED_TYPES | allowed))
+            # skops copies the list for every part: all that a model may hold would take it twice as long.
+            model = skops.loads(parts, trusted=sorted(held.known))
     except Exception as error:
         raise ModelFileError(
             f"{path} could not be rebuilt ({type(error).__name__}: {error}). It was written with "
