@@ -24,6 +24,9 @@ settings.register_profile(
 )
 settings.load_profile("suite")
 
+# Of the default classifier, where a claim holds for any number of them.
+FEW_TREES = 5
+
 
 @pytest.fixture(scope="session")
 def sample():
@@ -69,17 +72,18 @@ def quickest():
     return make
 
 
-def grow_few_trees(monkeypatch):
-    def few(**settings):
-        # Whatever number the default classifier asks for: it asks for one of its own.
-        return HistGradientBoostingClassifier(**settings | {"max_iter": 10})
+def small_boosting(**settings):
+    """Whatever number of trees is asked for: the default classifier asks for one of its own."""
+    return HistGradientBoostingClassifier(**settings | {"max_iter": FEW_TREES})
 
-    monkeypatch.setattr("groupshift._fit.classifiers.HistGradientBoostingClassifier", few)
+
+def grow_few_trees(monkeypatch):
+    monkeypatch.setattr("groupshift._fit.classifiers.HistGradientBoostingClassifier", small_boosting)
 
 
 @pytest.fixture
 def few_trees(monkeypatch):
-    """The default classifier grows ten trees: for claims that hold for any number of them."""
+    """The default classifier grows a handful of trees: for claims that hold for any number of them."""
     grow_few_trees(monkeypatch)
 
 
@@ -138,8 +142,6 @@ def small(monkeypatch, tmp_path):
     """The same code on less data, with fewer trees and draws: a page is tested for whether it runs, not for its numbers."""
 
     import groupshift.datasets
-    from groupshift._fit import trained
-    from groupshift._fit.classifiers import default_classifier
 
     def at_most(make, **limits):
         def made(**settings):
@@ -149,16 +151,15 @@ def small(monkeypatch, tmp_path):
 
         return made
 
-    def few_trees(*args, **settings):
-        return default_classifier(*args, **settings).set_params(max_iter=10)
-
     sizes = {"n_groups": 12, "labeled_per_group": 40, "unlabeled_per_group": 80}
     monkeypatch.setattr(groupshift.datasets, "make_survey", at_most(groupshift.datasets.make_survey, **sizes))
     mixture = at_most(groupshift.datasets.make_grouped_mixture, n_groups=12, unlabeled_per_group=(100, 0))
     monkeypatch.setattr(groupshift.datasets, "make_grouped_mixture", mixture)
     classes = at_most(groupshift.datasets.make_grouped_classes, **sizes)
     monkeypatch.setattr(groupshift.datasets, "make_grouped_classes", classes)
-    monkeypatch.setattr(trained, "default_classifier", few_trees)
+    grow_few_trees(monkeypatch)
+    # Pages show how a classifier of the user's own is handed over.
+    monkeypatch.setattr("sklearn.ensemble.HistGradientBoostingClassifier", small_boosting)
     monkeypatch.setattr("groupshift._math.views.N_DRAWS", 32)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 

@@ -4,17 +4,15 @@ import json
 import re
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier
 
 pytest.importorskip("typer", reason="the command line needs the extra cli")
 
 from cli_files import ROLES
-from conftest import grow_few_trees
+from conftest import grow_few_trees, small_boosting
 from groupshift import load
 from groupshift.cli.errors import run
 from groupshift.cli.screen import this_command
@@ -27,8 +25,7 @@ def make_small(monkeypatch):
     size = {"n_groups": 6, "labeled_per_group": 50, "unlabeled_per_group": 60}
     monkeypatch.setattr("groupshift.cli.demo.SURVEY", size)
     grow_few_trees(monkeypatch)
-    few = partial(HistGradientBoostingClassifier, max_iter=10)
-    monkeypatch.setattr("groupshift.cli.demo.HistGradientBoostingClassifier", few)
+    monkeypatch.setattr("groupshift.cli.demo.HistGradientBoostingClassifier", small_boosting)
 
 
 @pytest.fixture
