@@ -1,6 +1,7 @@
 """What all tests share: reproducible hypothesis runs, small grouped samples and models of them."""
 
 import os
+from copy import deepcopy
 
 # Before NumPy loads: a thread per core in every library makes small problems slower, not faster.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -92,6 +93,27 @@ def fitted(rows):
     """A fitted quick model that no test may change."""
     X, y, groups = rows
     model = GroupShiftClassifier(LogisticRegression(), partition=2, random_state=0)
+    return model.fit(X, y, groups=groups)
+
+
+@pytest.fixture(scope="session")
+def fitted_unrefined(rows):
+    X, y, groups = rows
+    model = GroupShiftClassifier(LogisticRegression(), partition=2, refine=0, random_state=0)
+    return model.fit(X, y, groups=groups)
+
+
+@pytest.fixture
+def unrefined(fitted_unrefined):
+    """A fitted quick model without a round of refinement, which a test may change."""
+    return deepcopy(fitted_unrefined)
+
+
+@pytest.fixture(scope="session")
+def judged(rows):
+    """A fitted model whose partition hidden labels chose, without a round of refinement; no test may change it."""
+    X, y, groups = rows
+    model = GroupShiftClassifier(LogisticRegression(), partition="validated", refine=0, random_state=0)
     return model.fit(X, y, groups=groups)
 
 
