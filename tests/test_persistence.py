@@ -230,6 +230,11 @@ def test_another_version_of_scikit_learn_is_said_once(saved, tmp_path):
     assert len(caught) == 1
 
 
-def test_importing_groupshift_stays_cheap():
-    code = "import sys, groupshift; assert not {'skops', 'typer', 'groupshift._io.files'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+def test_importing_groupshift_stays_cheap_and_loading_a_model_brings_no_dask(saved):
+    code = (
+        "import sys, groupshift\n"
+        "assert not {'skops', 'typer', 'groupshift._io.files'} & set(sys.modules)\n"
+        "groupshift.load(sys.argv[1])\n"
+        "assert 'dask' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(saved)], check=True)
