@@ -1,5 +1,7 @@
 """The demo keeps its word: methods that differ in nothing but the method, files that `fit` reads to the same end."""
 
+import contextlib
+import io
 import json
 import re
 import shlex
@@ -37,21 +39,26 @@ def small(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """The folder of a small demo; no test may change it."""
-    folder = tmp_path_factory.mktemp("demo") / "made"
-    with pytest.MonkeyPatch.context() as monkeypatch:
+def demo(tmp_path_factory):
+    """`(folder, answer)` of a small demo; no test may change the folder."""
+    folder, shown = tmp_path_factory.mktemp("demo") / "made", io.StringIO()
+    with pytest.MonkeyPatch.context() as monkeypatch, contextlib.redirect_stdout(shown):
         make_small(monkeypatch)
-        assert run(["demo", "-o", str(folder)]) == 0
-    return folder
+        assert run(["demo", "-o", str(folder), "--json"]) == 0
+    return folder, json.loads(shown.getvalue())
 
 
-def test_the_demo_compares_and_writes_what_it_says(small, capsys):
-    assert run(["demo", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+@pytest.fixture
+def made(demo):
+    return demo[0]
+
+
+def test_the_demo_compares_and_writes_what_it_says(demo):
+    folder, answer = demo
     assert [s["method"] for s in answer["scores"]][-1] == "groupshift"
     assert all(0.5 < s["auc"] < 1 and 0 < s["log_loss"] < 2 for s in answer["scores"])
     assert {"predictions.csv", "shares.csv", "report.html", "model.gshift"} <= set(answer["files"])
+    assert set(answer["files"]) == {path.name for path in folder.iterdir()}
 
 
 def test_fit_on_the_demos_files_gives_the_demos_model_and_shares(made, small):
