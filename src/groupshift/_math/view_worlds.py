@@ -80,6 +80,11 @@ class ByCluster:
     noise: FloatArray  # the same shape
     has_scores: BoolArray  # (n_clusters, 1, n_groups)
 
+    @cached_property
+    def inverse(self) -> tuple["Entries", FloatArray]:
+        """As `_inverse`, where cells differ by nothing but noise: the same whatever the parameters are."""
+        return _inverse([[np.zeros((1, 1))] * 3] * 3, self.noise)
+
     def deviations(self, x: FloatArray) -> list[FloatArray]:
         """r, l and u less the common shift of each draw, (n_clusters, n_draws or 1, n_groups)."""
         labels, own_scores, scores = self.response
@@ -255,12 +260,7 @@ def weigh(world: World, x: FloatArray, views: Views) -> Weighed:
     levels = list(world.levels(x, views.remainder))
     shared, *cells = (level.covariance for level in levels)
     noise, o = views.by_cluster.noise, views.by_cluster.deviations(x)
-    block = cells[0] if cells else [[np.zeros((1, 1))] * 3] * 3
-    cofactor, det = _adjugate(
-        [[block[i][j] + noise[i] if i == j else block[i][j] for j in range(3)] for i in range(3)]
-    )
-    scale = 1 / det
-    inverse = _symmetric(lambda i, j: cofactor[i][j] * scale)
+    inverse, det = _inverse(cells[0], noise) if cells else views.by_cluster.inverse
     own = [dot(row, o) for row in inverse]
     sums = [over_clusters(v) for v in own]
     total = _symmetric(lambda i, j: over_clusters(inverse[i][j]))
@@ -352,6 +352,14 @@ def transposed(a: Entries) -> Entries:
 def _product(a: Entries, b: Entries) -> Entries:
     """Of two matrices whose product is symmetric, as the second is."""
     return _symmetric(lambda i, j: dot(a[i], b[j]))
+
+
+def _inverse(block: Entries, noise: FloatArray) -> tuple[Entries, FloatArray]:
+    """Of the covariance of a cell's views, with their noise; and its determinant."""
+    seen = [[block[i][j] + noise[i] if i == j else block[i][j] for j in range(3)] for i in range(3)]
+    cofactor, det = _adjugate(seen)
+    scale = 1 / det
+    return _symmetric(lambda i, j: cofactor[i][j] * scale), det
 
 
 def _adjugate(a: Entries) -> tuple[Entries, FloatArray]:
