@@ -39,9 +39,8 @@ def main() -> None:
     spec = tomllib.loads(options.spec.read_text(encoding="utf-8"))
     seeds = json.loads((options.folder / "experiment.json").read_text())["seeds"]
     draws = read_draws(options.folder / "draws.jsonl", list(list_tasks(spec, seeds)))
-    lines = list(summary(draws))
-    _write(options.folder / "table.csv", lines)
-    _write(options.folder / "verdicts.csv", list(verdicts(lines, spec["claims"])))
+    _write(options.folder / "table.csv", list(summary(draws)))
+    _write(options.folder / "verdicts.csv", list(verdicts(draws, spec["claims"])))
 
 
 def read_draws(path: Path, tasks: Sequence[dict]) -> list[dict]:
@@ -118,14 +117,21 @@ def _announced(pair: Pair) -> tuple[dict, dict]:
     return {"held": float(low <= plain["log_loss"] - own["log_loss"] <= high)}, {}
 
 
-def verdicts(lines: list[Line], claims: Sequence[dict]) -> Iterator[Line]:
+def verdicts(draws: list[dict], claims: Sequence[dict]) -> Iterator[Line]:
     """Each claim with the place where it fares worst, or with its mean over places."""
-    # A single synthetic place is no table of its own.
-    whole = [line for line in lines if not str(line["table"]).startswith("synthetic ")]
     for claim in claims:
+        lines = summary(_beside(draws, claim.get("than", "global")))
+        # A single synthetic place is no table of its own.
+        whole = [line for line in lines if not str(line["table"]).startswith("synthetic ")]
         values = {place: _value(whole, place, claim) for place in _places(whole, claim)}
         values = {place: value for place, value in values.items() if not math.isnan(value)}
         yield _verdict(claim, values)
+
+
+def _beside(draws: list[dict], method: str) -> list[dict]:
+    """Draws that the method was run on: what others are compared with it by."""
+    there = {(*_where(line), line["seed"]) for line in draws if line["method"] == method}
+    return [line for line in draws if (*_where(line), line["seed"]) in there]
 
 
 def _places(lines: list[Line], claim: dict) -> list[Where]:

@@ -25,16 +25,19 @@ from groupshift._math.views import Draws, _predict, label_sites, learn_views
 
 
 @pytest.mark.parametrize("is_steep", [False, True])
-@pytest.mark.parametrize(("is_selected", "is_remainder"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(
+    ("is_selected", "is_remainder", "is_apart"),
+    [(False, False, False), (True, False, False), (True, True, False), (True, False, True)],
+)
 @pytest.mark.parametrize("n_clusters", [1, 3])
 def test_predictions_and_likelihood_are_those_of_the_whole_covariance(
-    n_clusters, is_selected, is_remainder, is_steep
+    n_clusters, is_selected, is_remainder, is_apart, is_steep
 ):
     rng = np.random.default_rng(0)
     shape = (4, n_clusters, 3)
     precision = rng.uniform(0.5, 5, shape) * (rng.random(shape) < 0.8)
     views = Views(rng.normal(size=shape), precision, rng.uniform(0, 0.5, 4))
-    world = World(is_selected, is_remainder, n_clusters, is_steep)
+    world = World(is_selected, is_remainder, n_clusters, is_steep, is_apart)
     x = np.append(rng.normal(-1, 0.5, len(world.scales)), [0.4, 0.1, 0.3][-len(world.others) :])[None]
     levels = [*world.levels(x, views.remainder)]
 
@@ -110,6 +113,20 @@ def test_features_that_go_with_shares_do_not_make_selected_labels_believed(seed)
     found = learn_views(views).predict(views)
     assert abs(found.use[..., LABELS].mean()) < 0.3
     assert np.mean((found.shift[:, 0] - truth) ** 2) < 0.25 * np.mean(truth**2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_population_with_shares_of_its_own_is_followed(seed):
+    """Setting 2 of the paper: neither labels nor their scores say anything of the population's shift, its scores say all."""
+    rng = np.random.default_rng(seed)
+    of_labels, truth = rng.normal(0, 1.5, (2, 50, 8))
+    seen = np.stack([of_labels, of_labels, truth], 2) + rng.normal(0, 0.5, (50, 8, 3))
+    views = Views(seen, np.full(seen.shape, 4.0), np.zeros(50))
+    found = learn_views(views).predict(views)
+    # Labels less their scores show the misfit; of the shift they show nothing.
+    assert abs(found.use[..., [LABELS, OWN_SCORES]].sum(-1).mean()) < 0.05
+    # The best that a noise of half a unit allows is 0.1.
+    assert np.mean((found.shift - truth) ** 2) < 0.15 * np.mean(truth**2)
 
 
 def test_shifts_that_the_parameters_do_not_agree_on_are_told():
@@ -287,16 +304,19 @@ def test_own_scores_alone_predict_labelled_shifts():
 
 
 @pytest.mark.parametrize("is_steep", [False, True])
-@pytest.mark.parametrize(("is_selected", "is_remainder"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(
+    ("is_selected", "is_remainder", "is_apart"),
+    [(False, False, False), (True, False, False), (True, True, False), (True, False, True)],
+)
 @pytest.mark.parametrize("n_clusters", [1, 3])
 def test_the_gradient_is_that_of_the_likelihood_and_the_prior(
-    n_clusters, is_selected, is_remainder, is_steep
+    n_clusters, is_selected, is_remainder, is_apart, is_steep
 ):
     rng = np.random.default_rng(1)
     shape = (4, n_clusters, 3)
     precision = rng.uniform(0.5, 5, shape) * (rng.random(shape) < 0.8)
     views = Views(rng.normal(size=shape), precision, rng.uniform(0, 0.5, 4))
-    world = World(is_selected, is_remainder, n_clusters, is_steep)
+    world = World(is_selected, is_remainder, n_clusters, is_steep, is_apart)
     x = np.append(rng.normal(-1, 0.5, len(world.scales)), [0.4, 0.1, 0.3][-len(world.others) :])
     values, gradients = likelihood_gradient(world, np.stack([x + 1, x]), views)
     value, gradient = values[1], gradients[1]
@@ -314,8 +334,16 @@ def test_the_gradient_is_that_of_the_likelihood_and_the_prior(
 
 def test_worlds_that_cannot_be_told_apart_are_weighed_once():
     views, _ = world()
-    assert len(learn_views(views).draws) == 4
-    assert len(learn_views(replace(views, remainder=np.full(60, 0.1))).draws) == 6
+    weighed = {
+        "no population": learn_views(views.only(LABELS, OWN_SCORES)),
+        "another one": learn_views(views),
+        "what labels left over": learn_views(replace(views, remainder=np.full(60, 0.1))),
+    }
+    assert {name: len(model.draws) for name, model in weighed.items()} == {
+        "no population": 4,
+        "another one": 5,
+        "what labels left over": 7,
+    }
 
 
 def test_draws_whose_density_cannot_be_computed_get_no_weight():

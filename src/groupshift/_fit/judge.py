@@ -6,6 +6,7 @@ from functools import partial
 from typing import Self
 
 import numpy as np
+from scipy.special import expit
 
 from groupshift._fit.classifiers import (
     Classifier,
@@ -19,7 +20,9 @@ from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.trained import Trained, choose_estimator, training_sets
 from groupshift._fit.trials import (
     LENIENT,
+    MIN_CLASS_ROWS,
     CandidateTable,
+    HeldOutTrial,
     LabeledRows,
     Trial,
     Tried,
@@ -27,6 +30,7 @@ from groupshift._fit.trials import (
     choose,
     gain,
     noise_margin,
+    try_held_out,
     try_partition,
     why_none,
     without_shift,
@@ -35,8 +39,15 @@ from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.calibration import crossfit_platt
 from groupshift._math.dispersion import dispersion
 from groupshift._math.sums import renumbered
-from groupshift._regions.candidates import Candidate, fixed_partitions, learned_partitions
+from groupshift._regions.candidates import (
+    Candidate,
+    HeldOutClusters,
+    fixed_partitions,
+    learned_partitions,
+)
+from groupshift._regions.cut_candidates import ShownLabels, cut_partitions
 from groupshift._regions.partitions import Partition, WholeSpace
+from groupshift._regions.space import Space
 from groupshift._rows.frames import take_rows
 from groupshift._rows.keys import stratified_folds
 from groupshift._rows.progress import begin, counted
@@ -89,15 +100,26 @@ def judge(problem: Problem, pooled: Pooled, trained: Trained) -> Judged:
     given = wanted if isinstance(wanted, (list, tuple)) else ()
     seeds, space = problem.seeds, pooled.space
     candidates = fixed_partitions(problem.labeled, pooled.rows, space, given=given, seeds=seeds)
-    if _differs_by_group(trained.labeled_rows(problem), candidates[-1].cluster[trained.judged]):
+    differs = _differs_by_group(trained.labeled_rows(problem), candidates[-1].cluster[trained.judged])
+    if differs:
         candidates += learned_partitions(problem.labeled, problem.y, pooled.rows, space, seeds=seeds)
-    first = _weigh(problem, trained, candidates)
+    trials = _try_all(problem, trained, candidates)
+    if differs:
+        cut = _promising_cuts(problem, trained, space, trials)
+        candidates += cut
+        trials += _try_all(problem, trained, cut)
+    first = _weigh(problem, trained, candidates, trials)
     if first.chosen is None:
-        plain = without_shift(first.trials[0], first.rows)
+        plain = without_shift(first.whole, first.rows)
         return Judged(
             trained, whole, plain, first.table, (nothing_confirmed(problem, first.trials, first.rows),)
         )
-    judged = Judged(trained, candidates[first.chosen], first.trials[first.chosen], first.table)
+    chosen = candidates[first.chosen]
+    trial = first.trials[first.chosen]
+    # Held-out partitions have spoken for the way that it was learned; from here on it is the one that is used.
+    if isinstance(trial, HeldOutTrial):
+        trial = try_candidate(problem, trained, chosen)
+    judged = Judged(trained, chosen, trial, first.table)
     return _described(problem, candidates, try_per_cluster(problem, judged) or judged)
 
 
@@ -124,22 +146,59 @@ class _Weighed:
     """All candidates tried with one set of scores, and the number of the chosen one; None for no shift."""
 
     rows: LabeledRows
-    trials: Sequence[Trial]
+    whole: Trial  # with one cluster
+    trials: Sequence[Trial | HeldOutTrial]
     chosen: int | None
     table: CandidateTable
 
 
-def _weigh(problem: Problem, trained: Trained, candidates: Sequence[Candidate]) -> _Weighed:
-    rows = trained.labeled_rows(problem)
-    cut = [(candidate.cluster[trained.judged], candidate.n_clusters) for candidate in candidates]
-    tried = each_in_python(partial(_try, rows), cut)
-    trials = list(counted(tried, len(candidates), "candidates"))
+def _try_all(
+    problem: Problem, trained: Trained, candidates: Sequence[Candidate]
+) -> list[Trial | HeldOutTrial]:
+    own = trained.judged
+    cut = [
+        (c.cluster[own], c.n_clusters, None if c.held_out is None else c.held_out.take(own))
+        for c in candidates
+    ]
+    tried = each_in_python(partial(_try, trained.labeled_rows(problem)), cut)
+    return list(counted(tried, len(candidates), "candidates"))
+
+
+def _weigh(
+    problem: Problem,
+    trained: Trained,
+    candidates: Sequence[Candidate],
+    trials: Sequence[Trial | HeldOutTrial],
+) -> _Weighed:
+    rows, whole = trained.labeled_rows(problem), trials[0]
+    assert isinstance(whole, Trial)
     chosen = choose(trials, rows)
-    return _Weighed(rows, trials, chosen, candidate_table([c.name for c in candidates], trials, chosen, rows))
+    table = candidate_table([c.name for c in candidates], trials, chosen, rows)
+    return _Weighed(rows, whole, trials, chosen, table)
 
 
-def _try(rows: LabeledRows, cut: tuple[IntArray, int]) -> Trial:
-    return try_partition(rows, *cut)
+def _try(rows: LabeledRows, cut: tuple[IntArray, int, HeldOutClusters | None]) -> Trial | HeldOutTrial:
+    cluster, n_clusters, held_out = cut
+    if held_out is None:
+        return try_partition(rows, cluster, n_clusters)
+    return try_held_out(rows, held_out.fold, held_out.clusters, n_clusters)
+
+
+def _promising_cuts(
+    problem: Problem, trained: Trained, space: Space, trials: Sequence[Trial | HeldOutTrial]
+) -> list[Candidate]:
+    """Partitions cut by a tree, if they predict the labels that they were learned from better than any other does."""
+    rows = trained.labeled_rows(problem)
+    log_odds = crossfit_platt(rows.score, rows.y, rows.weight, np.zeros(len(rows.y), np.int64), 1, rows.fold)
+    shown = ShownLabels(
+        trained.judged, rows.y, expit(log_odds), rows.weight, MIN_CLASS_ROWS * rows.design_effect
+    )
+    lowest = min(rows.weight @ trial.loss for trial in trials)
+
+    def promises(candidate: Candidate) -> bool:
+        return bool(rows.weight @ try_candidate(problem, trained, candidate).loss < lowest)
+
+    return cut_partitions(problem.labeled, shown, space, seeds=problem.seeds, promises=promises)
 
 
 def _described(problem: Problem, candidates: Sequence[Candidate], judged: Judged) -> Judged:
@@ -212,7 +271,8 @@ def promises(problem: Problem, judged: Judged, first: Classifier, edge: float | 
     features = take_rows(problem.labeled.features, own)
     score = out_of_fold_scores([first], features, np.zeros(len(own), np.int64), edge, cluster)
     tried = each_in_python(
-        partial(_try, cut=(cluster, candidate.n_clusters)), [part, replace(part, score=score)]
+        partial(try_partition, cluster=cluster, n_clusters=candidate.n_clusters),
+        [part, replace(part, score=score)],
     )
     present, better = (trial.loss for trial in tried)
     return gain(present, better, part)[0] > 0

@@ -65,6 +65,19 @@ class Trial:
         return log_loss_rows(self.log_odds, y)
 
 
+@dataclass(frozen=True)
+class HeldOutTrial:
+    """How a way to learn partitions did on the labels of groups that it did not learn from."""
+
+    n_clusters: int  # of the partition learned from all groups
+    log_odds: FloatArray
+    loss: FloatArray
+    trust: Trust
+
+    def plain(self, y: IntArray) -> FloatArray:
+        return log_loss_rows(self.log_odds, y)
+
+
 class Tried(Protocol):
     """What choosing between trials asks of them, whatever the number of classes."""
 
@@ -132,12 +145,49 @@ def _cluster_mean(
 
 def try_partition(rows: LabeledRows, cluster: IntArray, n_clusters: int) -> Trial:
     """Hide the labels of each group in turn, estimate its shifts from its scores, and predict it."""
-    log_odds = crossfit_platt(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold)
-    pooled = shifts_of_labeled(rows, log_odds, cluster, n_clusters)
+    log_odds, pooled = _unlabeled_shifts(rows, cluster, n_clusters)
     shift = pooled.shift[rows.group, cluster]
-    trust = learn_trust(log_odds, shift, rows.y, rows.weight, rows.group, rows.n_groups)
-    loss = log_loss_rows(log_odds + trust.without[rows.group] * shift, rows.y)
+    trust, loss = _trusted(rows, log_odds, shift)
     return Trial(cluster, n_clusters, log_odds, shift, loss, trust, pooled.variance)
+
+
+def try_held_out(
+    rows: LabeledRows, held_out: IntArray, clusters: Sequence[IntArray], n_clusters: int
+) -> HeldOutTrial:
+    """The same, each group's rows in the clusters of a partition that was learned without it.
+
+    Parameters
+    ----------
+    held_out : array of shape (n_rows,)
+        The fold of each row's group.
+    clusters : for each fold, an array of shape (n_rows,)
+        Clusters of all rows, learned without the groups of the fold.
+    n_clusters : int
+        Of the partition that all groups make.
+    """
+    log_odds, shift = np.empty(len(rows.y)), np.empty(len(rows.y))
+    for f, cluster in enumerate(clusters):
+        own = held_out == f
+        # All rows calibrate each partition, as they will calibrate the one that is used.
+        found, pooled = _unlabeled_shifts(rows, cluster, int(cluster.max()) + 1)
+        log_odds[own] = found[own]
+        shift[own] = pooled.shift[rows.group[own], cluster[own]]
+    trust, loss = _trusted(rows, log_odds, shift)
+    return HeldOutTrial(n_clusters, log_odds, loss, trust)
+
+
+def _unlabeled_shifts(
+    rows: LabeledRows, cluster: IntArray, n_clusters: int
+) -> tuple[FloatArray, PooledShifts]:
+    """Calibrated log-odds of the rows, and the shifts that their scores alone show."""
+    log_odds = crossfit_platt(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold)
+    return log_odds, shifts_of_labeled(rows, log_odds, cluster, n_clusters)
+
+
+def _trusted(rows: LabeledRows, log_odds: FloatArray, shift: FloatArray) -> tuple[Trust, FloatArray]:
+    """How far shifts are to be trusted, and the loss of each row when they are."""
+    trust = learn_trust(log_odds, shift, rows.y, rows.weight, rows.group, rows.n_groups)
+    return trust, log_loss_rows(log_odds + trust.without[rows.group] * shift, rows.y)
 
 
 def shifts_of_labeled(

@@ -48,6 +48,7 @@ OWN_TYPES = (
     "groupshift._multi.class_learned:ClassLearned",
     "groupshift._multi.class_learned:ClassViews",
     "groupshift._multi.class_scores:ClassPosterior",
+    "groupshift._regions.cutting:CutPartition",
     "groupshift._regions.gaussian_cells:GaussianPartition",
     "groupshift._regions.partitions:GivenPartition",
     "groupshift._regions.partitions:LinearPartition",

@@ -25,6 +25,7 @@ FINITE = (
     "ClassPoints",
     "ClassViews",
     "Context",
+    "CutPartition",
     "Estimate",
     "GaussianPartition",
     "LabeledMeans",
@@ -41,6 +42,7 @@ FINITE = (
 OF_CELLS = ("rows", "row_weight", "pooling")
 OF_CLASSES = ("shift", "variance", "shared_deviation", "share", "share_error")
 OF_CLUSTERS = ("unseen_shift", "unseen_variance")
+OF_MEANS = ("share", "score", "rows")
 KINDS = ("number", "boolean", "category", "date")
 NAMES_OF_GROUPS = ("groups", "known_groups", "labeled_groups", "labeled_groups_")
 NUMBERS = {float: (int, float, np.integer, np.floating), int: (int, np.integer), bool: (bool, np.bool_)}
@@ -65,6 +67,8 @@ def check_sound(model: Model) -> None:
         _check_encoder(model.schema_.encoder)
         check_trees(model, len(model.schema_.encoder.names_))
         _try_classifiers(model)
+        if type(model.learned_.posterior.partition).__name__ == "CutPartition":
+            _check_cuts(model.learned_.posterior.partition, len(model.schema_.encoder.names_))
         _check_shapes(model)
     else:
         check_trees(model, len(model.encoder_.names_))
@@ -159,6 +163,11 @@ def _check_shapes(model: Model) -> None:
         "clusters": (learned.posterior.partition.n_clusters, n_clusters),
         "intercepts": (calibration.intercept_.shape, calibration.slope_.shape),
     }
+    for own in (getattr(learned, "own", None), getattr(learned, "hidden", None)):
+        means = getattr(own, "means", None)
+        if own is not None and means is not None:
+            of_groups = (len(own.groups),)
+            shapes |= {f"mean {name}": (getattr(means, name).shape, of_groups) for name in OF_MEANS}
     offset = getattr(learned.posterior, "offset", None)
     if offset is not None:
         shapes |= {"offsets": (offset.shape, (n_clusters,))}
@@ -182,6 +191,22 @@ def _check_shapes(model: Model) -> None:
         raise UnsoundError("it has negative variances")
     if ((estimate.share < 0) | (estimate.share > 1)).any():
         raise UnsoundError("it has shares outside 0 and 1")
+
+
+def _check_cuts(partition: Model, n_columns: int) -> None:
+    """A cut splits a cell that there is, across a column that there is."""
+    n_cuts = len(partition.cell)
+    columns = partition.column, partition.is_category, partition.threshold
+    sound = (
+        all(values.shape == (n_cuts,) for values in (partition.cell, *columns))
+        and partition.cell.dtype.kind == partition.column.dtype.kind == "i"
+        and partition.categories.shape == (n_cuts, partition.n_codes)
+        and partition.is_category.dtype == partition.categories.dtype == bool
+        and bool(((partition.cell >= 0) & (partition.cell <= np.arange(n_cuts))).all())
+        and bool(((partition.column >= 0) & (partition.column < n_columns)).all())
+    )
+    if not sound:
+        raise UnsoundError("its cuts are not those of a fit")
 
 
 def _check_points(points: Model, n_cells: int) -> None:

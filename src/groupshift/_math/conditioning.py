@@ -204,14 +204,19 @@ def _with_overall(
     toward, slope = np.zeros_like(shift), np.zeros_like(shift)
     noise = 0.0
     # Each pass meets the rate; the next ones only settle how much of the move is whose.
-    for _ in range(20):
+    for number in range(20):
         slope = weight * np.nan_to_num(mean_posterior(points, shift)[1])
         toward = belief.toward(slope)
         noise = float((slope * toward).sum())
-        if noise <= 1e-14:
+        if noise <= 1e-14 and number == 0:
             return belief, belief.variance, belief.spread
+        if noise <= 1e-14:
+            break
         unit = toward * (slope.sum() / noise)
-        length = _length(belief.shift, unit, known, points, weight, slope.sum() / noise)
+        length, is_met = _length(belief.shift, unit, known, points, weight, slope.sum() / noise)
+        # Slopes of cells that lie at their limits lead nowhere: the pass before has met the rate.
+        if number > 0 and not is_met:
+            break
         new = np.clip(belief.shift + length * unit, -MAX_SHIFT, MAX_SHIFT)
         moved = length * slope.sum() / noise * belief.spread * float((belief.load * slope).sum())
         change = np.abs(new - shift).max()
@@ -233,8 +238,8 @@ def _length(
     points: Points,
     weight: FloatArray,
     scale: float,
-) -> float:
-    """How far along `unit` the shifts go: to where the rate is met, or as far as its standard error asks."""
+) -> tuple[float, bool]:
+    """How far along `unit` the shifts go: to where the rate is met, or as far as its standard error asks; and whether it is."""
 
     def gap(length: float) -> float:
         moved = np.clip(shift + length * unit, -MAX_SHIFT, MAX_SHIFT)
@@ -244,5 +249,5 @@ def _length(
     # Cells follow at very different paces: some lie at their limit long before the last one has moved.
     for reach in (MAX_SHIFT, 1e2 * MAX_SHIFT, 1e4 * MAX_SHIFT):
         if gap(-reach) < 0 < gap(reach):
-            return float(brentq(gap, -reach, reach, xtol=1e-13, rtol=1e-14))
-    return reach if gap(reach) <= 0 else -reach
+            return float(brentq(gap, -reach, reach, xtol=1e-13, rtol=1e-14)), True
+    return (reach if gap(reach) <= 0 else -reach), False

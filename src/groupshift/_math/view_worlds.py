@@ -99,6 +99,7 @@ class World:
     is_remainder: bool
     n_clusters: int
     is_steep: bool = False  # whether natural differences have a slope of their own
+    is_apart: bool = False  # whether the population's rows were selected, too, by themselves and as strongly
 
     @cached_property
     def scales(self) -> FloatArray:
@@ -170,7 +171,7 @@ class World:
             select = own[:, 1] if self.is_selected else nothing
             # What the two samples do each on their own belongs to cells, the smallest unit.
             noise = variance[:, -1] if part == 1 or self.n_clusters == 1 else nothing
-            yield Level(own[:, 0], select, own[:, n - 1], noise, a, b, kappa)
+            yield Level(own[:, 0], select, own[:, n - 1], noise, a, b, kappa, float(self.is_apart))
 
 
 class Level(NamedTuple):
@@ -183,12 +184,17 @@ class Level(NamedTuple):
     a: FloatArray
     b: FloatArray
     kappa: FloatArray  # (n_groups or 1,)
+    apart: float  # variance of μ, in units of that of λ: 0 or 1
 
     @property
     def loadings(self) -> tuple[tuple[FloatArray, list[FloatArray]], ...]:
-        """Variances of θ and λ, and by how much they move r, l and u."""
-        one = np.ones((1, 1))
-        return (self.theta, [one, self.a, self.a]), (self.select, [one, self.b, -self.b * self.kappa])
+        """Variances of θ, λ and μ, and by how much they move r, l and u."""
+        one, none = np.ones((1, 1)), np.zeros((1, 1))
+        return (
+            (self.theta, [one, self.a, self.a]),
+            (self.select, [one, self.b, -self.b * self.kappa]),
+            (self.apart * self.select, [none, none, self.b]),
+        )
 
     @property
     def covariance(self) -> Entries:
@@ -201,7 +207,7 @@ class Level(NamedTuple):
         natural, selected = self.a * theta + self.misfit, self.b * select
         r_l, r_u, l_u = theta + select, theta - left_over, natural - self.b * left_over
         l_l = natural + selected + self.noise
-        u_u = natural + self.kappa**2 * selected + self.noise
+        u_u = natural + (self.kappa**2 + self.apart) * selected + self.noise
         return [[self.theta + self.select, r_l, r_u], [r_l, l_l, l_u], [r_u, l_u, u_u]]
 
     def target(self, of_labeled: bool) -> tuple[list[FloatArray], FloatArray]:
@@ -210,11 +216,13 @@ class Level(NamedTuple):
             # What labels would show but for noise.
             with_labels = self.covariance[LABELS]
             return with_labels, with_labels[LABELS]
-        (theta, natural), (select, selected) = self.loadings
+        (theta, natural), (select, selected), (own, itself) = self.loadings
         left_over = self.kappa * select
-        pairs = zip(natural, selected, strict=True)
-        covariance = [theta * by_theta - left_over * by_selection for by_theta, by_selection in pairs]
-        return covariance, theta + self.kappa * left_over
+        moved = zip(natural, selected, itself, strict=True)
+        covariance = [
+            theta * by_theta - left_over * by_lambda + own * by_mu for by_theta, by_lambda, by_mu in moved
+        ]
+        return covariance, theta + self.kappa * left_over + own
 
 
 def log_likelihood(world: World, x: FloatArray, views: Views) -> FloatArray:
@@ -320,7 +328,7 @@ def likelihood_gradient(world: World, x: FloatArray, views: Views) -> tuple[Floa
         both, kappa = l_l + u_u, level.kappa
         # By the variance of an effect whose loads are (1, slope, slope · z): what its slope meets once, and twice.
         natural = r_l + r_u, both + 2 * l_u
-        selected = r_l - kappa * r_u, l_l - kappa * (2 * l_u - kappa * u_u)
+        selected = r_l - kappa * r_u, l_l - kappa * (2 * l_u - kappa * u_u) + level.apart * u_u
         loads = (level.theta, level.a, natural), (level.select, level.b, selected)
         of_labels = r_r.sum(1)
         for effect, (variance, slope, met) in enumerate(loads[: n - 1]):

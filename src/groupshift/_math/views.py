@@ -4,15 +4,16 @@ Of the shift of a cell (group g, cluster k) against the labelled posterior there
 
 - labels of its labelled rows: ``r = d_L``,
 - scores of the same rows, labels aside: ``l = a θ + b λ + m + n_L``,
-- scores of its population rows: ``u = c + a θ − b κ λ + m + n_U``.
+- scores of its population rows: ``u = c + a θ − b κ λ + b μ + m + n_U``.
 
-``d_L = θ + λ`` and ``d_U = θ − κ λ``: θ is how the group differs, λ how its labels were selected (0 where they are a random
-sample), κ the labelled rows for each population row if they were taken out of the population, else 0. The misfit m is what
-features of the cell do that no share of positives explains, n what the two samples do each on their own. θ, λ and m are
-normal, with a part for the group and one for the cell. Their variances over groups show how much of each view is signal, and
+``d_L = θ + λ`` and ``d_U = θ − κ λ + μ``: θ is how the group differs, λ how its labels were selected (0 where they are a random
+sample), κ the labelled rows for each population row if they were taken out of the population, else 0; μ how the population's
+rows were selected themselves, by another rule but as strongly as labels were, or not at all. The misfit m is what features of
+the cell do that no share of positives explains, n what the two samples do each on their own. θ, λ, μ and m are normal, with a
+part for the group and one for the cell. Their variances over groups show how much of each view is signal, and
 the best linear prediction of d_U follows: a group's own labels count as far as selection is small, scores as far as the
-misfit is. Whether there is any selection, whether κ is 0, and whether a is b is left open: six models are averaged by their
-evidence, and all parameters are integrated over, which matters where groups are few.
+misfit is. Whether there is any selection, and of which sample, whether κ is 0, and whether a is b is left open: seven models are
+averaged by their evidence, and all parameters are integrated over, which matters where groups are few.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.importance import Mode, find_mode, integrate
 from groupshift._math.sums import sum_by
 from groupshift._math.view_worlds import (
+    SCORES,
     Views,
     World,
     dot,
@@ -229,28 +231,32 @@ def learn_views(
     views : Views
     selection : {"unknown", "random", "by_label"}
         "random": labels are a random sample of each group, given x. "by_label": they are not. "unknown": as far as the
-        views show it; at even odds before they are looked at.
+        views show it; beforehand a random sample is twice as likely as each of three kinds of selection.
     seed : int
     each : callable
         Calls a function for each of several items, as `map` does, or several at once.
     """
     n_clusters = views.response.shape[1]
-    odds = {"unknown": (0.5, 0.25, 0.25), "random": (1.0, 0.0, 0.0), "by_label": (0.0, 0.5, 0.5)}[selection]
-    if not views.remainder.any():
-        # The two worlds with selection are then one.
-        odds = odds[0], odds[1] + odds[2], 0.0
     plain = [
         World(False, False, n_clusters),
         World(True, False, n_clusters),
         World(True, True, n_clusters),
     ]
-    # Whether features go with shares by nature, nobody knows beforehand.
-    worlds = plain + [replace(world, is_steep=True) for world in plain]
+    # Whether features go with shares by nature, nobody knows beforehand. Samples that have shares by themselves do not show it.
+    worlds = [*plain, *(replace(world, is_steep=True) for world in plain), replace(plain[1], is_apart=True)]
+    random = {"unknown": 0.4, "random": 1.0, "by_label": 0.0}[selection]
+    labels = remainder = both = (1 - random) / 3
+    # Worlds that make no difference to the views at hand are one.
+    if not views.remainder.any():
+        labels, remainder = labels + remainder, 0.0
+    if not views.precision[..., SCORES].any():
+        labels, both = labels + both, 0.0
+    odds = [random / 2, labels / 2, remainder / 2] * 2 + [both]
     views = _telling(views, seed)
     # Each model has draws of its own, whichever others there are.
     candidates = [
         (_Posterior(world, views), np.log(probability), np.random.default_rng([seed, i]))
-        for i, (world, probability) in enumerate(zip(worlds, (*odds, *odds), strict=True))
+        for i, (world, probability) in enumerate(zip(worlds, odds, strict=True))
         if probability > 0
     ]
     modes = list(each(_Posterior.mode, [posterior for posterior, _, _ in candidates]))

@@ -40,16 +40,29 @@ SAME = 0.99
 
 
 @dataclass(frozen=True)
+class HeldOutClusters:
+    """What a way to learn partitions makes of all labelled rows, without the groups of one fold after the other."""
+
+    fold: IntArray  # (n_labeled,): of each row's group
+    clusters: tuple[IntArray, ...]  # for each fold (n_labeled,), in numbers of its own
+
+    def take(self, rows: IntArray) -> Self:
+        return type(self)(self.fold[rows], tuple(cluster[rows] for cluster in self.clusters))
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A partition under trial, and the cluster in which the judge sees each labelled row.
 
     A partition learned from labels fits the shares of the labelled groups, and would look too good on them: in the population
-    shares are others. So the judge sees a row where a partition puts it that was learned without its group.
+    shares are others. So the judge sees a row where a partition puts it that was learned without its group. Where such
+    partitions need not have the same clusters, they are `held_out`, and judged in the place of this one.
     """
 
     name: str
     partition: Partition
     cluster: IntArray
+    held_out: HeldOutClusters | None = None
 
     @classmethod
     def fixed(cls, name: str, partition: Partition, labeled: Rows) -> Self:
@@ -109,7 +122,7 @@ def joined_partitions(
     labeled: Rows, y: IntArray, pooled: Rows, space: Space, fold: IntArray, seeds: Seeds
 ) -> list[Candidate]:
     """Gaussian components, joined where their groups are composed alike."""
-    if not _can_hold_out_groups(fold, labeled.weight):
+    if not can_hold_out_groups(fold, labeled.weight):
         return []
     mixture = gaussian_cells(space, pooled, seeds)
     if mixture is None:
@@ -145,7 +158,7 @@ def gate_starts(
         return None
     few = seeds.generator("gate cells, rows").permutation(len(pooled))[: POOLED_PER_CELL * n_cells]
     sample = np.sort(seeds.generator("gate rows").permutation(len(labeled))[:MAX_GATE_ROWS])
-    if not _can_hold_out_groups(fold[sample], labeled.weight[sample]):
+    if not can_hold_out_groups(fold[sample], labeled.weight[sample]):
         return None
     # Cells are to be joined: it does not matter where exactly one ends and the next begins.
     cells = _kmeans(space, pooled.take(few), n_cells, seeds.named("gate cells"), max_iter=10)
@@ -184,7 +197,7 @@ def gated_partitions(
     return [candidate for candidate in tried if candidate is not None]
 
 
-def _can_hold_out_groups(fold: IntArray, weight: FloatArray) -> bool:
+def can_hold_out_groups(fold: IntArray, weight: FloatArray) -> bool:
     """Whether something is left to learn from, whichever fold of groups is held out: two folds hold rows with weight."""
     return len(np.unique(fold[weight > 0])) > 1
 

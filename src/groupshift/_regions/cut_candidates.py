@@ -1,0 +1,74 @@
+"""Candidate partitions that a tree cuts, with the trees that judge them: grown without the groups that are judged."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._regions.candidates import (
+    GROUP_FOLDS,
+    Candidate,
+    HeldOutClusters,
+    can_hold_out_groups,
+    group_folds,
+)
+from groupshift._regions.cutting import CutPartition, CutTable, Unexplained, cut_cells, largest_groups
+from groupshift._regions.space import Space
+from groupshift._rows.rows import Rows
+from groupshift._rows.seeds import Seeds
+from groupshift._rows.workers import at_once
+
+
+@dataclass(frozen=True)
+class ShownLabels:
+    """What cuts are learned from, beside the rows themselves."""
+
+    rows: IntArray  # numbers of the labelled rows that may be looked at; what follows has a value for each of them
+    y: IntArray
+    probability: FloatArray  # of a classifier that did not see the row
+    weight: FloatArray  # adds up to the number of independent rows
+    min_class_rows: float  # rows of each class that a cell must have
+
+
+def cut_partitions(
+    labeled: Rows,
+    shown: ShownLabels,
+    space: Space,
+    *,
+    seeds: Seeds,
+    promises: Callable[[Candidate], bool] = lambda candidate: True,
+) -> list[Candidate]:
+    """Cells that a tree cuts where groups differ from their scores: as many as evidence supports, and more of them.
+
+    Only those that look promising with the very labels that they were learned from are worth trees without these.
+    """
+    fold = group_folds(labeled.group, seeds.named("group folds of cuts"))
+    if not can_hold_out_groups(fold[shown.rows], shown.weight):
+        return []
+    own, p = labeled.take(shown.rows), shown.probability
+    residual, information = shown.weight * (shown.y - p), shown.weight * p * (1 - p)
+    unexplained = Unexplained(own.matrix, own.group, shown.y, residual, information)
+    few = largest_groups(unexplained, seeds.generator("cut rows").permutation(len(unexplained)))
+    table = CutTable.of(unexplained.take(few), space.is_category_)
+
+    def grown(rows: IntArray) -> tuple[CutPartition, CutPartition]:
+        tree, n_supported = cut_cells(table, rows, min_class_rows=shown.min_class_rows)
+        return tree.first(n_supported), tree
+
+    supported, finest = grown(np.arange(len(few)))
+    tried = [(0, Candidate.fixed(f"cut {supported.n_clusters}", supported, labeled))]
+    if finest.n_clusters > supported.n_clusters:
+        tried.append((1, Candidate.fixed(f"finely cut {finest.n_clusters}", finest, labeled)))
+    tried = [
+        (size, candidate) for size, candidate in tried if supported.n_clusters > 1 and promises(candidate)
+    ]
+    outside = [np.flatnonzero(fold[shown.rows[few]] != f) for f in range(GROUP_FOLDS)]
+    without = list(at_once(grown, outside)) if tried else []
+    return [
+        replace(
+            candidate,
+            held_out=HeldOutClusters(fold, tuple(trees[size].predict(labeled) for trees in without)),
+        )
+        for size, candidate in tried
+    ]
