@@ -1,7 +1,7 @@
 """What all tests share: reproducible hypothesis runs, small grouped samples and models of them."""
 
 import os
-from functools import partial
+from copy import deepcopy
 
 # Before NumPy loads: a thread per core in every library makes small problems slower, not faster.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -24,6 +24,9 @@ settings.register_profile(
     "suite", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("suite")
+
+# Of the default classifier, where a claim holds for any number of them.
+FEW_TREES = 5
 
 
 @pytest.fixture(scope="session")
@@ -70,14 +73,18 @@ def quickest():
     return make
 
 
+def small_boosting(**settings):
+    """Whatever number of trees is asked for: the default classifier asks for one of its own."""
+    return HistGradientBoostingClassifier(**settings | {"max_iter": FEW_TREES})
+
+
 def grow_few_trees(monkeypatch):
-    few = partial(HistGradientBoostingClassifier, max_iter=10)
-    monkeypatch.setattr("groupshift._fit.classifiers.HistGradientBoostingClassifier", few)
+    monkeypatch.setattr("groupshift._fit.classifiers.HistGradientBoostingClassifier", small_boosting)
 
 
 @pytest.fixture
 def few_trees(monkeypatch):
-    """The default classifier grows ten trees: for claims that hold for any number of them."""
+    """The default classifier grows a handful of trees: for claims that hold for any number of them."""
     grow_few_trees(monkeypatch)
 
 
@@ -86,6 +93,27 @@ def fitted(rows):
     """A fitted quick model that no test may change."""
     X, y, groups = rows
     model = GroupShiftClassifier(LogisticRegression(), partition=2, random_state=0)
+    return model.fit(X, y, groups=groups)
+
+
+@pytest.fixture(scope="session")
+def fitted_unrefined(rows):
+    X, y, groups = rows
+    model = GroupShiftClassifier(LogisticRegression(), partition=2, refine=0, random_state=0)
+    return model.fit(X, y, groups=groups)
+
+
+@pytest.fixture
+def unrefined(fitted_unrefined):
+    """A fitted quick model without a round of refinement, which a test may change."""
+    return deepcopy(fitted_unrefined)
+
+
+@pytest.fixture(scope="session")
+def judged(rows):
+    """A fitted model whose partition hidden labels chose, without a round of refinement; no test may change it."""
+    X, y, groups = rows
+    model = GroupShiftClassifier(LogisticRegression(), partition="validated", refine=0, random_state=0)
     return model.fit(X, y, groups=groups)
 
 
@@ -136,8 +164,6 @@ def small(monkeypatch, tmp_path):
     """The same code on less data, with fewer trees and draws: a page is tested for whether it runs, not for its numbers."""
 
     import groupshift.datasets
-    from groupshift._fit import trained
-    from groupshift._fit.classifiers import default_classifier
 
     def at_most(make, **limits):
         def made(**settings):
@@ -147,16 +173,15 @@ def small(monkeypatch, tmp_path):
 
         return made
 
-    def few_trees(*args, **settings):
-        return default_classifier(*args, **settings).set_params(max_iter=10)
-
     sizes = {"n_groups": 12, "labeled_per_group": 40, "unlabeled_per_group": 80}
     monkeypatch.setattr(groupshift.datasets, "make_survey", at_most(groupshift.datasets.make_survey, **sizes))
     mixture = at_most(groupshift.datasets.make_grouped_mixture, n_groups=12, unlabeled_per_group=(100, 0))
     monkeypatch.setattr(groupshift.datasets, "make_grouped_mixture", mixture)
     classes = at_most(groupshift.datasets.make_grouped_classes, **sizes)
     monkeypatch.setattr(groupshift.datasets, "make_grouped_classes", classes)
-    monkeypatch.setattr(trained, "default_classifier", few_trees)
+    grow_few_trees(monkeypatch)
+    # Pages show how a classifier of the user's own is handed over.
+    monkeypatch.setattr("sklearn.ensemble.HistGradientBoostingClassifier", small_boosting)
     monkeypatch.setattr("groupshift._math.views.N_DRAWS", 32)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 

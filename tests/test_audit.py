@@ -236,6 +236,7 @@ def test_the_report_has_a_section_of_the_audit(model, learned):
     assert "Label by label" in after
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_a_population_in_files_is_asked_as_one_in_memory(tmp_path):
     pa = pytest.importorskip("pyarrow")
     from groupshift import streaming

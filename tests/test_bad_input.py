@@ -335,6 +335,7 @@ def test_hard_input_is_survived_in_doubt(case):
     [(GroupShiftClassifier(random_state=0), 12_000), (logistic(trust=1.0), 5_000)],
     ids=["the judge finds nothing to shift", "two clusters"],
 )
+@pytest.mark.usefixtures("few_trees")
 def test_thousands_of_groups_of_one_row_are_survived(model, n):
     rng = np.random.default_rng(2)
     truth = rng.random(n) < 0.3

@@ -12,9 +12,9 @@ from groupshift._rows import progress
 from groupshift._rows.progress import listen
 
 
-def test_updating_with_the_same_rows_gives_the_same_shares(rows, quick):
+def test_updating_with_the_same_rows_gives_the_same_shares(rows, unrefined):
     X, y, groups = rows
-    model = quick(refine=0).fit(X, y, groups=groups)
+    model = unrefined
     before = model.group_prior_.copy(), model.shift_variance_.copy()
     model.update(X[y < 0], groups[y < 0])
     np.testing.assert_allclose(model.group_prior_, before[0], atol=1e-10)
@@ -36,9 +36,9 @@ def test_updating_learns_new_shares_and_groups_and_keeps_the_rest(rows, quick):
         model.predict_proba(X[:1], ["g000"])
 
 
-def test_a_known_share_is_met_and_narrows_its_interval(rows, quick):
+def test_a_known_share_is_met_and_narrows_its_interval(rows, quick, unrefined):
     X, y, groups = rows
-    plain = quick(refine=0).fit(X, y, groups=groups).group_shares(by="group")
+    plain = unrefined.group_shares(by="group")
     exact = quick(refine=0).fit(X, y, groups=groups, known_shares={"g003": 0.77}).group_shares(by="group")
     assert exact["share"][3] == pytest.approx(0.77, abs=1e-6)
     assert exact["high"][3] - exact["low"][3] < plain["high"][3] - plain["low"][3]
@@ -138,10 +138,10 @@ def test_steps_are_told_to_whoever_listens_and_to_the_terminal(rows, quickest, c
     assert captured.out == ""
 
 
-def test_rows_of_many_chunks_are_predicted_as_rows_of_one(rows, quick, monkeypatch):
-    X, y, groups = rows
+def test_rows_of_many_chunks_are_predicted_as_rows_of_one(rows, unrefined, monkeypatch):
+    X, _, groups = rows
     groups = groups.copy()
-    model = quick(refine=0).fit(X, y, groups=groups)
+    model = unrefined
     groups[5::7] = "new"
     with pytest.warns(UserWarning, match="'new' had no unlabelled rows"):
         whole = model.predict_proba(X, groups), model.predict_details(X, groups)

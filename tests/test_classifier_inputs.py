@@ -185,6 +185,7 @@ def test_labels_minus_one_and_one_are_classes_where_the_user_says_so(rows, fitte
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.usefixtures("few_trees")
 def test_frames_of_all_kinds_of_columns_fit_without_preparation(library):
     rng = np.random.default_rng(0)
     n = 600

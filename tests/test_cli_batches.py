@@ -178,6 +178,7 @@ def test_bad_rows_of_a_population_are_counted_over_all_batches(
     assert not (tmp_path / "out.gshift").exists()
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_check_tries_a_sample_that_does_not_depend_on_the_batches(world, monkeypatch, capsys):
     from groupshift import streaming
 

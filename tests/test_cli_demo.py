@@ -1,20 +1,20 @@
 """The demo keeps its word: methods that differ in nothing but the method, files that `fit` reads to the same end."""
 
+import contextlib
+import io
 import json
 import re
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier
 
 pytest.importorskip("typer", reason="the command line needs the extra cli")
 
 from cli_files import ROLES
-from conftest import grow_few_trees
+from conftest import grow_few_trees, small_boosting
 from groupshift import load
 from groupshift.cli.errors import run
 from groupshift.cli.screen import this_command
@@ -27,8 +27,7 @@ def make_small(monkeypatch):
     size = {"n_groups": 6, "labeled_per_group": 50, "unlabeled_per_group": 60}
     monkeypatch.setattr("groupshift.cli.demo.SURVEY", size)
     grow_few_trees(monkeypatch)
-    few = partial(HistGradientBoostingClassifier, max_iter=10)
-    monkeypatch.setattr("groupshift.cli.demo.HistGradientBoostingClassifier", few)
+    monkeypatch.setattr("groupshift.cli.demo.HistGradientBoostingClassifier", small_boosting)
 
 
 @pytest.fixture
@@ -40,21 +39,26 @@ def small(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """The folder of a small demo; no test may change it."""
-    folder = tmp_path_factory.mktemp("demo") / "made"
-    with pytest.MonkeyPatch.context() as monkeypatch:
+def demo(tmp_path_factory):
+    """`(folder, answer)` of a small demo; no test may change the folder."""
+    folder, shown = tmp_path_factory.mktemp("demo") / "made", io.StringIO()
+    with pytest.MonkeyPatch.context() as monkeypatch, contextlib.redirect_stdout(shown):
         make_small(monkeypatch)
-        assert run(["demo", "-o", str(folder)]) == 0
-    return folder
+        assert run(["demo", "-o", str(folder), "--json"]) == 0
+    return folder, json.loads(shown.getvalue())
 
 
-def test_the_demo_compares_and_writes_what_it_says(small, capsys):
-    assert run(["demo", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+@pytest.fixture
+def made(demo):
+    return demo[0]
+
+
+def test_the_demo_compares_and_writes_what_it_says(demo):
+    folder, answer = demo
     assert [s["method"] for s in answer["scores"]][-1] == "groupshift"
     assert all(0.5 < s["auc"] < 1 and 0 < s["log_loss"] < 2 for s in answer["scores"])
     assert {"predictions.csv", "shares.csv", "report.html", "model.gshift"} <= set(answer["files"])
+    assert set(answer["files"]) == {path.name for path in folder.iterdir()}
 
 
 def test_fit_on_the_demos_files_gives_the_demos_model_and_shares(made, small):

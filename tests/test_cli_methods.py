@@ -40,6 +40,7 @@ def test_methods_have_the_classifier_and_calibration_of_the_default():
     assert published.calibration == "holdout"
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_shares_of_a_plain_classifier_are_means_of_probabilities_with_intervals(world, capsys):
     assert fit(world, "--method", "global", "--json") == 0
     said = json.loads(capsys.readouterr().out)

@@ -52,6 +52,7 @@ def same_model(left, right):
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.usefixtures("few_trees")
 def test_one_csv_gives_one_model_by_command_line_streaming_and_frame(tmp_path, monkeypatch, table, separator):
     from groupshift.cli import fit as command
 

@@ -127,6 +127,7 @@ def test_rows_that_repeat_by_chance_are_not_cautioned_against(coarse):
     assert found.overview["unmarked_copies"] == 0
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_weights_copies_and_missing_values_are_diagnosed():
     rng = np.random.default_rng(18)
     X, y, groups, _ = draw(rng, n_groups=5, labeled=60, unlabeled=60)
@@ -155,6 +156,7 @@ def test_a_loaded_model_says_the_same(shifted, tmp_path):
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.usefixtures("few_trees")
 def test_tables_come_as_frames_of_the_users_library(library):
     frames = pytest.importorskip(library)
     X, y, groups, _ = draw(np.random.default_rng(19), n_groups=6, labeled=80, unlabeled=80)

@@ -70,6 +70,7 @@ def test_frames_of_the_users_classifier_keep_their_other_columns(library):
 
 @pytest.mark.usefixtures("quick_fits")
 @pytest.mark.parametrize("n_values", [0, 1])
+@pytest.mark.usefixtures("few_trees")
 def test_commands_leave_the_column_out_with_a_note(tmp_path, capsys, n_values):
     pytest.importorskip("typer", reason="the command line needs the extra cli")
     pa = pytest.importorskip("pyarrow")

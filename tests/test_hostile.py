@@ -25,6 +25,7 @@ def small_world(tmp_path_factory):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("first", SLICE[::10])
+@pytest.mark.usefixtures("few_trees")
 def test_hostile_inputs_end_well(small_world, tmp_path, first):
     for number in range(first, first + 10):
         outcome, said = hostile.attempt(number, small_world, tmp_path)

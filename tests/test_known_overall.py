@@ -50,9 +50,9 @@ def test_weights_count_in_a_known_rate(rows, quick):
     assert overall(model) == pytest.approx(0.3, abs=EXACT)
 
 
-def test_a_known_rate_with_an_error_is_weighed_against_the_rows(rows, quick):
+def test_a_known_rate_with_an_error_is_weighed_against_the_rows(rows, unrefined):
     X, y, groups = rows
-    model, own = quick(refine=0).fit(X, y, groups=groups), y < 0
+    model, own = unrefined, y < 0
     plain = overall(model)
     found = [
         overall(model.update(X[own], groups[own], known_overall=(0.9, error))) for error in (0.001, 0.05, 0.3)
@@ -61,9 +61,9 @@ def test_a_known_rate_with_an_error_is_weighed_against_the_rows(rows, quick):
     assert found[0] > 0.89
 
 
-def test_a_known_rate_is_that_of_the_rows_of_an_update(rows, quick):
+def test_a_known_rate_is_that_of_the_rows_of_an_update(rows, unrefined):
     X, y, groups = rows
-    model = quick(refine=0).fit(X, y, groups=groups)
+    model = unrefined
     some = np.flatnonzero(y < 0)[::2]
     model.update(X[some], groups[some], known_overall=0.25)
     assert probability(model, X[some], groups[some]).mean() == pytest.approx(0.25, abs=EXACT)
@@ -71,17 +71,17 @@ def test_a_known_rate_is_that_of_the_rows_of_an_update(rows, quick):
     assert model.known_overall_ is None
 
 
-def test_a_known_rate_moves_groups_that_have_no_rows_too(rows, quick):
+def test_a_known_rate_moves_groups_that_have_no_rows_too(rows, unrefined):
     X, y, groups = rows
-    model, own = quick(refine=0).fit(X, y, groups=groups), y < 0
+    model, own = unrefined, y < 0
     plain = model.unseen_shift_
     known = model.update(X[own], groups[own], known_overall=0.9).unseen_shift_
     assert (known > plain + 0.5).all()
 
 
-def test_known_shares_of_some_groups_move_the_others(rows, quick):
+def test_known_shares_of_some_groups_move_the_others(rows, unrefined):
     X, y, groups = rows
-    plain = quick(refine=0).fit(X, y, groups=groups)
+    plain = unrefined
     share = plain.group_shares(by="group")["share"]
     known = {g: min(share[i] + 0.2, 0.98) for i, g in enumerate(plain.groups_[:8])}
     own = y < 0
@@ -101,9 +101,9 @@ def test_exact_and_uncertain_known_shares_and_a_known_rate_go_together(rows, qui
     assert abs(share["g001"] - 0.2) < 0.15
 
 
-def test_rates_that_contradict_each_other_are_refused(rows, quick):
+def test_rates_that_contradict_each_other_are_refused(rows, unrefined):
     X, y, groups = rows
-    model = quick(refine=0).fit(X, y, groups=groups)
+    model = unrefined
     before = model.group_prior_.copy()
     own = y < 0
     known = dict.fromkeys(model.groups_[:-1], 0.9)
@@ -119,9 +119,9 @@ def test_rates_that_contradict_each_other_are_refused(rows, quick):
     assert overall(model) == pytest.approx(0.2, abs=EXACT)
 
 
-def test_shares_of_all_groups_may_add_up_to_the_known_rate(rows, quick):
+def test_shares_of_all_groups_may_add_up_to_the_known_rate(rows, unrefined):
     X, y, groups = rows
-    model = quick(refine=0).fit(X, y, groups=groups)
+    model = unrefined
     own = y < 0
     known = dict.fromkeys(model.groups_, 0.35)
     model.update(X[own], groups[own], known_shares=known, known_overall=0.35)

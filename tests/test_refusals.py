@@ -55,10 +55,9 @@ def test_without_groups_the_common_shift_is_not_taken_whole(selection, trust):
     assert found.low < truth[y < 0].mean() < found.high or selection == "random"
 
 
-def test_the_report_says_why_of_every_candidate(rows, quick):
+def test_the_report_says_why_of_every_candidate(judged):
     from groupshift._explain.report import render_report
 
-    X, y, groups = rows
-    page = render_report(quick(partition="validated", refine=0).fit(X, y, groups=groups))
+    page = render_report(judged)
     assert '<th scope="col" class="w">Why' in page
     assert 'class="w">chosen' in page

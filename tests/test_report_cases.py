@@ -99,9 +99,9 @@ def test_names_of_any_kind_are_readable():
 
 def settings_that_leave_things_out():
     return {
-        "published": {"published": True},
+        "published": "published",
         "one cluster, nothing judged": {"partition": 1},
-        "candidates": {"partition": "validated", "refine": 0},
+        "candidates": "judged",
         "silhouette": {"partition": "silhouette"},
         "no shift at all": {"shares": None},
         "no trust": {"trust": 0.0},
@@ -111,14 +111,16 @@ def settings_that_leave_things_out():
 
 
 @pytest.mark.parametrize("name", list(settings_that_leave_things_out()))
-def test_every_configuration_has_a_whole_report(name, rows, quick):
+def test_every_configuration_has_a_whole_report(name, rows, quick, judged):
     X, y, groups = rows
     params = settings_that_leave_things_out()[name]
-    if params.pop("published", False):
-        model = GroupShiftClassifier.published(LogisticRegression(), random_state=0)
+    if params == "judged":
+        model = judged
+    elif params == "published":
+        model = GroupShiftClassifier.published(LogisticRegression(), random_state=0).fit(X, y, groups=groups)
     else:
-        model = quick(**params)
-    found = Page(render_report(model.fit(X, y, groups=groups)))
+        model = quick(**params).fit(X, y, groups=groups)
+    found = Page(render_report(model))
     # No section where there is nothing to show.
     empty = {"candidates"} if model.candidates_ is None else set()
     empty |= set() if np.any(model.shift_) else {"shifts"}
@@ -129,12 +131,10 @@ def test_every_configuration_has_a_whole_report(name, rows, quick):
     assert "nan" not in re.findall(r"[a-z]+", found.text)
 
 
-def test_a_judged_model_marks_the_candidate_that_was_chosen(rows, quick):
-    X, y, groups = rows
-    model = quick(partition="validated", refine=0).fit(X, y, groups=groups)
-    figure = Page(render_report(model)).figures["candidates"]
-    assert [figure["names"][i] for i in figure["marked"]] == model.candidates_["name"][
-        model.candidates_["chosen"]
+def test_a_judged_model_marks_the_candidate_that_was_chosen(judged):
+    figure = Page(render_report(judged)).figures["candidates"]
+    assert [figure["names"][i] for i in figure["marked"]] == judged.candidates_["name"][
+        judged.candidates_["chosen"]
     ].tolist()
 
 

@@ -92,6 +92,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.usefixtures("few_trees")
 def test_classes_that_change_places_have_mirrored_answers(table, case):
     X, _, groups = table
     assert_mirrored(*both_fits(table, **CASES[case]), X, groups)
@@ -175,6 +176,7 @@ def test_so_do_those_of_every_method(table, name):
     np.testing.assert_allclose(p[0], p[1][:, ::-1], atol=SAME)
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_so_do_those_of_files_updates_and_saved_models(table, tmp_path):
     pytest.importorskip("pyarrow")
     pytest.importorskip("skops")

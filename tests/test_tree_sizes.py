@@ -5,7 +5,9 @@ import pytest
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from conftest import FEW_TREES
 from groupshift import GroupShiftClassifier
+from groupshift._fit.classifiers import default_classifier
 
 SMALL, LARGE = 8, 31
 
@@ -52,3 +54,9 @@ def test_the_choice_does_not_depend_on_the_order_of_rows_or_on_threads(weak):
     b = GroupShiftClassifier(partition=1, refine=0, random_state=0, n_jobs=2)
     b.fit(X[order], y[order], groups=groups[order])
     np.testing.assert_array_equal(a.predict_proba(X, groups), b.predict_proba(X, groups))
+
+
+@pytest.mark.usefixtures("few_trees")
+@pytest.mark.parametrize("small_trees", [False, True])
+def test_tests_that_ask_for_few_trees_get_few(small_trees):
+    assert default_classifier(np.zeros(2, bool), 0, small_trees=small_trees).max_iter == FEW_TREES

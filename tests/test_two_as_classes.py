@@ -91,6 +91,7 @@ def test_the_share_of_either_of_two_classes_is_what_the_other_leaves(table):
 
 
 @pytest.mark.parametrize("estimator", ["logistic", None], ids=["logistic", "default"])
+@pytest.mark.usefixtures("few_trees")
 def test_two_classes_go_the_way_of_two_whatever_the_door(table, estimator):
     X, y, groups, _ = table
     own = {} if estimator else {"estimator": None}

@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from groupshift._io.allowed_estimators import SKLEARN_PARTS, is_allowed_estimator
 
@@ -102,28 +103,41 @@ LOADERS = frozenset((
 # fmt: on
 
 
+@dataclass(frozen=True)
+class Held:
+    """Names of what a skops dump holds beyond what skops trusts anyway: parts of a model, and others."""
+
+    known: frozenset[str]
+    foreign: frozenset[str]
+
+
 def with_stable_names(parts: bytes) -> bytes:
     """A skops dump that calls our types by their stable names, compressed."""
-    return _renamed(parts, {place: (OURS, place[1]) for place in _places(OWN_TYPES)}, zipfile.ZIP_DEFLATED)
+    names = {place: (OURS, place[1]) for place in _places(OWN_TYPES)}
+    return _renamed(parts, _schema(parts), names, zipfile.ZIP_DEFLATED)
 
 
 def with_present_names(parts: bytes) -> bytes:
     """A skops dump that names our types by where they are today; one that names a module of ours itself is refused."""
-    described = list(_described(_schema(parts)))
+    schema = _schema(parts)
+    described = list(_described(schema))
     _check_made(described)
     for part in described:
         if _place(part)[0].partition(".")[0] == "groupshift":
             raise ValueError(f"{_name(part)} is named by its place")
     # Read at once and thrown away: packing it again would take longer than reading it.
-    return _renamed(parts, {(OURS, place[1]): place for place in _places(OWN_TYPES)}, zipfile.ZIP_STORED)
+    names = {(OURS, place[1]): place for place in _places(OWN_TYPES)}
+    return _renamed(parts, schema, names, zipfile.ZIP_STORED)
 
 
-def foreign_parts(parts: bytes) -> set[str]:
-    """Names of what a skops dump holds beyond the parts of a model and what skops trusts anyway."""
+def held_parts(parts: bytes, trusted: Collection[str]) -> Held:
+    """What a skops dump holds; `trusted` are names of further types that are known."""
     from skops.io import get_untrusted_types
 
     strange = {_name(part) for part in _described(_schema(parts)) if not _only_holds_values(part)}
-    return strange | (set(get_untrusted_types(data=parts)) - ALLOWED_TYPES)
+    named = frozenset(get_untrusted_types(data=parts))
+    known = named & ALLOWED_TYPES.union(trusted)
+    return Held(known, (named - known) | strange.difference(trusted))
 
 
 def _check_made(described: Sequence[Described]) -> None:
@@ -149,9 +163,8 @@ def _schema(parts: bytes) -> object:
         return json.loads(archive.read("schema.json"))
 
 
-def _renamed(parts: bytes, names: Mapping[Place, Place], compression: int) -> bytes:
-    """A skops dump whose types have other names; the rest stays as it is."""
-    schema = _schema(parts)
+def _renamed(parts: bytes, schema: object, names: Mapping[Place, Place], compression: int) -> bytes:
+    """A skops dump, whose schema is given, whose types have other names; the rest stays as it is."""
     for part in _described(schema):
         if _place(part) in names:
             part["__module__"], part["__class__"] = names[_place(part)]

@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import stat
+import sys
 import warnings
 import zipfile
 import zlib
@@ -24,8 +25,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from groupshift._io.allowed_parts import (
-    ALLOWED_TYPES,
-    foreign_parts,
+    held_parts,
     with_present_names,
     with_stable_names,
 )
@@ -96,10 +96,10 @@ def save(
     """
     from sklearn.utils.validation import check_is_fitted
 
-    skops = need("skops.io")
+    skops = _skops()
     check_is_fitted(model)
     parts = skops.dumps(model)
-    foreign = foreign_parts(parts) - set(trusted)
+    foreign = held_parts(parts, set(trusted)).foreign
     if foreign:
         raise ValueError(
             f"The model holds {some(sorted(foreign), 5)}, which loading would refuse. Use estimators of "
@@ -116,29 +116,29 @@ def load(path: AnyPath, *, trusted: Iterable[str] = ()) -> BaseEstimator:
     A file that was cut or altered, that a newer version wrote, or that holds foreign types is refused with a
     `ModelFileError`, and nothing in it runs.
     """
-    skops = need("skops.io")
+    skops = _skops()
     data = _read(path)
     manifest, parts = _opened(data, path)
-    allowed = set(trusted)
     try:
         parts = with_present_names(parts)
-        foreign = foreign_parts(parts) - allowed
+        held = held_parts(parts, set(trusted))
     except Exception as error:
         raise ModelFileError(
             f"{path} is refused: its parts are not described as in a groupshift model ({error}). Fit the model again."
         ) from error
-    if foreign:
+    if held.foreign:
         raise ModelFileError(
-            f"{path} holds {some(sorted(foreign), 5)}, which no groupshift model needs, and is refused. If you know "
+            f"{path} holds {some(sorted(held.foreign), 5)}, which no groupshift model needs, and is refused. If you know "
             "where the file comes from and trust these types, load it in Python with groupshift.load(path, "
-            f"trusted={sorted(foreign)})."
+            f"trusted={sorted(held.foreign)})."
         )
     written_with = _package(manifest, "scikit-learn")
     try:
         with warnings.catch_warnings():
             # Said once below, instead of once for every part.
             warnings.filterwarnings("ignore", message="Trying to unpickle estimator")
-            model = skops.loads(parts, trusted=sorted(ALLOWED_TYPES | allowed))
+            # skops copies the list for every part: all that a model may hold would take it twice as long.
+            model = skops.loads(parts, trusted=sorted(held.known))
     except Exception as error:
         raise ModelFileError(
             f"{path} could not be rebuilt ({type(error).__name__}: {error}). It was written with "
@@ -148,6 +148,21 @@ def load(path: AnyPath, *, trusted: Iterable[str] = ()) -> BaseEstimator:
     _check_sound(model, path)
     _compare_versions(path, written_with)
     return model
+
+
+def _skops() -> Any:
+    """skops, which on import looks for estimators in every folder of scikit-learn.
+
+    One of these holds none, but loads Dask where it is installed: that took a command a fifth of a second.
+    """
+    without = "sklearn.externals.array_api_compat.dask"
+    if "skops.io" in sys.modules or without in sys.modules:
+        return need("skops.io")
+    sys.modules[without] = None  # type: ignore[assignment]  # Python's way to say that there is no such module
+    try:
+        return need("skops.io")
+    finally:
+        sys.modules.pop(without, None)
 
 
 def _check_sound(model: BaseEstimator, path: AnyPath) -> None:

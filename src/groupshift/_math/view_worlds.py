@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 from scipy.special import gammaln
@@ -23,8 +23,10 @@ STEEP, SLOPE, COMMON = 0.7, 0.2, 1.0
 MISSING = 1e8
 LABELS, OWN_SCORES, SCORES = 0, 1, 2
 
-# The entries of many 3 x 3 matrices, each an array.
+# The entries of many 3 x 3 matrices, each an array; of a symmetric one, which of six entries stand where.
 Entries: TypeAlias = list[list[FloatArray]]
+UPPER = [(i, j) for i in range(3) for j in range(i, 3)]
+PLACES = ((0, 1, 2), (1, 3, 4), (2, 4, 5))
 
 
 def log_half_t(log_ratio: FloatArray) -> FloatArray:
@@ -78,6 +80,11 @@ class ByCluster:
     noise: FloatArray  # the same shape
     has_scores: BoolArray  # (n_clusters, 1, n_groups)
 
+    @cached_property
+    def inverse(self) -> tuple["Entries", FloatArray]:
+        """As `_inverse`, where cells differ by nothing but noise: the same whatever the parameters are."""
+        return _inverse([[np.zeros((1, 1))] * 3] * 3, self.noise)
+
     def deviations(self, x: FloatArray) -> list[FloatArray]:
         """r, l and u less the common shift of each draw, (n_clusters, n_draws or 1, n_groups)."""
         labels, own_scores, scores = self.response
@@ -94,18 +101,27 @@ class World:
     is_steep: bool = False  # whether natural differences have a slope of their own
     is_apart: bool = False  # whether the population's rows were selected, too, by themselves and as strongly
 
-    @property
+    @cached_property
     def scales(self) -> FloatArray:
         """Prior scales of the standard deviations: of θ, λ and m for groups, the same for cells, and of n."""
         parts = [NATURAL, SELECTION, MISFIT] if self.is_selected else [NATURAL, MISFIT]
         return np.array([*parts, *(parts if self.n_clusters > 1 else []), NOISE])
 
-    @property
+    @cached_property
     def others(self) -> FloatArray:
         """Prior standard deviations of the other parameters: log a where it is not log b, log b where it is asked for, c."""
         if self.is_steep:
             return np.array([STEEP, SLOPE, COMMON] if self.is_selected else [STEEP, COMMON])
         return np.array([SLOPE, COMMON])
+
+    @cached_property
+    def log_scales(self) -> FloatArray:
+        return np.log(self.scales)
+
+    @cached_property
+    def log_constant(self) -> float:
+        """Models of different numbers of parameters are compared: the constants of what not all of them have count."""
+        return float(-np.log(self.others[:-1]).sum() - len(self.others[1:]) * np.log(2 * np.pi) / 2)
 
     @property
     def n_parameters(self) -> int:
@@ -115,24 +131,21 @@ class World:
         """Logs of standard deviations among parameters, whose last axis they lie on."""
         return x[..., : len(self.scales)]
 
-    def slopes(self, x: FloatArray) -> FloatArray:
-        """a and b, (n_draws, 2)."""
+    def slopes(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """a and b, which may be one, (n_draws, 1)."""
         slope = np.exp(x[:, len(self.scales) : -1])
-        return np.broadcast_to(slope, (len(x), 2))
+        return slope[:, :1], slope[:, -1:]
 
     def prior(self, x: FloatArray) -> FloatArray:
         """Log-density of parameters, of shape (n_draws, n_parameters): logs of standard deviations, log a, log b and c."""
-        ratio = self.spreads_of(x) - np.log(self.scales)
-        spread = log_half_t(ratio).sum(1)
+        spread = log_half_t(self.spreads_of(x) - self.log_scales).sum(1)
         others = x[:, len(self.scales) :] / self.others
-        # Models of different numbers of parameters are compared: the constants of what not all of them have count.
-        constant = -np.log(self.others[:-1]).sum() - len(self.others[1:]) * np.log(2 * np.pi) / 2
-        density: FloatArray = spread + constant - (others**2).sum(1) / 2
+        density: FloatArray = spread + self.log_constant - (others**2).sum(1) / 2
         return density
 
     def prior_gradient(self, x: FloatArray) -> FloatArray:
         """Of the log-density, of the shape of the parameters."""
-        ratio = np.exp(2 * (self.spreads_of(x) - np.log(self.scales))) / FREEDOM
+        ratio = np.exp(2 * (self.spreads_of(x) - self.log_scales)) / FREEDOM
         spread = 1 - (FREEDOM + 1) * ratio / (1 + ratio)
         return np.concatenate([spread, -x[..., len(self.scales) :] / self.others**2], -1)
 
@@ -149,7 +162,7 @@ class World:
         """Groups, then their cells; one cluster: groups alone."""
         variance = np.exp(2 * self.spreads_of(x))[..., None]
         n = 3 if self.is_selected else 2
-        slope = self.slopes(x)
+        a, b = self.slopes(x)
         # Without κ all groups are alike, and one entry stands for all of them.
         kappa = remainder if self.is_remainder else np.zeros(1)
         nothing = np.zeros((1, 1))
@@ -158,20 +171,10 @@ class World:
             select = own[:, 1] if self.is_selected else nothing
             # What the two samples do each on their own belongs to cells, the smallest unit.
             noise = variance[:, -1] if part == 1 or self.n_clusters == 1 else nothing
-            yield Level(
-                own[:, 0],
-                select,
-                own[:, n - 1],
-                noise,
-                slope[:, :1],
-                slope[:, 1:],
-                kappa,
-                float(self.is_apart),
-            )
+            yield Level(own[:, 0], select, own[:, n - 1], noise, a, b, kappa, float(self.is_apart))
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """What groups differ by, or the cells of a group: variances for each draw, (n_draws or 1, 1)."""
 
     theta: FloatArray
@@ -265,30 +268,37 @@ def weigh(world: World, x: FloatArray, views: Views) -> Weighed:
     levels = list(world.levels(x, views.remainder))
     shared, *cells = (level.covariance for level in levels)
     noise, o = views.by_cluster.noise, views.by_cluster.deviations(x)
-    block = cells[0] if cells else [[np.zeros((1, 1))] * 3] * 3
-    cofactor, det = _adjugate(
-        [[block[i][j] + noise[i] if i == j else block[i][j] for j in range(3)] for i in range(3)]
-    )
-    scale = 1 / det
-    inverse = _symmetric(lambda i, j: cofactor[i][j] * scale)
+    inverse, det = _inverse(cells[0], noise) if cells else views.by_cluster.inverse
     own = [dot(row, o) for row in inverse]
-    sums = [v.sum(0) for v in own]
-    total = _symmetric(lambda i, j: inverse[i][j].sum(0))
+    sums = [over_clusters(v) for v in own]
+    total = _symmetric(lambda i, j: over_clusters(inverse[i][j]))
     # A symmetric matrix: its rows are its columns.
-    rotated = [[dot(shared[i], total[j]) + (i == j) for j in range(3)] for i in range(3)]
+    rotated = [[dot(row, column) for column in total] for row in shared]
+    for i in range(3):
+        rotated[i][i] = rotated[i][i] + 1
     cofactor, det_group = _cofactors(rotated)
     left = [[entry / det_group for entry in row] for row in cofactor]
     pulled = [dot(row, sums) for row in shared]
     effect = [dot(row, pulled) for row in left]
-    quadratic = dot(o, own).sum(0) - dot(sums, effect)
+    quadratic = over_clusters(dot(o, own)) - dot(sums, effect)
     # Rounding may leave a determinant of huge variances below zero: such a draw has no likelihood, and gets no weight.
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = -(quadratic + np.log(det).sum(0) + np.log(det_group)) / 2
+        found = -(quadratic + over_clusters(np.log(det)) + np.log(det_group)) / 2
     return Weighed(levels, inverse, own, total, left, effect, found)
 
 
 def dot(a: Sequence[FloatArray], b: Sequence[FloatArray]) -> FloatArray:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+def over_clusters(cells: FloatArray) -> FloatArray:
+    """Sums over the first axis, in its order: of few clusters one by one, since NumPy's sums take long to begin."""
+    if len(cells) > 4:
+        return cells.sum(0)
+    found: FloatArray = cells[0]
+    for other in cells[1:]:
+        found = found + other
+    return found
 
 
 def likelihood_gradient(world: World, x: FloatArray, views: Views) -> tuple[FloatArray, FloatArray]:
@@ -299,16 +309,16 @@ def likelihood_gradient(world: World, x: FloatArray, views: Views) -> tuple[Floa
     """
     solved = weigh(world, x, views)
     weighed, through = solved.views, solved.through
-    sums = [v.sum(0) for v in weighed]
+    sums = [over_clusters(v) for v in weighed]
     by_covariance = [_symmetric(lambda i, j: sums[i] * sums[j] - through[i][j])]
     if world.n_clusters > 1:
         group = solved.group
         toward = [[dot(row, column) for column in group] for row in solved.inverse]
         by_covariance.append(
             _symmetric(
-                lambda i, j: (
+                lambda i, j: over_clusters(
                     weighed[i] * weighed[j] - solved.inverse[i][j] + dot(toward[i], solved.inverse[j])
-                ).sum(0)
+                )
             )
         )
     found = np.zeros_like(x)
@@ -336,8 +346,11 @@ def likelihood_gradient(world: World, x: FloatArray, views: Views) -> tuple[Floa
 
 def _symmetric(entry: Callable[[int, int], FloatArray]) -> Entries:
     """Entries of a symmetric matrix, each computed once."""
-    upper = {(i, j): entry(i, j) for i in range(3) for j in range(i, 3)}
-    return [[upper[min(i, j), max(i, j)] for j in range(3)] for i in range(3)]
+    return _placed([entry(i, j) for i, j in UPPER])
+
+
+def _placed(upper: Sequence[FloatArray]) -> Entries:
+    return [[upper[place] for place in row] for row in PLACES]
 
 
 def transposed(a: Entries) -> Entries:
@@ -349,12 +362,19 @@ def _product(a: Entries, b: Entries) -> Entries:
     return _symmetric(lambda i, j: dot(a[i], b[j]))
 
 
+def _inverse(block: Entries, noise: FloatArray) -> tuple[Entries, FloatArray]:
+    """Of the covariance of a cell's views, with their noise; and its determinant."""
+    seen = [[block[i][j] + noise[i] if i == j else block[i][j] for j in range(3)] for i in range(3)]
+    cofactor, det = _adjugate(seen)
+    scale = 1 / det
+    return _symmetric(lambda i, j: cofactor[i][j] * scale), det
+
+
 def _adjugate(a: Entries) -> tuple[Entries, FloatArray]:
     """As `_cofactors`, of a symmetric matrix: six entries instead of nine."""
     (p, q, r), (_, t, u), (_, _, x) = a
     first, second, third = t * x - u * u, r * u - q * x, q * u - r * t
-    cofactor = [first, second, third, p * x - r * r, q * r - p * u, p * t - q * q]
-    rows = [[cofactor[i] for i in row] for row in ((0, 1, 2), (1, 3, 4), (2, 4, 5))]
+    rows = _placed([first, second, third, p * x - r * r, q * r - p * u, p * t - q * q])
     return rows, p * first + q * second + r * third
 
 

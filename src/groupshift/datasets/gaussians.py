@@ -186,15 +186,14 @@ def _place(mean: Floats, scale: Floats, rng: np.random.Generator) -> Floats:
         ray = _random_unit(mean.shape[-1], rng)
         old_by_new = [_log_density_along(mean[k], scale[k], draws[j], -ray) for j in range(k)]
         new_by_old = [_log_density_along(mean[j], scale[j], draws[k], ray) for j in range(k)]
-        distance, worst = 0.0, 1.0
-        while worst > allowed:
+        distance = PLACE_STEP
+        # Asked no further than to the first pair that is in the way: most are looked at only where the pair comes to stand.
+        while any(
+            np.mean(old_by_new[j](distance) > own[j]) > allowed
+            or np.mean(new_by_old[j](distance) > own[k]) > allowed
+            for j in range(k)
+        ):
             distance += PLACE_STEP
-            worst = max(
-                float(
-                    max(np.mean(old_by_new[j](distance) > own[j]), np.mean(new_by_old[j](distance) > own[k]))
-                )
-                for j in range(k)
-            )
         mean[k] += distance * ray
         draws[k] += distance * ray
     return draws
