@@ -43,6 +43,9 @@ def find_mode(
 
     def downhill(x: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = with_gradient(x[None])
+        # Where it cannot be computed, the search turns back.
+        if not (np.isfinite(value).all() and np.isfinite(gradient).all()):
+            return 1e12, np.zeros_like(x)
         return -float(value[0]), -gradient[0]
 
     limits = {"method": "L-BFGS-B", "bounds": bounds.tolist(), "options": {"maxiter": 40, "ftol": 1e-7}}
@@ -53,7 +56,8 @@ def find_mode(
     d, h = len(center), 1e-2
     # All points beside it at once: one by one they would take as long as the search.
     uphill = with_gradient(center + h * np.concatenate([np.eye(d), -np.eye(d)]))[1]
-    curvature = (uphill[d:] - uphill[:d]) / (2 * h)
+    # What cannot be computed says nothing.
+    curvature = np.nan_to_num((uphill[d:] - uphill[:d]) / (2 * h), nan=0.0, posinf=0.0, neginf=0.0)
     values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
     # A direction that the density says little about is taken to be about two units wide.
     values = np.clip(values, 0.25, None)
@@ -79,7 +83,7 @@ def integrate(
         From arrays of shape (n, d) to (n,).
     mode : Mode
     bounds : array of shape (d, 2)
-        Draws lie within about twice of them.
+        Draws lie within about twice of them; those above them have no weight.
 
     Examples
     --------
@@ -103,8 +107,9 @@ def integrate(
         # Farther out numbers would overflow.
         x = np.clip(x, middle - reach, middle + reach)
         density = log_density(x)
-        # Where it cannot be computed, far out, it is next to nothing.
-        density = np.where(np.isfinite(density), density, -np.inf)
+        # Where it cannot be computed, far out, it is next to nothing; above its bounds a parameter has no place.
+        is_inside = np.isfinite(density) & (x <= bounds[:, 1]).all(1)
+        density = np.where(is_inside, density, -np.inf)
         log_weight = density - log_drawn - np.log(len(x))
         weight = np.exp(log_weight - logsumexp(log_weight))
         if 1 / (weight**2).sum() > n_draws / 5:

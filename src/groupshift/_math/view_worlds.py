@@ -21,6 +21,9 @@ HALF_T = float(np.log(2) + gammaln((FREEDOM + 1) / 2) - gammaln(FREEDOM / 2) - n
 STEEP, SLOPE, COMMON = 0.7, 0.2, 1.0
 # The variance of a view that is missing: as good as infinite, and still a number.
 MISSING = 1e8
+# The least part of the product of its diagonal that a determinant may be: below it, hardly a digit is left of the difference
+# that it is.
+LEAST_LEFT_OF_DIAGONAL = 1e-12
 LABELS, OWN_SCORES, SCORES = 0, 1, 2
 
 # The entries of many 3 x 3 matrices, each an array; of a symmetric one, which of six entries stand where.
@@ -281,9 +284,11 @@ def weigh(world: World, x: FloatArray, views: Views) -> Weighed:
     pulled = [dot(row, sums) for row in shared]
     effect = [dot(row, pulled) for row in left]
     quadratic = over_clusters(dot(o, own)) - dot(sums, effect)
-    # Rounding may leave a determinant of huge variances below zero: such a draw has no likelihood, and gets no weight.
+    # Rounding may make anything of a determinant of huge variances: such a draw has no likelihood, and gets no weight.
     with np.errstate(invalid="ignore", divide="ignore"):
         found = -(quadratic + over_clusters(np.log(det)) + np.log(det_group)) / 2
+    diagonal = rotated[0][0] * rotated[1][1] * rotated[2][2]
+    found = np.where(det_group > LEAST_LEFT_OF_DIAGONAL * np.abs(diagonal), found, np.nan)
     return Weighed(levels, inverse, own, total, left, effect, found)
 
 
@@ -366,6 +371,7 @@ def _inverse(block: Entries, noise: FloatArray) -> tuple[Entries, FloatArray]:
     """Of the covariance of a cell's views, with their noise; and its determinant."""
     seen = [[block[i][j] + noise[i] if i == j else block[i][j] for j in range(3)] for i in range(3)]
     cofactor, det = _adjugate(seen)
+    det = np.where(det > LEAST_LEFT_OF_DIAGONAL * seen[0][0] * seen[1][1] * seen[2][2], det, np.nan)
     scale = 1 / det
     return _symmetric(lambda i, j: cofactor[i][j] * scale), det
 

@@ -1,0 +1,97 @@
+"""Likelihoods of views far out, where differences of huge numbers lose their digits: right, or none."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from groupshift._math.importance import find_mode, integrate
+from groupshift._math.view_worlds import Views, World, likelihood_gradient, log_likelihood
+
+WORLDS = [
+    World(is_selected, is_remainder, n_clusters, is_steep, is_apart)
+    for n_clusters in (1, 3)
+    for is_selected, is_remainder, is_steep, is_apart in [
+        (False, False, True, False),
+        (True, False, True, False),
+        (True, True, True, False),
+        (True, False, False, True),
+    ]
+]
+
+
+def by_cholesky(world, x, views):
+    """Log-likelihood of the first group from the whole covariance, decomposed as a whole: slow, and exact to rounding."""
+    n = world.n_clusters
+    levels = [
+        np.array([[entry[0, 0] for entry in row] for row in level.covariance])
+        for level in world.levels(x, views.remainder)
+    ]
+    total = np.kron(np.ones((n, n)), levels[0]) + np.diag(views.noise[0].ravel())
+    if n > 1:
+        total += np.kron(np.eye(n), levels[1])
+    scale = np.sqrt(np.diag(total))
+    root = np.linalg.cholesky(total / scale[:, None] / scale)
+    o = (views.response[0] - np.array([0, 0, 1]) * x[0, -1]).ravel()
+    z = np.linalg.solve(root, o / scale)
+    return -(np.log(np.diag(root)).sum() + np.log(scale).sum()) - z @ z / 2
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=str)
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10**6), far=st.floats(0, 7))
+def test_a_likelihood_is_right_or_there_is_none(world, seed, far):
+    """Whatever the parameters. A wrong one that is high would get all the weight, as it once did for one set of 14 groups."""
+    rng = np.random.default_rng(seed)
+    shape = (1, world.n_clusters, 3)
+    views = Views(rng.normal(size=shape), np.exp(rng.uniform(0, 7, shape)), rng.uniform(0, 0.5, 1))
+    x = np.append(rng.uniform(-7, far, len(world.scales)), rng.uniform(-1, far / 2, len(world.others)))[None]
+    found = float(log_likelihood(world, x, views)[0, 0])
+    try:
+        expected = by_cholesky(world, x, views)
+    except np.linalg.LinAlgError:
+        # Not even so.
+        expected = np.nan
+    if np.isfinite(found):
+        assert found == pytest.approx(expected, rel=0.02, abs=0.05)
+    # Where parameters can be, there is one.
+    if far < 1:
+        assert np.isfinite(found)
+
+
+def test_parameters_above_their_bounds_have_no_weight():
+    """A density that is flat up to its bound, and bogus beyond."""
+
+    def log_density(x):
+        return np.where(x[:, 0] > 2, 1000.0, -(x[:, 0] ** 2) / 2)
+
+    def with_gradient(x):
+        return -(x[:, 0] ** 2) / 2, -x
+
+    bounds = np.array([[-7.0, 2.0]])
+    mode = find_mode(with_gradient, starts=[np.zeros(1)], bounds=bounds)
+    x, log_weight = integrate(log_density, mode, bounds=bounds, n_draws=4000, rng=np.random.default_rng(0))
+    assert np.isneginf(log_weight[x[:, 0] > 2]).all()
+    # A standard normal up to 2.
+    assert np.exp(log_weight).sum() == pytest.approx(0.97725 * np.sqrt(2 * np.pi), rel=0.03)
+
+
+def test_a_search_turns_back_where_the_density_cannot_be_computed():
+    def with_gradient(x):
+        value = -((x[:, 0] - 1.5) ** 2)
+        return np.where(x[:, 0] > 2, np.nan, value), np.where(x > 2, np.nan, -2 * (x - 1.5))
+
+    mode = find_mode(with_gradient, starts=[np.array([-6.0])], bounds=np.array([[-7.0, 5.0]]))
+    assert mode.center[0] == pytest.approx(1.5, abs=1e-3)
+    assert np.isfinite(mode.spread).all()
+
+
+def test_gradients_at_the_bounds_are_numbers():
+    rng = np.random.default_rng(0)
+    for world in WORLDS:
+        shape = (5, world.n_clusters, 3)
+        views = Views(rng.normal(size=shape), rng.uniform(1, 300, shape), np.zeros(5))
+        x = np.append(np.full(len(world.scales), 2.0), np.zeros(len(world.others)))[None]
+        value, gradient = likelihood_gradient(world, x, views)
+        assert np.isfinite(value).all()
+        assert np.isfinite(gradient).all()
