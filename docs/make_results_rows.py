@@ -42,7 +42,7 @@ SHOWN = (
     ("households", "volunteers", 25_000),
     ("ipr", "natural", 100_000),
     ("trial", "random", 25_000),
-    ("pupils", "natural", 25_000),
+    ("trial", "volunteers", 25_000),
 )
 KINDS = {
     "random": "random",
