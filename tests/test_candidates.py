@@ -171,7 +171,7 @@ def proposed(X, group, y, weight=None):
     space = Space().fit(X, rows.weight, np.zeros(X.shape[1], bool))
     fixed = fixed_partitions(rows, rows, space, seeds=Seeds(0))
     with begin_learned(rows, y, rows, space, seeds=Seeds(0)) as begun:
-        return fixed + learned_partitions(rows, y, space, begun, seeds=Seeds(0))
+        return fixed + learned_partitions(rows, y, space, begun)
 
 
 def test_gates_are_not_proposed_where_their_sample_misses_all_groups_of_the_other_folds(monkeypatch):

@@ -122,7 +122,7 @@ def judge(problem: Problem, pooled: Pooled, trained: Trained, begun: Begun | Non
     with _trials(rows, trained, fixed) as of_fixed:
         differs = _differs_by_group(rows, fixed[-1].cluster[trained.judged])
         if begun and differs:
-            learned = learned_partitions(problem.labeled, problem.y, pooled.space, begun, seeds=seeds)
+            learned = learned_partitions(problem.labeled, problem.y, pooled.space, begun)
         with _trials(rows, trained, learned) as of_learned:
             tried = chain(next(of_fixed), next(of_learned))
             trials = list(counted(tried, len(fixed) + len(learned), "candidates"))

@@ -83,7 +83,7 @@ def integrate(
         From arrays of shape (n, d) to (n,).
     mode : Mode
     bounds : array of shape (d, 2)
-        Draws lie within about twice of them; those above them have no weight.
+        Draws lie within about twice of them; those beyond them have no weight.
 
     Examples
     --------
@@ -107,8 +107,8 @@ def integrate(
         # Farther out numbers would overflow.
         x = np.clip(x, middle - reach, middle + reach)
         density = log_density(x)
-        # Where it cannot be computed, far out, it is next to nothing; above its bounds a parameter has no place.
-        is_inside = np.isfinite(density) & (x <= bounds[:, 1]).all(1)
+        # Where it cannot be computed, far out, it is next to nothing; beyond its bounds a parameter has no place.
+        is_inside = np.isfinite(density) & ((x >= bounds[:, 0]) & (x <= bounds[:, 1])).all(1)
         density = np.where(is_inside, density, -np.inf)
         log_weight = density - log_drawn - np.log(len(x))
         weight = np.exp(log_weight - logsumexp(log_weight))

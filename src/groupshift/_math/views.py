@@ -249,8 +249,10 @@ def learn_views(
     # Worlds that make no difference to the views at hand are one.
     if not views.remainder.any():
         labels, remainder = labels + remainder, 0.0
-    if not views.precision[..., SCORES].any():
-        labels, both = labels + both, 0.0
+    # Scores of the population that go with no label may be its shares or its misfit. Where hidden labels confirmed clusters, they
+    # confirmed that scores tell shares; else nothing speaks for it.
+    if n_clusters == 1 or not views.precision[..., SCORES].any():
+        both = 0.0
     odds = [random / 2, labels / 2, remainder / 2] * 2 + [both]
     views = _telling(views, seed)
     # Each model has draws of its own, whichever others there are.

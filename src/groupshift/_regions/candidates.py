@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -88,8 +88,12 @@ class GateStarts:
     levels: list[tuple[int, IntArray, list[IntArray]]]  # see `_joined`
 
 
-# What was begun: asked for, it is waited for.
-Begun: TypeAlias = Callable[[], tuple[list[Candidate], GateStarts | None]]
+@dataclass(frozen=True)
+class Begun:
+    """What was begun of the candidates that labels have a part in."""
+
+    fold: IntArray  # (n_labeled,): of each row's group
+    found: Callable[[], tuple[list[Candidate], GateStarts | None]]  # asked for, it is waited for
 
 
 def group_folds(group: IntArray, seed: int) -> IntArray:
@@ -126,19 +130,16 @@ def begin_learned(labeled: Rows, y: IntArray, pooled: Rows, space: Space, *, see
     given = labeled.in_numbers(), y, pooled.in_numbers(), space, fold, seeds
     joined, starts = partial(joined_partitions, *given), partial(gate_starts, *given)
     if labeled.matrix.size + pooled.matrix.size > MAX_WITH_OTHERS:
-        yield partial(both_at_once, joined, starts)
+        yield Begun(fold, partial(both_at_once, joined, starts))
         return
-    with both_ahead(joined, starts) as begun:
-        yield begun
+    with both_ahead(joined, starts) as found:
+        yield Begun(fold, found)
 
 
-def learned_partitions(
-    labeled: Rows, y: IntArray, space: Space, begun: Begun, *, seeds: Seeds
-) -> list[Candidate]:
+def learned_partitions(labeled: Rows, y: IntArray, space: Space, begun: Begun) -> list[Candidate]:
     """Candidates that labels had a part in: Gaussian components that they join, gates that they bend."""
-    fold = group_folds(labeled.group, seeds.named("group folds"))
-    by_components, starts = begun()
-    found = by_components + gated_partitions(labeled, y, starts, space, fold)
+    by_components, starts = begun.found()
+    found = by_components + gated_partitions(labeled, y, starts, space, begun.fold)
     return [c for c in found if c.n_clusters > 1]
 
 
