@@ -1,6 +1,7 @@
 """Cells that a tree cuts: found where shares change, not where they do not, and judged by groups that had no part in them."""
 
 from copy import deepcopy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from groupshift import GroupShiftClassifier, load, save
 from groupshift._fit.trials import LabeledRows, try_held_out, try_partition
-from groupshift._regions import cutting
+from groupshift._regions import cut_candidates, cutting
 from groupshift._regions.candidates import group_folds
 from groupshift._regions.cut_candidates import ShownLabels, cut_partitions
 from groupshift._regions.cutting import MAX_ONE_HOT, CutPartition, CutTable, Unexplained, largest_groups
@@ -33,7 +34,7 @@ def unexplained(X, group, y, p=0.5):
 
 def cut_cells(seen, is_category, min_class_rows):
     return cutting.cut_cells(
-        CutTable.of(seen, is_category), np.arange(len(seen)), min_class_rows=min_class_rows
+        CutTable.of(seen, is_category), np.arange(len(seen.y)), min_class_rows=min_class_rows
     )
 
 
@@ -145,11 +146,27 @@ def test_many_groups_and_rows_are_thinned(monkeypatch):
     monkeypatch.setattr(cutting, "MAX_GROUPS", 3)
     monkeypatch.setattr(cutting, "MAX_ROWS", 50)
     group = np.repeat(np.arange(6), [5, 40, 10, 30, 20, 8])
-    y = np.arange(len(group)) % 2
-    seen = unexplained(np.arange(len(group), dtype=float)[:, None], group, y)
-    few = largest_groups(seen, np.random.default_rng(0).permutation(len(group)))
+    few = largest_groups(group, np.random.default_rng(0).permutation(len(group)))
     assert len(few) == 50
     assert set(group[few]) == {1, 3, 4}
+
+
+def test_sums_are_those_of_the_groups_that_are_looked_at(monkeypatch):
+    """However many others there are: sums of a hundred thousand groups would take minutes."""
+    made = []
+
+    def table_of(rows, is_category):
+        made.append(CutTable.of(rows, is_category))
+        return made[-1]
+
+    monkeypatch.setattr(cutting, "MAX_GROUPS", 20)
+    monkeypatch.setattr(cut_candidates, "CutTable", SimpleNamespace(of=table_of))
+    X = np.random.default_rng(0).normal(size=(3000, 2))
+    group, y = labels((X[:, 0] > 0).astype(np.int64))
+    # Small groups among the large ones, and numbers far beyond them.
+    group = np.where(np.arange(3000) % 3 == 0, 30 + np.arange(3000) * 30, group)
+    assert proposed(X, group, y)
+    assert made[0].n_groups == 20
 
 
 def shown_labels(y, p=0.5):

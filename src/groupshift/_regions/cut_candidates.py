@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.sums import renumbered
 from groupshift._regions.candidates import (
     GROUP_FOLDS,
     Candidate,
@@ -46,14 +47,16 @@ def cut_partitions(
     fold = group_folds(labeled.group, seeds.named("group folds of cuts"))
     if not can_hold_out_groups(fold[shown.rows], shown.weight):
         return []
-    own, p = labeled.take(shown.rows), shown.probability
-    residual, information = shown.weight * (shown.y - p), shown.weight * p * (1 - p)
-    unexplained = Unexplained(own.matrix, own.group, shown.y, residual, information)
-    few = largest_groups(unexplained, seeds.generator("cut rows").permutation(len(unexplained)))
-    table = CutTable.of(unexplained.take(few), space.is_category_)
+    order = seeds.generator("cut rows").permutation(len(shown.rows))
+    few = largest_groups(labeled.group[shown.rows], order)
+    rows, y, p, weight = shown.rows[few], shown.y[few], shown.probability[few], shown.weight[few]
+    unexplained = Unexplained(
+        labeled.matrix[rows], renumbered(labeled.group[rows]), y, weight * (y - p), weight * p * (1 - p)
+    )
+    table = CutTable.of(unexplained, space.is_category_)
 
-    def grown(rows: IntArray) -> tuple[CutPartition, CutPartition]:
-        tree, n_supported = cut_cells(table, rows, min_class_rows=shown.min_class_rows)
+    def grown(own: IntArray) -> tuple[CutPartition, CutPartition]:
+        tree, n_supported = cut_cells(table, own, min_class_rows=shown.min_class_rows)
         return tree.first(n_supported), tree
 
     supported, finest = grown(np.arange(len(few)))
@@ -63,7 +66,7 @@ def cut_partitions(
     tried = [
         (size, candidate) for size, candidate in tried if supported.n_clusters > 1 and promises(candidate)
     ]
-    outside = [np.flatnonzero(fold[shown.rows[few]] != f) for f in range(GROUP_FOLDS)]
+    outside = [np.flatnonzero(fold[rows] != f) for f in range(GROUP_FOLDS)]
     without = list(at_once(grown, outside)) if tried else []
     return [
         replace(

@@ -95,21 +95,13 @@ class Unexplained:
     residual: FloatArray  # label minus probability, weighted
     information: FloatArray  # variance of the label given the probability, weighted
 
-    def __len__(self) -> int:
-        return len(self.y)
 
-    def take(self, rows: IntArray | BoolArray) -> Self:
-        return type(self)(
-            self.matrix[rows], self.group[rows], self.y[rows], self.residual[rows], self.information[rows]
-        )
-
-
-def largest_groups(unexplained: Unexplained, order: IntArray) -> IntArray:
+def largest_groups(group: IntArray, order: IntArray) -> IntArray:
     """Numbers of the rows of the largest groups, and of these the first in `order`, where there are more than cuts need."""
-    size = np.bincount(unexplained.group)
+    size = np.bincount(group)
     kept = np.zeros(len(size), bool)
     kept[np.argsort(-size, kind="stable")[:MAX_GROUPS]] = True
-    return np.sort(order[kept[unexplained.group[order]]][:MAX_ROWS])
+    return np.sort(order[kept[group[order]]][:MAX_ROWS])
 
 
 def cut_cells(table: "CutTable", rows: IntArray, *, min_class_rows: float) -> tuple[CutPartition, int]:
