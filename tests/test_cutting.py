@@ -151,6 +151,19 @@ def test_many_groups_and_rows_are_thinned(monkeypatch):
     assert set(group[few]) == {1, 3, 4}
 
 
+def test_a_fold_that_thinning_leaves_empty_is_not_grown_without(monkeypatch):
+    """Two large groups of one fold, and two others whose single rows are not among those that are looked at."""
+    monkeypatch.setattr(cutting, "MAX_GROUPS", 2)
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 5, 4002), rng.normal(size=4002)]).astype(float)
+    first = np.flatnonzero(group_folds(np.arange(5), Seeds(0).named("group folds of cuts")) == 0)
+    others = np.setdiff1d(np.arange(5), first)
+    group = np.concatenate([np.repeat(first, 2000), others])[: len(X)]
+    X, y = X[: len(group)], rng.integers(0, 2, len(group))
+    space = Space().fit(X, np.ones(len(X)), np.array([True, False]))
+    assert cut_partitions(rows_of(X, group), shown_labels(y), space, seeds=Seeds(0)) == []
+
+
 def test_sums_are_those_of_the_groups_that_are_looked_at(monkeypatch):
     """However many others there are: sums of a hundred thousand groups would take minutes."""
     made = []

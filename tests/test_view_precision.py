@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from groupshift._math.importance import find_mode, integrate
 from groupshift._math.view_worlds import Views, World, likelihood_gradient, log_likelihood
+from groupshift._math.views import learn_views
 
 WORLDS = [
     World(is_selected, is_remainder, n_clusters, is_steep, is_apart)
@@ -57,6 +58,34 @@ def test_a_likelihood_is_right_or_there_is_none(world, seed, far):
     # Where parameters can be, there is one.
     if far < 1:
         assert np.isfinite(found)
+
+
+@pytest.mark.parametrize("precision", [1e5, 1e7, 1e9])
+@pytest.mark.parametrize("n_clusters", [1, 4])
+def test_views_of_huge_groups_are_followed(n_clusters, precision):
+    """Half a million labelled rows in each of a few groups: their labels say it all, and rounding says nothing."""
+    rng = np.random.default_rng(0)
+    shift = rng.normal(0, 1.5, (5, 1)) + rng.normal(0, 0.5, (5, n_clusters))
+    seen = np.stack([shift] * 3, -1) + rng.normal(size=(5, n_clusters, 3)) / np.sqrt(precision)
+    views = Views(seen, np.full(seen.shape, precision), np.zeros(5))
+    found = learn_views(views, selection="random").predict(views)
+    np.testing.assert_allclose(found.shift, shift, atol=0.05)
+    # Learned from smaller groups, these still have an answer.
+    smaller = Views(seen, np.full(seen.shape, 100.0), np.zeros(5))
+    assert np.isfinite(learn_views(smaller).predict(views).shift).all()
+
+
+def test_a_density_that_nowhere_can_be_computed_is_its_mode():
+    def with_gradient(x):
+        return np.full(len(x), np.nan), np.full(x.shape, np.nan)
+
+    bounds = np.array([[-7.0, 2.0]])
+    mode = find_mode(with_gradient, starts=[np.zeros(1)], bounds=bounds)
+    x, log_weight = integrate(
+        lambda x: np.full(len(x), np.nan), mode, bounds=bounds, n_draws=100, rng=np.random.default_rng(0)
+    )
+    assert x.shape == (1, 1)
+    assert np.isfinite(log_weight).all()
 
 
 def test_parameters_beyond_their_bounds_have_no_weight():

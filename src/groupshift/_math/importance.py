@@ -111,6 +111,9 @@ def integrate(
         is_inside = np.isfinite(density) & ((x >= bounds[:, 0]) & (x <= bounds[:, 1])).all(1)
         density = np.where(is_inside, density, -np.inf)
         log_weight = density - log_drawn - np.log(len(x))
+        if not np.isfinite(log_weight).any():
+            # Nowhere to be computed: the mode stands for all.
+            return mode.center[None], np.array([mode.log_integral])
         weight = np.exp(log_weight - logsumexp(log_weight))
         if 1 / (weight**2).sum() > n_draws / 5:
             break

@@ -21,6 +21,8 @@ HALF_T = float(np.log(2) + gammaln((FREEDOM + 1) / 2) - gammaln(FREEDOM / 2) - n
 STEEP, SLOPE, COMMON = 0.7, 0.2, 1.0
 # The variance of a view that is missing: as good as infinite, and still a number.
 MISSING = 1e8
+# No view says a shift better than to a hundredth of the odds. Beyond, differences of the sums that follow lose their digits.
+MAX_PRECISION = 1e4
 # The least part of the product of its diagonal that a determinant may be: below it, hardly a digit is left of the difference
 # that it is.
 LEAST_LEFT_OF_DIAGONAL = 1e-12
@@ -64,7 +66,7 @@ class Views:
     @property
     def noise(self) -> FloatArray:
         """Variances of the views, (n_groups, n_clusters, 3)."""
-        return np.where(self.precision > 0, 1 / np.maximum(self.precision, 1 / MISSING), MISSING)
+        return np.where(self.precision > 0, 1 / np.clip(self.precision, 1 / MISSING, MAX_PRECISION), MISSING)
 
     @cached_property
     def by_cluster(self) -> "ByCluster":

@@ -45,11 +45,11 @@ def cut_partitions(
     Only those that look promising with the very labels that they were learned from are worth trees without these.
     """
     fold = group_folds(labeled.group, seeds.named("group folds of cuts"))
-    if not can_hold_out_groups(fold[shown.rows], shown.weight):
-        return []
     order = seeds.generator("cut rows").permutation(len(shown.rows))
     few = largest_groups(labeled.group[shown.rows], order)
     rows, y, p, weight = shown.rows[few], shown.y[few], shown.probability[few], shown.weight[few]
+    if not can_hold_out_groups(fold[rows], weight):
+        return []
     unexplained = Unexplained(
         labeled.matrix[rows], renumbered(labeled.group[rows]), y, weight * (y - p), weight * p * (1 - p)
     )

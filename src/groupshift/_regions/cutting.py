@@ -26,7 +26,7 @@ MAX_GROUPS = 1_000
 # Variance of groups' numbers in a cell, expected beforehand: odds that differ by a factor e or so. Ten times more or less moves
 # where the tree stops by a cut or two, and no cut.
 EFFECT_VARIANCE = 1.0
-MAX_SUMS = 2**17
+MAX_SUMS, MAX_NUMBERS = 2**17, 2**22
 
 BinArray = NDArray[np.uint8]
 
@@ -170,8 +170,8 @@ class CutTable:
     def best_cut(self, rows: IntArray, min_class_rows: float) -> _Cut:
         """The cut of these rows that raises the evidence most."""
         n_columns = self.bins.shape[1]
-        # As many columns at once as stay in the processor's cache.
-        step = max(1, MAX_SUMS // (self.n_groups * MAX_BINS))
+        # As many columns at once as stay in the processor's cache, and no more numbers than a few dozen megabytes hold.
+        step = max(1, min(MAX_SUMS // (self.n_groups * MAX_BINS), MAX_NUMBERS // max(len(rows), 1)))
         parts = [
             self._best_of(rows, np.arange(start, min(start + step, n_columns)), min_class_rows)
             for start in range(0, n_columns, step)
