@@ -74,7 +74,7 @@ def test_categories_are_cut_by_how_their_groups_differ():
     group, y = labels(rule)
     found, n_supported = cut_cells(unexplained(X, group, y), np.array([True, False]), min_class_rows=20)
     assert n_supported == 2
-    assert found.is_category[0]
+    assert found.categories[0].any()
     assert adjusted_rand_score(rule, found.first(2).predict(rows_of(X))) == 1
 
 
@@ -109,7 +109,7 @@ def test_cells_are_those_of_the_rows_they_were_learned_from(seed):
     found, n_supported = cut_cells(
         unexplained(X, group, y), np.array([False, False, True]), min_class_rows=15
     )
-    assert 1 <= n_supported <= found.n_clusters <= cutting.MAX_CELLS
+    assert 1 <= n_supported <= found.n_clusters <= cutting.MAX_CUT_CELLS
     cell = found.predict(rows_of(X))
     for k in range(found.n_clusters):
         assert np.bincount(y[cell == k], minlength=2).min() >= 15
@@ -135,9 +135,7 @@ def test_classes_that_change_places_are_cut_alike():
 def test_rows_without_a_number_stay_and_unknown_categories_are_like_missing_ones():
     categories = np.zeros((2, MAX_ONE_HOT + 1), bool)
     categories[1, MAX_ONE_HOT] = True
-    partition = CutPartition(
-        np.array([0, 0]), np.array([0, 1]), np.array([False, True]), np.array([1.5, 0.0]), categories
-    )
+    partition = CutPartition(np.array([0, 0]), np.array([0, 1]), np.array([1.5, 0.0]), categories)
     X = np.array([[1.0, 0.0], [2.0, 0.0], [np.nan, 3.0], [np.nan, np.nan], [0.0, 500.0], [0.0, -1.0]])
     assert partition.predict(rows_of(X)).tolist() == [0, 1, 0, 2, 2, 2]
 

@@ -79,9 +79,8 @@ class FirstLook:
 
     estimators: tuple[Classifier, Classifier]
     fold: IntArray
-    models: Iterator[
-        Classifier
-    ]  # of the first folds by the first estimator, then of the first fold by the second
+    # Of the first folds by the first estimator, then of the first fold by the second.
+    models: Iterator[Classifier]
 
 
 @contextmanager

@@ -196,12 +196,11 @@ def _check_shapes(model: Model) -> None:
 def _check_cuts(partition: Model, n_columns: int) -> None:
     """A cut splits a cell that there is, across a column that there is."""
     n_cuts = len(partition.cell)
-    columns = partition.column, partition.is_category, partition.threshold
     sound = (
-        all(values.shape == (n_cuts,) for values in (partition.cell, *columns))
+        all(values.shape == (n_cuts,) for values in (partition.cell, partition.column, partition.threshold))
         and partition.cell.dtype.kind == partition.column.dtype.kind == "i"
         and partition.categories.shape == (n_cuts, partition.n_codes)
-        and partition.is_category.dtype == partition.categories.dtype == bool
+        and partition.categories.dtype == bool
         and bool(((partition.cell >= 0) & (partition.cell <= np.arange(n_cuts))).all())
         and bool(((partition.column >= 0) & (partition.column < n_columns)).all())
     )

@@ -17,15 +17,15 @@ from groupshift._math.sums import sum_by
 from groupshift._regions.space import MAX_ONE_HOT
 from groupshift._rows.rows import Rows
 
-MAX_CELLS = 16
+MAX_CUT_CELLS = 16
 # Places of a column where it may be cut.
 MAX_BINS = 32
 # Rows and groups that cuts are learned from, the largest groups first: more hardly move a cut.
 MAX_ROWS = 60_000
 MAX_GROUPS = 1_000
-# Variance of groups' numbers in a cell, expected beforehand: odds that differ by a factor e or so. Ten times more or less moves
-# where the tree stops by a cut or two, and no cut.
+# Variance of groups' numbers in a cell, expected beforehand: odds that differ by a factor e or so.
 EFFECT_VARIANCE = 1.0
+# Sums of a block of columns, which stay in the processor's cache, and numbers of its rows: a few dozen megabytes.
 MAX_SUMS, MAX_NUMBERS = 2**17, 2**22
 
 BinArray = NDArray[np.uint8]
@@ -38,27 +38,18 @@ class CutPartition(FittedPart):
     ----------
     cell, column : arrays of shape (n_cuts,)
         The cell that is cut, and the column across which.
-    is_category : array of shape (n_cuts,)
-        Whether the column holds categories.
     threshold : array of shape (n_cuts,)
         Rows with larger numbers are split off; those without a number stay.
     categories : array of shape (n_cuts, n_codes)
-        Which categories are split off; the last stands for all others, and for missing ones.
+        Which categories are split off; the last stands for all others, and for missing ones. None where the column holds
+        numbers.
     """
 
     n_codes = MAX_ONE_HOT + 1
 
-    def __init__(
-        self,
-        cell: IntArray,
-        column: IntArray,
-        is_category: BoolArray,
-        threshold: FloatArray,
-        categories: BoolArray,
-    ):
+    def __init__(self, cell: IntArray, column: IntArray, threshold: FloatArray, categories: BoolArray):
         self.cell = cell
         self.column = column
-        self.is_category = is_category
         self.threshold = threshold
         self.categories = categories
 
@@ -68,21 +59,17 @@ class CutPartition(FittedPart):
 
     def first(self, n_clusters: int) -> Self:
         """The partition as it was when it had so many cells."""
-        cell, column, is_category, threshold, categories = self._cuts()
         n = n_clusters - 1
-        return type(self)(cell[:n], column[:n], is_category[:n], threshold[:n], categories[:n])
+        return type(self)(self.cell[:n], self.column[:n], self.threshold[:n], self.categories[:n])
 
     def predict(self, rows: Rows) -> IntArray:
         found = np.zeros(len(rows), np.int64)
-        cuts = zip(*self._cuts(), strict=True)
-        for number, (cell, column, is_category, threshold, categories) in enumerate(cuts, start=1):
+        cuts = zip(self.cell, self.column, self.threshold, self.categories, strict=True)
+        for number, (cell, column, threshold, categories) in enumerate(cuts, start=1):
             values = rows.matrix[:, column]
-            splits_off = categories[_codes(values)] if is_category else values > threshold
+            splits_off = categories[_codes(values)] if categories.any() else values > threshold
             found[splits_off & (found == cell)] = number
         return found
-
-    def _cuts(self) -> tuple[IntArray, IntArray, BoolArray, FloatArray, BoolArray]:
-        return self.cell, self.column, self.is_category, self.threshold, self.categories
 
 
 @dataclass(frozen=True)
@@ -105,7 +92,7 @@ def largest_groups(group: IntArray, order: IntArray) -> IntArray:
 
 
 def cut_cells(table: "CutTable", rows: IntArray, *, min_class_rows: float) -> tuple[CutPartition, int]:
-    """A tree of at most `MAX_CELLS` cells that these rows of the table cut, and how many of the cells evidence supports.
+    """A tree of at most `MAX_CUT_CELLS` cells that these rows of the table cut, and how many of the cells evidence supports.
 
     The best cut of all cells is made next, as long as any raises the evidence. A cut was searched for at hundreds of places:
     it is supported if it raises the log evidence by more than the logarithm of their number, and so are those before it.
@@ -115,8 +102,8 @@ def cut_cells(table: "CutTable", rows: IntArray, *, min_class_rows: float) -> tu
     best = [table.best_cut(rows, min_class_rows)]
     made: list[_Cut] = []
     parents: list[int] = []
-    n_supported = 1
-    while len(made) < MAX_CELLS - 1:
+    n_supported, least = 1, np.log(table.n_places)
+    while len(made) < MAX_CUT_CELLS - 1:
         parent = max(range(len(best)), key=lambda k: best[k].gain)
         cut, own = best[parent], cells[parent]
         if cut.gain <= 0:
@@ -124,7 +111,7 @@ def cut_cells(table: "CutTable", rows: IntArray, *, min_class_rows: float) -> tu
         is_off = cut.splits_off[table.bins[own, cut.column]]
         made.append(cut)
         parents.append(parent)
-        if cut.gain > np.log(table.n_places):
+        if cut.gain > least:
             n_supported = len(made) + 1
         cells[parent] = own[~is_off]
         cells.append(own[is_off])
@@ -170,7 +157,6 @@ class CutTable:
     def best_cut(self, rows: IntArray, min_class_rows: float) -> _Cut:
         """The cut of these rows that raises the evidence most."""
         n_columns = self.bins.shape[1]
-        # As many columns at once as stay in the processor's cache, and no more numbers than a few dozen megabytes hold.
         step = max(1, min(MAX_SUMS // (self.n_groups * MAX_BINS), MAX_NUMBERS // max(len(rows), 1)))
         parts = [
             self._best_of(rows, np.arange(start, min(start + step, n_columns)), min_class_rows)
@@ -217,7 +203,6 @@ class CutTable:
 
     def partition(self, parents: list[int], cuts: list[_Cut]) -> CutPartition:
         column = np.array([cut.column for cut in cuts], np.int64)
-        is_category = np.array([self.edges[j] is None for j in column], bool)
         threshold = np.zeros(len(cuts))
         categories = np.zeros((len(cuts), CutPartition.n_codes), bool)
         for i, cut in enumerate(cuts):
@@ -228,7 +213,7 @@ class CutTable:
                 # Bin 1 begins with the smallest number: with it only rows without a number stay.
                 begin = int(cut.splits_off.argmax())
                 threshold[i] = edges[begin - 2] if begin > 1 else np.finfo(float).min
-        return CutPartition(np.array(parents, np.int64), column, is_category, threshold, categories)
+        return CutPartition(np.array(parents, np.int64), column, threshold, categories)
 
 
 @dataclass(frozen=True)
