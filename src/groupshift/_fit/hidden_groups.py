@@ -1,14 +1,16 @@
 """Scores of labelled groups by classifiers that saw none of their labels: as groups without labels will be scored."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
 from groupshift._fit.classifiers import fit_sets, out_of_fold_scores
-from groupshift._fit.judge import Judged
+from groupshift._fit.judge import Judged, confirmed
 from groupshift._fit.pooled import Pooled
 from groupshift._fit.problem import Problem
 from groupshift._fit.trained import Trained, training_sets
+from groupshift._fit.trials import try_log_odds
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.calibration import PlattScaling
 from groupshift._rows.keys import uniform_keys
@@ -27,6 +29,9 @@ class HiddenGroups:
     plain: FloatArray  # (n_judged,): log-odds, one calibration for all clusters
     log_odds: FloatArray  # (n_judged,): log-odds, calibrated in each cluster
     is_rule: bool  # whether most of the population lies in groups without labels
+
+    def in_one_cluster(self) -> Self:
+        return replace(self, log_odds=self.plain)
 
 
 def hide_groups(problem: Problem, pooled: Pooled, judged: Judged) -> HiddenGroups | None:
@@ -51,6 +56,21 @@ def hide_groups(problem: Problem, pooled: Pooled, judged: Judged) -> HiddenGroup
         calibrated_by_fold(problem, score, fold, candidate.cluster, candidate.n_clusters),
         pooled.without_labels > 0.5,
     )
+
+
+def survives_hiding(problem: Problem, judged: Judged, hidden: HiddenGroups) -> bool:
+    """Whether the judge's partition still predicts labels of hidden groups better than no shift and one cluster do.
+
+    Asked where it was the judge's choice, and most of the population lies in groups without labels. A single question of a
+    partition that others have been sorted out for: a standard error is enough.
+    """
+    candidate = judged.candidate
+    if not hidden.is_rule or judged.table is None or candidate.n_clusters == 1:
+        return True
+    rows = judged.trained.labeled_rows(problem)
+    whole = try_log_odds(rows, hidden.plain, np.zeros_like(candidate.cluster), 1)
+    cut = try_log_odds(rows, hidden.log_odds, candidate.cluster, candidate.n_clusters)
+    return all(confirmed(loss, cut.loss, rows) for loss in (whole.plain(rows.y), whole.loss))
 
 
 def knows_groups(pooled: Pooled, trained: Trained) -> bool:

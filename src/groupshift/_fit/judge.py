@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Self
 
 import numpy as np
-from scipy.special import expit
 
 from groupshift._fit.classifiers import (
     Classifier,
@@ -16,13 +15,13 @@ from groupshift._fit.classifiers import (
     fits_ahead,
     out_of_fold_scores,
 )
+from groupshift._fit.cut_search import begin_cuts
 from groupshift._fit.pooled import Pooled
 from groupshift._fit.posterior import probability_edge
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.trained import Trained, choose_estimator, training_sets
 from groupshift._fit.trials import (
     LENIENT,
-    MIN_CLASS_ROWS,
     CandidateTable,
     HeldOutTrial,
     LabeledRows,
@@ -35,6 +34,7 @@ from groupshift._fit.trials import (
     try_held_out,
     try_partition,
     why_none,
+    with_trust,
     without_shift,
 )
 from groupshift._math.arrays import FloatArray, IntArray
@@ -49,9 +49,7 @@ from groupshift._regions.candidates import (
     fixed_partitions,
     learned_partitions,
 )
-from groupshift._regions.cut_candidates import ShownLabels, cut_partitions
 from groupshift._regions.partitions import Partition, WholeSpace
-from groupshift._regions.space import Space
 from groupshift._rows.frames import take_rows
 from groupshift._rows.keys import stratified_folds
 from groupshift._rows.progress import begin, counted
@@ -76,6 +74,12 @@ class Judged:
     trial: Trial | None  # None where no labels were hidden
     table: CandidateTable | None = None  # all candidates as the judge saw them
     notes: Notes = ()
+
+    def trusted_by(self, held_out: HeldOutTrial, rows: LabeledRows) -> Self:
+        """With no more trust than partitions have that were learned without the judged groups."""
+        assert self.trial is not None
+        trust = min(self.trial.trust, held_out.trust, key=lambda trust: trust.value)
+        return replace(self, trial=with_trust(self.trial, trust, rows))
 
     def completed(self, problem: Problem) -> Self:
         """With the classifier of all rows trained."""
@@ -118,31 +122,52 @@ def judge(problem: Problem, pooled: Pooled, trained: Trained, begun: Begun | Non
     rows, seeds = trained.labeled_rows(problem), problem.seeds
     fixed = fixed_partitions(problem.labeled, pooled.rows, pooled.space, given=given, seeds=seeds)
     learned: list[Candidate] = []
-    # Others try the first candidates while more are learned.
-    with _trials(rows, trained, fixed) as of_fixed:
-        differs = _differs_by_group(rows, fixed[-1].cluster[trained.judged])
+    differs = _differs_by_group(rows, fixed[-1].cluster[trained.judged])
+    cutting = begin_cuts(problem, trained, pooled.space) if differs else nullcontext()
+    # Others cut and try the first candidates while more are learned. Cuts take longest, and come first.
+    with cutting as cuts, _trials(rows, trained, fixed) as of_fixed:
         if begun and differs:
             learned = learned_partitions(problem.labeled, problem.y, pooled.space, begun)
         with _trials(rows, trained, learned) as of_learned:
             tried = chain(next(of_fixed), next(of_learned))
             trials = list(counted(tried, len(fixed) + len(learned), "candidates"))
-    cut = _promising_cuts(problem, trained, pooled.space, trials) if differs else []
+        cut = [] if cuts is None else cuts.promising(trials)
     with _trials(rows, trained, cut) as of_cut:
         trials += counted(next(of_cut), len(cut), "trees without a third of the groups")
     candidates = fixed + learned + cut
-    first = _weigh(rows, candidates, trials)
-    if first.chosen is None:
-        plain = without_shift(first.whole, first.rows)
-        return Judged(
-            trained, whole, plain, first.table, (nothing_confirmed(problem, first.trials, first.rows),)
-        )
-    chosen = candidates[first.chosen]
-    trial = first.trials[first.chosen]
+    number = choose(trials, rows)
+    table = candidate_table([c.name for c in candidates], trials, number, rows)
+    if number is None:
+        reason = nothing_confirmed(problem, trials, rows)
+        return Judged(trained, whole, _plain(trials[0], rows), table, (reason,))
+    chosen, trial = candidates[number], trials[number]
+    if isinstance(trial, Trial):
+        judged = Judged(trained, chosen, trial, table)
+        return _described(problem, try_per_cluster(problem, judged) or judged)
     # Held-out partitions have spoken for the way that it was learned; from here on it is the one that is used.
-    if isinstance(trial, HeldOutTrial):
-        trial = try_candidate(problem, trained, chosen)
-    judged = Judged(trained, chosen, trial, first.table)
-    return _described(problem, candidates, try_per_cluster(problem, judged) or judged)
+    judged = Judged(trained, chosen, try_candidate(problem, trained, chosen), table)
+    return _described(problem, (try_per_cluster(problem, judged) or judged).trusted_by(trial, rows))
+
+
+def back_to_one_cluster(problem: Problem, trained: Trained, judged: Judged) -> Judged:
+    """Without the partition that the judge chose, and the classifiers that came with it."""
+    whole = Candidate.fixed("one cluster", WholeSpace(), problem.labeled)
+    rows = trained.labeled_rows(problem)
+    trial = try_candidate(problem, trained, whole)
+    number = choose([trial], rows)
+    assert judged.table is not None
+    # No shift is the first line of the table, one cluster the second.
+    table = judged.table | {"chosen": np.arange(len(judged.table["name"])) == (0 if number is None else 1)}
+    note = Note(
+        f"The judge chose {judged.candidate.name!r}, but not by classifiers that saw no label of a group, as is so for most of "
+        "the population: one cluster is used."
+    )
+    return Judged(trained, whole, trial if number == 0 else _plain(trial, rows), table, (note,))
+
+
+def _plain(trial: Tried, rows: LabeledRows) -> Trial:
+    assert isinstance(trial, Trial)
+    return without_shift(trial, rows)
 
 
 def nothing_confirmed(problem: Problem, trials: Sequence[Tried], rows: LabeledRows) -> Note:
@@ -161,27 +186,6 @@ def _differs_by_group(rows: LabeledRows, cluster: IntArray) -> bool:
     log_odds = crossfit_platt(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold)
     cell = rows.group * n_clusters + cluster
     return dispersion(log_odds, rows.y, rows.weight, cell, rows.n_groups * n_clusters) > MIN_DISPERSION
-
-
-@dataclass(frozen=True)
-class _Weighed:
-    """All candidates tried with one set of scores, and the number of the chosen one; None for no shift."""
-
-    rows: LabeledRows
-    whole: Trial  # with one cluster
-    trials: Sequence[Trial | HeldOutTrial]
-    chosen: int | None
-    table: CandidateTable
-
-
-def _weigh(
-    rows: LabeledRows, candidates: Sequence[Candidate], trials: Sequence[Trial | HeldOutTrial]
-) -> _Weighed:
-    whole = trials[0]
-    assert isinstance(whole, Trial)
-    chosen = choose(trials, rows)
-    table = candidate_table([c.name for c in candidates], trials, chosen, rows)
-    return _Weighed(rows, whole, trials, chosen, table)
 
 
 def _trials(
@@ -203,40 +207,21 @@ def _try(rows: LabeledRows, cut: tuple[IntArray, int, HeldOutClusters | None]) -
     return try_held_out(rows, held_out.fold, held_out.clusters, n_clusters)
 
 
-def _promising_cuts(
-    problem: Problem, trained: Trained, space: Space, trials: Sequence[Trial | HeldOutTrial]
-) -> list[Candidate]:
-    """Partitions cut by a tree, if they predict the labels that they were learned from better than any other does."""
-    rows = trained.labeled_rows(problem)
-    log_odds = crossfit_platt(rows.score, rows.y, rows.weight, np.zeros(len(rows.y), np.int64), 1, rows.fold)
-    shown = ShownLabels(
-        trained.judged, rows.y, expit(log_odds), rows.weight, MIN_CLASS_ROWS * rows.design_effect
-    )
-    lowest = min(rows.weight @ trial.loss for trial in trials)
-
-    def promises(candidate: Candidate) -> bool:
-        return bool(rows.weight @ try_candidate(problem, trained, candidate).loss < lowest)
-
-    return cut_partitions(problem.labeled, shown, space, seeds=problem.seeds, promises=promises)
-
-
-def _described(problem: Problem, candidates: Sequence[Candidate], judged: Judged) -> Judged:
-    """The choice in the table of candidates, and in sentences."""
+def _described(problem: Problem, judged: Judged) -> Judged:
+    """The choice in sentences."""
     assert judged.trial is not None
     assert judged.table is not None
-    number = next(i for i, c in enumerate(candidates) if c is judged.candidate)
     trust = problem.settings.trust
     stated = "" if trust == "learned" else f"; you set it to {trust:.2f}"
     notes = [
         Note(
-            f"The judge chose {judged.candidate.name!r} of {len(candidates)} candidates, "
+            f"The judge chose {judged.candidate.name!r} of {len(judged.table['name']) - 1} candidates, "
             f"with trust {judged.trial.trust.value:.2f}{stated}."
         )
     ]
     if isinstance(judged.trained.estimator, PerClusterClassifier):
         notes.append(PER_CLUSTER)
-    table = judged.table | {"chosen": np.arange(-1, len(candidates)) == number}
-    return replace(judged, table=table, notes=tuple(notes))
+    return replace(judged, notes=tuple(notes))
 
 
 def try_candidate(problem: Problem, trained: Trained, candidate: Candidate) -> Trial:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from groupshift._fit.classifiers import PerClusterClassifier
 from groupshift._fit.estimate import Estimate, estimate
 from groupshift._fit.fixed_partition import fixed_partition
-from groupshift._fit.hidden_groups import hide_groups
-from groupshift._fit.judge import Judged, begin_candidates, judge, take_fixed
+from groupshift._fit.hidden_groups import hide_groups, survives_hiding
+from groupshift._fit.judge import Judged, back_to_one_cluster, begin_candidates, judge, take_fixed
 from groupshift._fit.learned import Settled, settle
 from groupshift._fit.left_out import leave_out_identifying
 from groupshift._fit.pooled import Pooled, pool_rows
@@ -52,6 +52,10 @@ def run(problem: Problem) -> Finished:
                 judged = take_fixed(problem, trained, partition)
     judged = judged.completed(problem)
     hidden = hide_groups(problem, pooled, judged)
+    if hidden is not None and not survives_hiding(problem, judged, hidden):
+        is_same_classifier = judged.trained.estimator is trained.estimator
+        judged = back_to_one_cluster(problem, trained, judged).completed(problem)
+        hidden = hidden.in_one_cluster() if is_same_classifier else hide_groups(problem, pooled, judged)
     settled = settle(problem, pooled, judged, hidden)
     begin("estimating shares", verbose)
     fitted = Fitted(

@@ -145,7 +145,13 @@ def _cluster_mean(
 
 def try_partition(rows: LabeledRows, cluster: IntArray, n_clusters: int) -> Trial:
     """Hide the labels of each group in turn, estimate its shifts from its scores, and predict it."""
-    log_odds, pooled = _unlabeled_shifts(rows, cluster, n_clusters)
+    log_odds = crossfit_platt(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold)
+    return try_log_odds(rows, log_odds, cluster, n_clusters)
+
+
+def try_log_odds(rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, n_clusters: int) -> Trial:
+    """The same with scores that are calibrated already."""
+    pooled = shifts_of_labeled(rows, log_odds, cluster, n_clusters)
     shift = pooled.shift[rows.group, cluster]
     trust, loss = _trusted(rows, log_odds, shift)
     return Trial(cluster, n_clusters, log_odds, shift, loss, trust, pooled.variance)
@@ -169,19 +175,10 @@ def try_held_out(
     for f, cluster in enumerate(clusters):
         own = held_out == f
         # All rows calibrate each partition, as they will calibrate the one that is used.
-        found, pooled = _unlabeled_shifts(rows, cluster, int(cluster.max()) + 1)
-        log_odds[own] = found[own]
-        shift[own] = pooled.shift[rows.group[own], cluster[own]]
+        one = try_partition(rows, cluster, int(cluster.max()) + 1)
+        log_odds[own], shift[own] = one.log_odds[own], one.shift[own]
     trust, loss = _trusted(rows, log_odds, shift)
     return HeldOutTrial(n_clusters, log_odds, loss, trust)
-
-
-def _unlabeled_shifts(
-    rows: LabeledRows, cluster: IntArray, n_clusters: int
-) -> tuple[FloatArray, PooledShifts]:
-    """Calibrated log-odds of the rows, and the shifts that their scores alone show."""
-    log_odds = crossfit_platt(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold)
-    return log_odds, shifts_of_labeled(rows, log_odds, cluster, n_clusters)
 
 
 def _trusted(rows: LabeledRows, log_odds: FloatArray, shift: FloatArray) -> tuple[Trust, FloatArray]:
@@ -307,6 +304,12 @@ def candidate_table(
         "trust": np.array([0.0] + [t.trust.value for t in trials]),
         "chosen": np.arange(-1, len(trials)) == (-1 if chosen is None else chosen),
     }
+
+
+def with_trust(trial: Trial, trust: Trust, rows: LabeledRows) -> Trial:
+    """The trial with a trust that was learned elsewhere."""
+    loss = log_loss_rows(trial.log_odds + trust.without[rows.group] * trial.shift, rows.y)
+    return replace(trial, trust=trust, loss=loss)
 
 
 def without_shift(trial: Trial, rows: LabeledRows) -> Trial:

@@ -1,6 +1,6 @@
 """Candidate partitions that a tree cuts, with the trees that judge them: grown without the groups that are judged."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,46 +32,74 @@ class ShownLabels:
     min_class_rows: float  # rows of each class that a cell must have
 
 
-def cut_partitions(
-    labeled: Rows,
-    shown: ShownLabels,
-    space: Space,
-    *,
-    seeds: Seeds,
-    promises: Callable[[Candidate], bool] = lambda candidate: True,
-) -> list[Candidate]:
-    """Cells that a tree cuts where groups differ from their scores: as many as evidence supports, and more of them.
+@dataclass(frozen=True)
+class Cut:
+    """A tree of all labels that may be looked at. Only one that looks promising is worth trees without some of these."""
 
-    Only those that look promising with the very labels that they were learned from are worth trees without these.
-    """
-    fold = group_folds(labeled.group, seeds.named("group folds of cuts"))
-    order = seeds.generator("cut rows").permutation(len(shown.rows))
-    few = largest_groups(labeled.group[shown.rows], order)
-    rows, y, p, weight = shown.rows[few], shown.y[few], shown.probability[few], shown.weight[few]
-    if not can_hold_out_groups(fold[rows], weight):
+    candidate: Candidate
+    is_finest: bool  # cut as long as anything is gained, and not as far as evidence supports it
+
+
+def cut_partitions(labeled: Rows, shown: ShownLabels, space: Space, seeds: Seeds) -> list[Cut]:
+    """Cells that a tree cuts where groups differ from their scores: as many as evidence supports, and more of them."""
+    rows = _CutRows.of(labeled, shown, space, seeds)
+    if rows is None:
         return []
-    unexplained = Unexplained(
-        labeled.matrix[rows], renumbered(labeled.group[rows]), y, weight * (y - p), weight * p * (1 - p)
-    )
-    table = CutTable.of(unexplained, space.is_category_)
-
-    def grown(own: IntArray) -> tuple[CutPartition, CutPartition]:
-        tree, n_supported = cut_cells(table, own, min_class_rows=shown.min_class_rows)
-        return tree.first(n_supported), tree
-
-    supported, finest = grown(np.arange(len(few)))
-    tried = [(0, Candidate.fixed(f"cut {supported.n_clusters}", supported, labeled))]
+    supported, finest = rows.grown(np.arange(len(rows.fold)))
+    if supported.n_clusters == 1:
+        return []
+    found = [Cut(Candidate.fixed(f"cut {supported.n_clusters}", supported, labeled), False)]
     if finest.n_clusters > supported.n_clusters:
-        tried.append((1, Candidate.fixed(f"finely cut {finest.n_clusters}", finest, labeled)))
-    tried = [
-        (size, candidate) for size, candidate in tried if supported.n_clusters > 1 and promises(candidate)
-    ]
-    outside = [np.flatnonzero(fold[rows] != f) for f in range(GROUP_FOLDS)]
-    without = list(at_once(grown, outside)) if tried else []
+        found.append(Cut(Candidate.fixed(f"finely cut {finest.n_clusters}", finest, labeled), True))
+    return found
+
+
+def with_held_out(
+    cuts: Sequence[Cut], labeled: Rows, shown: ShownLabels, space: Space, seeds: Seeds
+) -> list[Candidate]:
+    """The partitions with the trees that judge them, which are grown without a third of the groups."""
+    rows = _CutRows.of(labeled, shown, space, seeds) if cuts else None
+    if rows is None:
+        return []
+    outside = [np.flatnonzero(rows.fold != f) for f in range(GROUP_FOLDS)]
+    without = list(at_once(rows.grown, outside))
+    fold = _folds(labeled, seeds)
     return [
         replace(
-            candidate,
-            held_out=HeldOutClusters(fold, tuple(trees[size].predict(labeled) for trees in without)),
+            cut.candidate,
+            held_out=HeldOutClusters(fold, tuple(trees[cut.is_finest].predict(labeled) for trees in without)),
         )
-        for size, candidate in tried
+        for cut in cuts
     ]
+
+
+def _folds(labeled: Rows, seeds: Seeds) -> IntArray:
+    return group_folds(labeled.group, seeds.named("group folds of cuts"))
+
+
+@dataclass(frozen=True)
+class _CutRows:
+    """The rows that cuts are learned from."""
+
+    table: CutTable
+    fold: IntArray  # of each row's group
+    min_class_rows: float
+
+    @classmethod
+    def of(cls, labeled: Rows, shown: ShownLabels, space: Space, seeds: Seeds) -> "_CutRows | None":
+        """None where too few groups are left if some are held out."""
+        order = seeds.generator("cut rows").permutation(len(shown.rows))
+        few = largest_groups(labeled.group[shown.rows], order)
+        rows, y, p, weight = shown.rows[few], shown.y[few], shown.probability[few], shown.weight[few]
+        fold = _folds(labeled, seeds)[rows]
+        if not can_hold_out_groups(fold, weight):
+            return None
+        unexplained = Unexplained(
+            labeled.matrix[rows], renumbered(labeled.group[rows]), y, weight * (y - p), weight * p * (1 - p)
+        )
+        return cls(CutTable.of(unexplained, space.is_category_), fold, shown.min_class_rows)
+
+    def grown(self, own: IntArray) -> tuple[CutPartition, CutPartition]:
+        """The tree of some of the rows, as far as evidence supports it and as far as it goes."""
+        tree, n_supported = cut_cells(self.table, own, min_class_rows=self.min_class_rows)
+        return tree.first(n_supported), tree

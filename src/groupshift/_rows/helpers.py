@@ -185,16 +185,18 @@ class _Call(Generic[Item, Result]):
         return future
 
     def outcome(self, number: int) -> Outcome[Result]:
-        """What became of an item; until that is known, this process works on others."""
+        """What became of an item; until that is known, this process works on others, of this call first."""
         while number not in self.found:
             with self.helpers.lock:
                 future = self.given.get(number)
-                mine = None
-                if future is None or not (future.done() or not self.waiting):
-                    mine = self.waiting.popleft()
-            if mine is not None:
-                self.found[mine] = self.tried(self.items[mine])
-            elif future is not None:
+                is_done = future is not None and future.done()
+                calls = [] if is_done else [self, *self.helpers.calls]
+                call = next((call for call in calls if call.waiting), None)
+                mine = None if call is None else call.waiting.popleft()
+            if call is not None and mine is not None:
+                call.found[mine] = call.tried(call.items[mine])
+            else:
+                assert future is not None, "an item was asked for after its block"
                 self.found[number] = self._by_helper(number, future)
         return self.found.pop(number)
 
