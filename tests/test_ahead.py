@@ -85,6 +85,24 @@ def test_what_was_called_first_is_served_first(helped):
         assert list(next(first)) != [HERE]
 
 
+def test_while_this_process_waits_it_works_on_what_others_have_not_begun(helped):
+    with ahead(where_after_a_while, [[0]]) as first:
+        wait_until_at_work()
+        with ahead(where, [[0]]) as second:
+            # The other process is at the only item that is asked for; the second call's is done meanwhile, here.
+            assert list(next(first)) != [HERE]
+            assert list(next(second)) == [HERE]
+
+
+def test_an_item_that_another_call_did_meanwhile_may_have_failed(helped):
+    with ahead(where_after_a_while, [[0]]) as first:
+        wait_until_at_work()
+        with ahead(refuse, [[5]]) as second:
+            assert list(next(first)) != [HERE]
+            with pytest.raises(ValueError, match="5 is not wanted"):
+                list(next(second))
+
+
 def test_what_nobody_asked_for_is_left_and_its_process_stays(helped):
     with ahead(where_after_a_while, [range(4)]):
         wait_until_at_work()

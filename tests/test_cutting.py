@@ -11,11 +11,14 @@ from scipy.special import expit
 from sklearn.metrics import adjusted_rand_score
 
 from groupshift import GroupShiftClassifier, load, save
+from groupshift._fit.judge import Judged
 from groupshift._fit.trials import LabeledRows, try_held_out, try_partition
+from groupshift._math.odds import log_loss_rows
 from groupshift._regions import cut_candidates, cutting
-from groupshift._regions.candidates import group_folds
-from groupshift._regions.cut_candidates import ShownLabels, cut_partitions
+from groupshift._regions.candidates import Candidate, group_folds
+from groupshift._regions.cut_candidates import ShownLabels, cut_partitions, with_held_out
 from groupshift._regions.cutting import MAX_ONE_HOT, CutPartition, CutTable, Unexplained, largest_groups
+from groupshift._regions.partitions import WholeSpace
 from groupshift._regions.space import Space
 from groupshift._rows.rows import Rows
 from groupshift._rows.seeds import Seeds
@@ -159,7 +162,7 @@ def test_a_fold_that_thinning_leaves_empty_is_not_grown_without(monkeypatch):
     group = np.concatenate([np.repeat(first, 2000), others])[: len(X)]
     X, y = X[: len(group)], rng.integers(0, 2, len(group))
     space = Space().fit(X, np.ones(len(X)), np.array([True, False]))
-    assert cut_partitions(rows_of(X, group), shown_labels(y), space, seeds=Seeds(0)) == []
+    assert cut_partitions(rows_of(X, group), shown_labels(y), space, Seeds(0)) == []
 
 
 def test_sums_are_those_of_the_groups_that_are_looked_at(monkeypatch):
@@ -185,9 +188,10 @@ def shown_labels(y, p=0.5):
     return ShownLabels(np.arange(n), y, np.full(n, p), np.ones(n), 20)
 
 
-def proposed(X, group, y, **more):
+def proposed(X, group, y, is_promising=lambda cut: True):
     space = Space().fit(X, np.ones(len(X)), np.zeros(X.shape[1], bool))
-    return cut_partitions(rows_of(X, group), shown_labels(y), space, seeds=Seeds(0), **more)
+    given = rows_of(X, group), shown_labels(y), space, Seeds(0)
+    return with_held_out([cut for cut in cut_partitions(*given) if is_promising(cut)], *given)
 
 
 def test_the_judge_sees_a_group_where_trees_put_it_that_never_saw_its_labels():
@@ -201,17 +205,17 @@ def test_the_judge_sees_a_group_where_trees_put_it_that_never_saw_its_labels():
     assert (held_out.fold == group_folds(group, Seeds(0).named("group folds of cuts"))).all()
 
 
-def test_cuts_that_do_not_look_promising_are_not_tried():
+def test_each_cut_is_held_out_by_trees_as_fine_as_itself():
     X = np.random.default_rng(0).normal(size=(4000, 3))
     group, y = labels((X[:, 0] + X[:, 1] > 0).astype(np.int64))
     # A slanted border takes many cuts.
     both = proposed(X, group, y)
     assert [c.name.rpartition(" ")[0] for c in both] == ["cut", "finely cut"]
     assert both[0].n_clusters < both[1].n_clusters
-    fine = proposed(X, group, y, promises=lambda candidate: candidate.name.startswith("finely"))
+    fine = proposed(X, group, y, lambda cut: cut.is_finest)
     assert [c.name for c in fine] == [both[1].name]
     np.testing.assert_array_equal(fine[0].held_out.clusters, both[1].held_out.clusters)
-    assert proposed(X, group, y, promises=lambda candidate: False) == []
+    assert proposed(X, group, y, lambda cut: False) == []
 
 
 def test_held_out_partitions_that_are_one_are_that_one():
@@ -225,6 +229,25 @@ def test_held_out_partitions_that_are_one_are_that_one():
     np.testing.assert_allclose(held_out.loss, one.loss, atol=1e-12)
     assert held_out.trust.value == pytest.approx(one.trust.value)
     np.testing.assert_allclose(held_out.plain(y), one.plain(y))
+
+
+def test_a_cut_partition_is_trusted_no_further_than_held_out_ones():
+    rng = np.random.default_rng(0)
+    n = 3000
+    cluster, fold = rng.integers(0, 3, n), rng.integers(0, 2, n)
+    group, y = labels(cluster, n_groups=15)
+    rows = LabeledRows(rng.normal(size=n) + y, y, np.ones(n), group, fold)
+    used = try_partition(rows, cluster, 3)
+    # Other partitions than the one that is used: their shifts are worth less.
+    held_out = try_held_out(rows, group % 3, [rng.permutation(cluster) for _ in range(3)], 3)
+    assert held_out.trust.value < used.trust.value
+    candidate = Candidate("cut 3", WholeSpace(), cluster)
+    judged = Judged(None, candidate, used).trusted_by(held_out, rows)
+    assert judged.trial.trust is held_out.trust
+    shift = held_out.trust.without[group] * used.shift
+    np.testing.assert_allclose(judged.trial.loss, log_loss_rows(used.log_odds + shift, y))
+    # And no further than the labels of all groups allow.
+    assert Judged(None, candidate, judged.trial).trusted_by(used, rows).trial.trust is held_out.trust
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """Groups without labels: judged by classifiers that saw none of a group's labels, with intervals and gains that hold there."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,8 +10,8 @@ from scipy.special import expit
 from sklearn.tree import DecisionTreeClassifier
 
 from groupshift import GroupShiftClassifier
-from groupshift._fit import posterior
-from groupshift._fit.hidden_groups import balanced_folds
+from groupshift._fit import judge, posterior, stages
+from groupshift._fit.hidden_groups import HiddenGroups, balanced_folds, survives_hiding
 from groupshift._fit.own_views import MAX_STRETCH, _stretch
 from groupshift._fit.trials import LabeledRows
 from groupshift._math.calibration import mean_offsets
@@ -74,6 +76,72 @@ def test_intervals_hold_the_shares_of_groups_without_labels(natural):
     share = np.array([truth[group == g].mean() for g in table["group"]])
     held = (table["low"] <= share) & (share <= table["high"])
     assert 0.8 <= held.mean() <= 1.0
+
+
+@pytest.fixture(scope="module")
+def partition():
+    """Groups with shares of their own in each of two clusters, and log-odds that tell positives; a judge that chose these."""
+    rng = np.random.default_rng(0)
+    n = 6000
+    group, cluster = rng.integers(0, 20, n), rng.integers(0, 2, n)
+    y = (rng.random(n) < rng.uniform(0.1, 0.9, (20, 2))[group, cluster]).astype(np.int64)
+    log_odds = rng.normal(0, 2, n) + 4 * (y - 0.5)
+    rows = LabeledRows(log_odds, y, np.ones(n), group, rng.integers(0, 3, n))
+    candidate = SimpleNamespace(n_clusters=2, cluster=cluster)
+    judged = SimpleNamespace(
+        candidate=candidate, table={}, trained=SimpleNamespace(labeled_rows=lambda problem: rows)
+    )
+    return judged, log_odds, rng.permutation(log_odds)
+
+
+def test_a_partition_must_predict_labels_of_groups_that_no_classifier_saw(partition):
+    judged, telling, knows_nothing = partition
+    assert survives_hiding(None, judged, HiddenGroups(telling, telling, is_rule=True))
+    assert not survives_hiding(None, judged, HiddenGroups(knows_nothing, knows_nothing, is_rule=True))
+    # Better than one cluster, too, and than no shift.
+    assert not survives_hiding(None, judged, HiddenGroups(telling, knows_nothing, is_rule=True))
+
+
+def test_a_partition_is_not_asked_so_where_groups_have_labels_or_the_user_chose_it(partition):
+    judged, _, knows_nothing = partition
+    assert survives_hiding(None, judged, HiddenGroups(knows_nothing, knows_nothing, is_rule=False))
+    given = SimpleNamespace(**{**vars(judged), "table": None})
+    assert survives_hiding(None, given, HiddenGroups(knows_nothing, knows_nothing, is_rule=True))
+
+
+@pytest.mark.parametrize("is_per_cluster", [True, False])
+def test_a_fit_goes_back_to_one_cluster_and_its_classifier_if_the_partition_does_not_hold(
+    monkeypatch, few_trees, is_per_cluster
+):
+    rng = np.random.default_rng(0)
+    X, y, groups, _ = two_clusters(rng)
+    monkeypatch.setattr(judge, "promises", lambda *_: is_per_cluster)
+    monkeypatch.setattr(judge, "confirmed", lambda *_: is_per_cluster)
+    # As hidden groups decide; then as if they had not been asked.
+    monkeypatch.setattr(stages, "survives_hiding", lambda *_: True)
+    kept = GroupShiftClassifier(random_state=0, refine=0).fit(X, y, groups=groups)
+    assert kept.n_clusters_ > 1
+    one = GroupShiftClassifier(random_state=0, refine=0, partition=1).fit(X, y, groups=groups)
+    monkeypatch.setattr(stages, "survives_hiding", lambda *_: False)
+    fallen = GroupShiftClassifier(random_state=0, refine=0).fit(X, y, groups=groups)
+    assert fallen.n_clusters_ == 1
+    assert any("one cluster is used" in note for note in fallen.notes_)
+    assert fallen.candidates_["name"][fallen.candidates_["chosen"]].tolist() in (
+        ["one cluster"],
+        ["no shift"],
+    )
+    assert len(fallen.candidates_["name"]) == len(kept.candidates_["name"])
+    found, expected = (model.predict_proba(X[y < 0], groups[y < 0]) for model in (fallen, one))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+def two_clusters(rng, n_groups=24, n_rows=160):
+    """Groups with shares of their own on each side of a border; half of the groups have labels."""
+    group = np.repeat(np.arange(n_groups), n_rows)
+    side = rng.integers(0, 2, len(group))
+    truth = (rng.random(len(group)) < rng.uniform(0.05, 0.95, (n_groups, 2))[group, side]).astype(int)
+    X = np.c_[8.0 * side + rng.normal(size=len(group)), 2.0 * truth + rng.normal(size=len(group))]
+    return X, np.where(group < n_groups // 2, truth, -1), group, truth
 
 
 def test_the_population_has_the_mean_probability_that_models_of_folds_give_it(monkeypatch, rows, quick):
