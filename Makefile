@@ -24,8 +24,9 @@ demo: $(READY)
 	$(BIN)/groupshift demo
 
 # Two test processes with two threads each would fight over two cores. A file stays in one process: what its tests share
-# (a model, a cluster, a browser) is made once, and both processes end within seconds of each other. Compiled files are
-# kept, whatever the environment says: tests start some hundred processes, and each would compile the package again.
+# (a model, a cluster, a browser) is made once. tests/conftest.py puts long files first, so that both processes end within
+# seconds of each other. Compiled files are kept, whatever the environment says: tests start some hundred processes, and each
+# would compile the package again.
 test: $(READY)
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
