@@ -30,7 +30,16 @@ settings.load_profile("suite")
 FEW_TREES = 5
 
 # Files that take longest, in their order: of two processes, none begins one of them when the other is nearly done.
-FIRST = ["serve_browser", "docs", "distributed", "helpers", "contract", "swapped_classes", "cli_hostile", "cli_batches"]
+FIRST = [
+    "serve_browser",
+    "docs",
+    "distributed",
+    "helpers",
+    "contract",
+    "swapped_classes",
+    "cli_hostile",
+    "cli_batches",
+]
 
 
 def pytest_configure(config):
@@ -47,6 +56,8 @@ def pytest_collection_finish():
     """Modules stay until the end: looking for garbage among them again and again took a twentieth of all time."""
     gc.collect()
     gc.freeze()
+    # Cycles are few here, and small: the first look for them after ten thousand new objects, not after 700.
+    gc.set_threshold(10_000)
 
 
 @pytest.fixture(scope="session")
@@ -85,12 +96,12 @@ def quick():
 @pytest.fixture
 def quickest():
     """A model for claims that hold whatever it learns: with a given trust nothing is learned of views, which takes long."""
+    return make_quickest
 
-    def make(**params):
-        settings = {"partition": 2, "trust": 1.0, "refine": 0, "random_state": 0}
-        return GroupShiftClassifier(**{"estimator": LogisticRegression(), **settings, **params})
 
-    return make
+def make_quickest(**params):
+    settings = {"partition": 2, "trust": 1.0, "refine": 0, "random_state": 0}
+    return GroupShiftClassifier(**{"estimator": LogisticRegression(), **settings, **params})
 
 
 def small_boosting(**settings):
@@ -137,10 +148,11 @@ def judged(rows):
     return model.fit(X, y, groups=groups)
 
 
-@pytest.fixture
-def fitted_quickest(rows, quickest):
+@pytest.fixture(scope="session")
+def fitted_quickest(rows):
+    """A fitted quickest model that no test may change."""
     X, y, groups = rows
-    return quickest().fit(X, y, groups=groups)
+    return make_quickest().fit(X, y, groups=groups)
 
 
 @pytest.fixture(scope="session")

@@ -28,11 +28,16 @@ pytestmark = pytest.mark.skipif(not PAGES, reason="docs/ is not part of an insta
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in NOT_RUN])
-def test_snippets_of_a_page_run_one_after_the_other(page, small):
+def test_snippets_of_a_page_run_one_after_the_other(page, small, monkeypatch):
     pytest.importorskip("pandas")
     if "larger_than_memory" in page:
         pytest.importorskip("dask.dataframe")
         pytest.importorskip("lightgbm")
+        # One process, as small as the data; tests/test_distributed.py trains LightGBM on two.
+        cluster = pytest.importorskip("dask.distributed").LocalCluster
+        monkeypatch.setattr(
+            "dask.distributed.LocalCluster", lambda **settings: cluster(**settings | {"n_workers": 1})
+        )
         # What LightGBM and Dask say to each other, and sockets that a cluster closes late, are not the page's.
         warnings.filterwarnings("ignore", "Parameter n_jobs will be ignored")
         warnings.filterwarnings("ignore", category=ResourceWarning)

@@ -155,7 +155,7 @@ def test_runs_of_other_code_are_refused_and_not_taken_for_finished(tmp_path):
         "labeled_per_group = [20, 1]\nunlabeled_per_group = [30, 1]\n"
     )
     package = Path(groupshift.__file__).parent
-    shutil.copytree(package, source / "groupshift", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package, source / "groupshift")
     # The same code resumes.
     assert run_with_code(source, spec, out, out)[0] == [0, 0]
     before = (out / "results.csv").read_bytes()

@@ -13,7 +13,7 @@ from joblib import Parallel, delayed, parallel_config
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from groupshift import METHODS, GroupShiftClassifier
 from groupshift._rows.chunks import map_chunks
@@ -51,6 +51,7 @@ class Recorder(ClassifierMixin, BaseEstimator):
     """A classifier that notes the threads it sees: those of each library, and those of us that are in `fit` at once."""
 
     seen: ClassVar[list[tuple[int, int]]] = []
+    libraries: ClassVar[ThreadpoolController]
     lock = threading.Lock()
     inside = 0
 
@@ -72,7 +73,7 @@ class Recorder(ClassifierMixin, BaseEstimator):
         return self.model_.predict_proba(X)
 
     def note(self):
-        most = max((library["num_threads"] for library in threadpool_info()), default=1)
+        most = max((library["num_threads"] for library in self.libraries.info()), default=1)
         with self.lock:
             Recorder.seen.append((most, Recorder.inside))
 
@@ -80,6 +81,8 @@ class Recorder(ClassifierMixin, BaseEstimator):
 @pytest.fixture
 def recorder():
     Recorder.seen, Recorder.inside = [], 0
+    # Looked for once: that takes longer than a fit.
+    Recorder.libraries = ThreadpoolController()
     # Two, where the suite says one: each thread of ours must set its own.
     with threadpool_limits(2):
         yield Recorder()
@@ -103,6 +106,7 @@ def test_libraries_have_one_thread_wherever_a_classifier_is_called(rows, recorde
     model.update(X[y < 0], groups[y < 0])
     model.predict_proba(X, groups)
     assert {most for most, _ in Recorder.seen} == {1}
+    assert len(Recorder.libraries) == len(threadpool_info())
     assert max(inside for _, inside in Recorder.seen) <= n_jobs
 
 

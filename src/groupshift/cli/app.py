@@ -1,6 +1,7 @@
 """The commands and their help. Each one parses and calls; the work is in the file of its name."""
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -48,6 +49,12 @@ app = typer.Typer(
     help="Probabilities for every group, from labels that are a biased sample and a population without.",
     epilog=EXAMPLES,
 )
+
+
+@cache
+def parsed_app() -> Callable[..., object]:
+    """All commands with their options read from their signatures: once in a process, which may run several commands."""
+    return typer.main.get_command(app)
 
 
 def _command(example: str) -> Callable[[Command], Command]:

@@ -6,6 +6,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from groupshift._io.csv_cells import SourceError
@@ -39,13 +40,14 @@ def run(arguments: list[str]) -> int:
     """Run a command and return its exit code; what goes wrong is said on standard error."""
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
-    from groupshift.cli.app import app
+    from groupshift.cli.app import parsed_app
 
     with warnings.catch_warnings():
         # What the library warns of is said as a note; what others warn of is no business of an analyst's.
         if not debug:
             warnings.simplefilter("ignore")
-        return guarded(lambda: app(arguments, prog_name="groupshift", standalone_mode=False), debug=debug)
+        command = partial(parsed_app(), arguments, prog_name="groupshift", standalone_mode=False)
+        return guarded(command, debug=debug)
 
 
 def guarded(command: Callable[[], object], *, debug: bool = False) -> int:

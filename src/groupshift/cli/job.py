@@ -33,13 +33,13 @@ Section = Mapping[str, object]
 
 def run_job(path: str, *, force: bool) -> None:
     """Run the commands of a settings file; names of files in it are seen from its folder."""
-    from groupshift.cli.app import app
+    from groupshift.cli.app import parsed_app
 
     screen = Screen()
     with chdir(Path(path).absolute().parent if Path(path).exists() else Path()):
         for command in job_commands(_read(Path(path).name if Path(path).exists() else path), force=force):
             screen.say(bold(f"groupshift {command[0]}"))
-            app(command, prog_name="groupshift", standalone_mode=False)
+            parsed_app()(command, prog_name="groupshift", standalone_mode=False)
 
 
 def job_commands(settings: Section, *, force: bool = False) -> list[list[str]]:
