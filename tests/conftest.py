@@ -45,6 +45,8 @@ FIRST = [
 def pytest_configure(config):
     # Else pytest-xdist hands out files by their numbers of tests, and the few of a browser, which take longest, come last.
     config.option.loadscopereorder = False
+    # Modules are read now, and stay until the end: looking for garbage among them again and again took a twentieth of all time.
+    gc.disable()
 
 
 def pytest_collection_modifyitems(items):
@@ -53,11 +55,9 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Modules stay until the end: looking for garbage among them again and again took a twentieth of all time."""
-    gc.collect()
     gc.freeze()
-    # Cycles are few here, and small: the first look for them after ten thousand new objects, not after 700.
     gc.set_threshold(10_000)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
