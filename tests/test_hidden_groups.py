@@ -245,6 +245,26 @@ def test_too_few_groups_stretch_nothing():
     assert _stretch(rows, np.zeros(80), np.zeros(80, np.int64), claimed) == 1.0
 
 
+def test_groups_whose_rows_weigh_nothing_stretch_nothing():
+    rng = np.random.default_rng(0)
+    n_groups, n_rows = 20, 200
+    group = np.repeat(np.arange(n_groups), n_rows)
+    y = (rng.random(len(group)) < expit(rng.normal(size=n_groups))[group]).astype(np.int64)
+
+    def stretch(own, weight):
+        rows = LabeledRows(np.zeros(own.sum()), y[own], weight, group[own], np.zeros(own.sum(), np.int64))
+        n, one = rows.n_groups, np.ones(1)
+        variance = np.full((n, 1), 0.1)
+        claimed = Predicted(np.zeros((n, 1)), variance, np.zeros(n), np.zeros(3), one, one, one)
+        return _stretch(rows, np.zeros(len(rows.y)), np.zeros(len(rows.y), np.int64), claimed)
+
+    # As if the last five groups were not there: they say nothing of how wide intervals must be.
+    everyone, first = np.ones(len(group), bool), group < 15
+    found = stretch(everyone, first.astype(float))
+    assert found == stretch(first, np.ones(first.sum()))
+    assert found > 1
+
+
 def test_the_announced_gain_holds_the_one_that_comes():
     held = 0
     for seed in range(4):
