@@ -103,6 +103,26 @@ def test_an_item_that_another_call_did_meanwhile_may_have_failed(helped):
                 list(next(second))
 
 
+def interrupted_in_numpy(item):
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt as interrupt:
+        raise ValueError("'T{=d:sum:}' is not a valid PEP 3118 buffer format string") from interrupt
+
+
+def test_an_interrupt_is_none_of_the_errors_of_what_is_done_meanwhile(helped):
+    with ahead(where_after_a_while, [[0]]) as first:
+        wait_until_at_work()
+        # Nobody asks for the second, and the interrupt comes while it is worked on.
+        with ahead(interrupted_in_numpy, [[0]]), pytest.raises(KeyboardInterrupt):
+            list(next(first))
+
+
+def test_an_interrupt_that_numpy_made_an_error_of_is_one_again():
+    with pytest.raises(KeyboardInterrupt), workers(1):
+        interrupted_in_numpy(0)
+
+
 def test_what_nobody_asked_for_is_left_and_its_process_stays(helped):
     with ahead(where_after_a_while, [range(4)]):
         wait_until_at_work()

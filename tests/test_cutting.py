@@ -284,6 +284,16 @@ def test_shares_that_follow_a_rule_are_predicted(ruled, fitted):
     assert np.mean((p - truth[hidden]) ** 2) < np.mean((plain - truth[hidden]) ** 2) - 0.02
 
 
+def test_learning_from_unlabelled_rows_raises_no_trust_of_a_cut_partition(ruled):
+    X, y, group, _, _ = ruled
+    model = GroupShiftClassifier(random_state=0, shrinkage="none", refine=1).fit(X, y, groups=group)
+    assert model.notes_[-1] == "Round 1 of learning from unlabelled rows was kept."
+    chosen = model.candidates_["chosen"]
+    assert "cut" in model.candidates_["name"][chosen][0]
+    # That of the trees that did not see the judged groups, and the classifier of the round is trusted no further.
+    assert model.trust_ <= model.candidates_["trust"][chosen][0]
+
+
 def test_cuts_are_kept_in_a_model_file(ruled, fitted, tmp_path):
     X, _, group, _, _ = ruled
     save(fitted, tmp_path / "cut.gshift")

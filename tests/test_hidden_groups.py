@@ -1,5 +1,6 @@
 """Groups without labels: judged by classifiers that saw none of a group's labels, with intervals and gains that hold there."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,12 +11,15 @@ from scipy.special import expit
 from sklearn.tree import DecisionTreeClassifier
 
 from groupshift import GroupShiftClassifier
-from groupshift._fit import judge, posterior, stages
+from groupshift._fit import judge, posterior, stages, trained
 from groupshift._fit.hidden_groups import HiddenGroups, balanced_folds, survives_hiding
+from groupshift._fit.judge import Judged, back_to_one_cluster
 from groupshift._fit.own_views import MAX_STRETCH, _stretch
-from groupshift._fit.trials import LabeledRows
+from groupshift._fit.trials import LabeledRows, candidate_table, try_partition
 from groupshift._math.calibration import mean_offsets
 from groupshift._math.views import Predicted
+from groupshift._regions.candidates import Candidate
+from groupshift._regions.partitions import WholeSpace
 from shifted_groups import draw, fit_on
 
 
@@ -109,6 +113,51 @@ def test_a_partition_is_not_asked_so_where_groups_have_labels_or_the_user_chose_
     assert survives_hiding(None, given, HiddenGroups(knows_nothing, knows_nothing, is_rule=True))
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "one cluster is used"),
+        ({"trust": 0.5}, "none of its shifts is used"),
+        ({"shrinkage": "none"}, "none of its"),
+    ],
+)
+def test_the_note_and_the_table_say_the_same_of_what_is_used_instead(partition, settings, said):
+    judged, _, knows_nothing = partition
+    rows = replace(judged.trained.labeled_rows(None), score=knows_nothing)
+    scored = SimpleNamespace(labeled_rows=lambda problem: rows, judged=np.arange(len(rows.y)))
+    settings = SimpleNamespace(**{"trust": "learned", "shrinkage": "hierarchical", **settings})
+    problem = SimpleNamespace(labeled=rows.y, settings=settings)
+    names = ["one cluster", "k-means 2"]
+    trials = [
+        try_partition(rows, np.zeros(len(rows.y), np.int64), 1),
+        try_partition(rows, judged.candidate.cluster, 2),
+    ]
+    candidate = Candidate("k-means 2", WholeSpace(), judged.candidate.cluster)
+    chosen = Judged(scored, candidate, trials[1], candidate_table(names, trials, 1, rows))
+    fallen = back_to_one_cluster(problem, scored, chosen)
+    assert fallen.trial.trust.value == 0
+    assert fallen.table["name"][fallen.table["chosen"]].tolist() == ["no shift"]
+    assert fallen.table["name"][fallen.table["refuted"]].tolist() == ["k-means 2"]
+    assert not chosen.table["refuted"].any()
+    (note,) = fallen.notes
+    assert said in note.sentence
+
+
+def test_the_classifier_of_all_rows_is_trained_once_where_a_partition_does_not_hold(monkeypatch, few_trees):
+    X, y, groups, _ = two_clusters(np.random.default_rng(0))
+    monkeypatch.setattr(stages, "survives_hiding", lambda *_: False)
+    n_sets, fit_sets = [], trained.fit_sets
+
+    def counted(estimator, labeled, labels, sets):
+        n_sets.extend(len(own) == len(labels) for own in sets)
+        return fit_sets(estimator, labeled, labels, sets)
+
+    monkeypatch.setattr(trained, "fit_sets", counted)
+    model = GroupShiftClassifier(random_state=0, refine=0, n_jobs=1).fit(X, y, groups=groups)
+    assert model.candidates_["refuted"].any()
+    assert sum(n_sets) == 1
+
+
 @pytest.mark.parametrize("is_per_cluster", [True, False])
 def test_a_fit_goes_back_to_one_cluster_and_its_classifier_if_the_partition_does_not_hold(
     monkeypatch, few_trees, is_per_cluster
@@ -194,6 +243,26 @@ def test_too_few_groups_stretch_nothing():
     one = np.ones(1)
     claimed = Predicted(np.zeros((8, 1)), np.full((8, 1), 1e-6), np.zeros(8), np.zeros(3), one, one, one)
     assert _stretch(rows, np.zeros(80), np.zeros(80, np.int64), claimed) == 1.0
+
+
+def test_groups_whose_rows_weigh_nothing_stretch_nothing():
+    rng = np.random.default_rng(0)
+    n_groups, n_rows = 20, 200
+    group = np.repeat(np.arange(n_groups), n_rows)
+    y = (rng.random(len(group)) < expit(rng.normal(size=n_groups))[group]).astype(np.int64)
+
+    def stretch(own, weight):
+        rows = LabeledRows(np.zeros(own.sum()), y[own], weight, group[own], np.zeros(own.sum(), np.int64))
+        n, one = rows.n_groups, np.ones(1)
+        variance = np.full((n, 1), 0.1)
+        claimed = Predicted(np.zeros((n, 1)), variance, np.zeros(n), np.zeros(3), one, one, one)
+        return _stretch(rows, np.zeros(len(rows.y)), np.zeros(len(rows.y), np.int64), claimed)
+
+    # As if the last five groups were not there: they say nothing of how wide intervals must be.
+    everyone, first = np.ones(len(group), bool), group < 15
+    found = stretch(everyone, first.astype(float))
+    assert found == stretch(first, np.ones(first.sum()))
+    assert found > 1
 
 
 def test_the_announced_gain_holds_the_one_that_comes():

@@ -1,10 +1,12 @@
 """Few groups trust nothing fully, no groups do not take a common shift whole, and a refusal names the rule that refused."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from groupshift import DegradedWarning, GroupShiftClassifier
-from groupshift._explain.refusals import reasons
+from groupshift._explain.refusals import reasons, why_no_candidate
 from groupshift._math.trust import FEW_GROUPS, most_trust
 from shifted_groups import draw, fit_on
 
@@ -31,6 +33,32 @@ def test_each_candidate_has_the_reason_that_decided():
     assert found[0] == "a better one was found"
     assert found[2] == "no better, beyond noise, than the chosen one, which is simpler"
     assert found[3] == "the chosen one gains more"
+
+
+@pytest.mark.parametrize("used", [0, 1])
+def test_a_candidate_that_hidden_groups_refuted_is_not_called_worse_than_what_is_used_instead(used):
+    refuted = TABLE | {
+        "chosen": np.arange(5) == used,
+        "refuted": np.arange(5) == 4,
+        "gain": np.array([0.0, 0.0039, 0.02, 0.004, 0.01]),
+        "std_error": np.full(5, 1e-3),
+        "trust": np.full(5, 0.6),
+    }
+    found = reasons(refuted, 30)
+    assert found[used] == "chosen"
+    assert found[4] == "chosen first, but refuted where whole groups are hidden from the classifier"
+    # The others were left for the one that was chosen first.
+    assert found[2] == "no better, beyond noise, than the one chosen first, which is simpler"
+    assert found[3] == "the one chosen first gains more"
+
+
+def test_no_shift_that_hidden_groups_led_to_is_not_called_noise():
+    gains = {"gain": np.array([0.0, 0.0, 0.0, 0.0, 0.01]), "refuted": np.arange(5) == 4}
+    evidence = SimpleNamespace(held_out=SimpleNamespace(total=SimpleNamespace(groups=30)))
+    why = why_no_candidate(SimpleNamespace(candidates_=TABLE | gains, evidence_=evidence))
+    assert "'gate 2'" in why
+    assert "whole groups are hidden" in why
+    assert "noise" not in why
 
 
 @pytest.mark.parametrize("n_groups", [2, 3, 4])

@@ -117,7 +117,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
     view_use_, left_out_ : how far labels and scores are used (None: a trust was given); features that tell the group, left out
     candidates_ : dict of arrays
         Partitions that the judge weighed: name, number of clusters, hidden-label loss, gain over no shift with its standard
-        error, trust, chosen.
+        error, trust, chosen, refuted (chosen first, but not confirmed with whole groups hidden from the classifier).
     notes_ : list of str
         What was decided on the way, in sentences.
 

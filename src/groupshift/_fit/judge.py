@@ -74,12 +74,14 @@ class Judged:
     trial: Trial | None  # None where no labels were hidden
     table: CandidateTable | None = None  # all candidates as the judge saw them
     notes: Notes = ()
+    held_out: HeldOutTrial | None = None  # of partitions that were learned without the judged groups
 
-    def trusted_by(self, held_out: HeldOutTrial, rows: LabeledRows) -> Self:
-        """With no more trust than partitions have that were learned without the judged groups."""
-        assert self.trial is not None
+    def trusted_by(self, held_out: HeldOutTrial | None, rows: LabeledRows) -> Self:
+        """With no more trust than partitions have that were learned without the judged groups, where there are such."""
+        if self.trial is None or held_out is None:
+            return self
         trust = min(self.trial.trust, held_out.trust, key=lambda trust: trust.value)
-        return replace(self, trial=with_trust(self.trial, trust, rows))
+        return replace(self, trial=with_trust(self.trial, trust, rows), held_out=held_out)
 
     def completed(self, problem: Problem) -> Self:
         """With the classifier of all rows trained."""
@@ -157,10 +159,16 @@ def back_to_one_cluster(problem: Problem, trained: Trained, judged: Judged) -> J
     number = choose([trial], rows)
     assert judged.table is not None
     # No shift is the first line of the table, one cluster the second.
-    table = judged.table | {"chosen": np.arange(len(judged.table["name"])) == (0 if number is None else 1)}
+    lines = np.arange(len(judged.table["name"]))
+    table = judged.table | {
+        "chosen": lines == (0 if number is None else 1),
+        "refuted": judged.table["chosen"],
+    }
+    is_used = number is not None or _is_viewed(problem)
     note = Note(
-        f"The judge chose {judged.candidate.name!r}, but not by classifiers that saw no label of a group, as is so for most of "
-        "the population: one cluster is used."
+        f"The judge chose {judged.candidate.name!r}. Most of the population lies in groups without labels, and classifiers that "
+        "saw no label of a group do not confirm this choice: "
+        f"{'one cluster is used' if is_used else 'none of its shifts is used'}."
     )
     return Judged(trained, whole, trial if number == 0 else _plain(trial, rows), table, (note,))
 
@@ -172,11 +180,13 @@ def _plain(trial: Tried, rows: LabeledRows) -> Trial:
 
 def nothing_confirmed(problem: Problem, trials: Sequence[Tried], rows: LabeledRows) -> Note:
     """Why space is not cut, and what becomes of the shifts."""
-    settings = problem.settings
-    is_viewed = settings.trust == "learned" and settings.shrinkage == "hierarchical"
-    # Views of a shift are weighed each by itself, and what is used of them is said with them.
-    then = "One cluster is used." if is_viewed else "None of these shifts is used."
+    then = "One cluster is used." if _is_viewed(problem) else "None of these shifts is used."
     return Note(f"{why_none(trials, rows)} {then}")
+
+
+def _is_viewed(problem: Problem) -> bool:
+    """Whether views of a shift are weighed each by itself: what is used of them is then said with them."""
+    return problem.settings.trust == "learned" and problem.settings.shrinkage == "hierarchical"
 
 
 def _differs_by_group(rows: LabeledRows, cluster: IntArray) -> bool:

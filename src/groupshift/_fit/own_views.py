@@ -108,14 +108,17 @@ def _stretch(rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, found: 
     is known to be enough, and the model's is taken.
     """
     n_groups, n_clusters = found.variance.shape
-    rank = int(np.ceil(COVERAGE * (n_groups + 1)))
-    if rank > n_groups:
+    total = sum_by(rows.group, rows.weight, n_groups)
+    # Rows that weigh nothing say nothing of their group.
+    seen = total > 0
+    rank = int(np.ceil(COVERAGE * (seen.sum() + 1)))
+    if rank > seen.sum():
         return 1.0
     p = expit(log_odds)
     cell = rows.group * n_clusters + cluster
     # How the share of a group moves with the shift of each of its cells.
-    total = sum_by(rows.group, rows.weight, n_groups)
     slope = sum_by(cell, rows.weight * p * (1 - p), n_groups * n_clusters).reshape(n_groups, n_clusters)
+    total = np.where(seen, total, 1.0)
     slope = slope / total[:, None]
     own = np.maximum(found.variance - found.shared[:, None], 0)
     variance = (slope**2 * own).sum(1) + slope.sum(1) ** 2 * found.shared
@@ -123,4 +126,4 @@ def _stretch(rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, found: 
     noise = slope.sum(1) / total
     # Only the shift's part is stretched: the chance of single rows is what it is.
     needed = np.sqrt(np.maximum((miss / NORMAL_REACH) ** 2 - noise, 0) / np.maximum(variance, 1e-300))
-    return float(np.clip(np.sort(needed)[rank - 1], 1, MAX_STRETCH))
+    return float(np.clip(np.sort(needed[seen])[rank - 1], 1, MAX_STRETCH))

@@ -106,6 +106,7 @@ def _round(problem: Problem, pooled: Pooled, fitted: Fitted, hidden: HiddenGroup
         trial = try_candidate(problem, trained, candidate)
         trial = without_shift(trial, trained.labeled_rows(problem)) if learned.trust == 0 else trial
     judged = replace(judged, trained=trained, trial=trial)
+    judged = judged.trusted_by(judged.held_out, trained.labeled_rows(problem))
     settled = settle(problem, pooled, judged, hidden)
     if is_judged:
         assert fitted.settled.loss is not None

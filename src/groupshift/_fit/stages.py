@@ -54,7 +54,9 @@ def run(problem: Problem) -> Finished:
     hidden = hide_groups(problem, pooled, judged)
     if hidden is not None and not survives_hiding(problem, judged, hidden):
         is_same_classifier = judged.trained.estimator is trained.estimator
-        judged = back_to_one_cluster(problem, trained, judged).completed(problem)
+        # One that has been trained on all rows already is not trained again.
+        plain = judged.trained if is_same_classifier else trained
+        judged = back_to_one_cluster(problem, plain, judged).completed(problem)
         hidden = hidden.in_one_cluster() if is_same_classifier else hide_groups(problem, pooled, judged)
     settled = settle(problem, pooled, judged, hidden)
     begin("estimating shares", verbose)

@@ -303,6 +303,9 @@ def candidate_table(
         "std_error": np.array([0.0] + [e for _, e in gains]),
         "trust": np.array([0.0] + [t.trust.value for t in trials]),
         "chosen": np.arange(-1, len(trials)) == (-1 if chosen is None else chosen),
+        "refuted": np.zeros(
+            len(trials) + 1, bool
+        ),  # chosen, but not by classifiers that saw no label of a group
     }
 
 

@@ -51,10 +51,11 @@ def workers(n_jobs: int | None, n_numbers: int = 0) -> Iterator[None]:
             _helpers.set(start_helpers(n) if (n := min(n_workers(), MOST_PROCESSES) - 1) > 0 else None)
         with one_thread():
             yield
-    except BaseException:
+    except BaseException as error:
         # What a process was left at, nobody will ever ask for.
         if (helpers := _helpers.get()) is not None:
             helpers.end_work()
+        _raise_interrupt(error)
         raise
     finally:
         _n_jobs.reset(tokens[0])
@@ -221,7 +222,15 @@ class Tried(Generic[Item, Result]):
         try:
             return self.function(item), None
         except Exception as error:
+            # Not an error of this item, which others may work on, or nobody may ask for.
+            _raise_interrupt(error)
             return None, error
+
+
+def _raise_interrupt(error: BaseException) -> None:
+    """NumPy makes errors of its own of some interrupts: a ValueError where the type of a buffer is read, as boosted trees do."""
+    if isinstance(error.__cause__, KeyboardInterrupt):
+        raise error.__cause__
 
 
 class Alone(Generic[Item, Result]):
