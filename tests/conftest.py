@@ -1,6 +1,5 @@
 """What all tests share: reproducible hypothesis runs, small grouped samples and models of them."""
 
-import gc
 import os
 from copy import deepcopy
 
@@ -45,19 +44,11 @@ FIRST = [
 def pytest_configure(config):
     # Else pytest-xdist hands out files by their numbers of tests, and the few of a browser, which take longest, come last.
     config.option.loadscopereorder = False
-    # Modules are read now, and stay until the end: looking for garbage among them again and again took a twentieth of all time.
-    gc.disable()
 
 
 def pytest_collection_modifyitems(items):
     places = {f"test_{name}.py": place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
-
-
-def pytest_collection_finish():
-    gc.freeze()
-    gc.set_threshold(10_000)
-    gc.enable()
 
 
 @pytest.fixture(scope="session")
