@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from scipy.special import expit, logit
+from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
@@ -207,6 +208,19 @@ def test_partitions_are_learned_from_labels_only_where_these_differ_by_group(mon
     alike = np.random.default_rng(0).permutation(groups)
     fitted_stages(monkeypatch, (X, y, alike), partition="validated", refine=0)
     assert len(asked) == 1
+
+
+def test_where_labels_do_not_differ_by_group_only_clusters_that_the_user_gave_are_tried(sample):
+    X, y, groups, _ = sample.training()
+    given = KMeans(2, random_state=0, n_init=1).fit(X)
+    alike = np.random.default_rng(0).permutation(groups)
+
+    def tried(groups):
+        settings = {"estimator": LogisticRegression(), "partition": [given], "refine": 0, "random_state": 0}
+        return GroupShiftClassifier(**settings).fit(X, y, groups=groups).candidates_["name"].tolist()
+
+    assert tried(alike) == ["no shift", "one cluster", "given 1"]
+    assert {"given 1", "k-means 2"} < set(tried(groups))
 
 
 @pytest.mark.parametrize("rows_per_cell", [2, 30])

@@ -125,6 +125,9 @@ def judge(problem: Problem, pooled: Pooled, trained: Trained, begun: Begun | Non
     fixed = fixed_partitions(problem.labeled, pooled.rows, pooled.space, given=given, seeds=seeds)
     learned: list[Candidate] = []
     differs = _differs_by_group(rows, fixed[-1].cluster[trained.judged])
+    if not differs:
+        # K-means has nothing to show; clusters that the user gave are tried all the same.
+        fixed = [c for c in fixed if not c.name.startswith("k-means")]
     cutting = begin_cuts(problem, trained, pooled.space) if differs else nullcontext()
     # Others cut and try the first candidates while more are learned. Cuts take longest, and come first.
     with cutting as cuts, _trials(rows, trained, fixed) as of_fixed:
