@@ -11,11 +11,12 @@ from groupshift._regions.candidates import (
     _found_again,
     _renumber,
     begin_learned,
-    fixed_partitions,
     gate_starts,
     gated_partitions,
+    given_partitions,
     group_folds,
     joined_partitions,
+    kmeans_partitions,
     learned_partitions,
 )
 from groupshift._regions.gaussian_cells import gaussian_cells
@@ -169,7 +170,7 @@ def test_few_groups_are_enough_to_propose(n_groups):
 def proposed(X, group, y, weight=None):
     rows = rows_of(X, group, weight)
     space = Space().fit(X, rows.weight, np.zeros(X.shape[1], bool))
-    fixed = fixed_partitions(rows, rows, space, seeds=Seeds(0))
+    fixed = given_partitions(rows, rows) + kmeans_partitions(rows, rows, space, Seeds(0))
     with begin_learned(rows, y, rows, space, seeds=Seeds(0)) as begun:
         return fixed + learned_partitions(rows, y, space, begun)
 
@@ -243,7 +244,7 @@ def test_candidates_come_in_order_and_a_clusterer_that_finds_one_cluster_is_none
     X = rng.normal(size=(100, 2))
     rows = rows_of(X, np.arange(100) % 5)
     given = [Side(0.0), Side(9.0)]
-    found = fixed_partitions(rows, rows, space_of(X), given=given, seeds=Seeds(0))
+    found = given_partitions(rows, rows, given) + kmeans_partitions(rows, rows, space_of(X), Seeds(0))
     names = ["one cluster", "given 1", *(f"k-means {k}" for k in (2, 3, 4, 6, 8))]
     assert [c.name for c in found] == names
     np.testing.assert_array_equal(found[1].cluster, X[:, 0] > 0)

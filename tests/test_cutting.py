@@ -218,34 +218,38 @@ def test_each_cut_is_held_out_by_trees_as_fine_as_itself():
     assert proposed(X, group, y, lambda cut: False) == []
 
 
-def test_held_out_partitions_that_are_one_are_that_one():
+@pytest.fixture
+def three_clusters():
+    """Labelled rows whose groups have shares of their own in three clusters, and these."""
     rng = np.random.default_rng(0)
     n = 3000
     cluster, fold = rng.integers(0, 3, n), rng.integers(0, 2, n)
     group, y = labels(cluster, n_groups=15)
     rows = LabeledRows(rng.normal(size=n) + y, y, np.ones(n), group, fold)
+    return rows, cluster
+
+
+def test_held_out_partitions_that_are_one_are_that_one(three_clusters):
+    rows, cluster = three_clusters
     one = try_partition(rows, cluster, 3)
-    held_out = try_held_out(rows, group % 3, [cluster, cluster, cluster], 3)
+    held_out = try_held_out(rows, rows.group % 3, [cluster, cluster, cluster], 3)
     np.testing.assert_allclose(held_out.loss, one.loss, atol=1e-12)
     assert held_out.trust.value == pytest.approx(one.trust.value)
-    np.testing.assert_allclose(held_out.plain(y), one.plain(y))
+    np.testing.assert_allclose(held_out.plain(rows.y), one.plain(rows.y))
 
 
-def test_a_cut_partition_is_trusted_no_further_than_held_out_ones():
-    rng = np.random.default_rng(0)
-    n = 3000
-    cluster, fold = rng.integers(0, 3, n), rng.integers(0, 2, n)
-    group, y = labels(cluster, n_groups=15)
-    rows = LabeledRows(rng.normal(size=n) + y, y, np.ones(n), group, fold)
+def test_a_cut_partition_is_trusted_no_further_than_held_out_ones(three_clusters):
+    rows, cluster = three_clusters
+    rng = np.random.default_rng(1)
     used = try_partition(rows, cluster, 3)
     # Other partitions than the one that is used: their shifts are worth less.
-    held_out = try_held_out(rows, group % 3, [rng.permutation(cluster) for _ in range(3)], 3)
+    held_out = try_held_out(rows, rows.group % 3, [rng.permutation(cluster) for _ in range(3)], 3)
     assert held_out.trust.value < used.trust.value
     candidate = Candidate("cut 3", WholeSpace(), cluster)
     judged = Judged(None, candidate, used).trusted_by(held_out, rows)
     assert judged.trial.trust is held_out.trust
-    shift = held_out.trust.without[group] * used.shift
-    np.testing.assert_allclose(judged.trial.loss, log_loss_rows(used.log_odds + shift, y))
+    shift = held_out.trust.without[rows.group] * used.shift
+    np.testing.assert_allclose(judged.trial.loss, log_loss_rows(used.log_odds + shift, rows.y))
     # And no further than the labels of all groups allow.
     assert Judged(None, candidate, judged.trial).trusted_by(used, rows).trial.trust is held_out.trust
 

@@ -46,7 +46,8 @@ from groupshift._regions.candidates import (
     Candidate,
     HeldOutClusters,
     begin_learned,
-    fixed_partitions,
+    given_partitions,
+    kmeans_partitions,
     learned_partitions,
 )
 from groupshift._regions.partitions import Partition, WholeSpace
@@ -121,13 +122,14 @@ def judge(problem: Problem, pooled: Pooled, trained: Trained, begun: Begun | Non
         return Judged(trained, whole, None, notes=(NOTHING_HIDDEN,))
     wanted = problem.settings.partition
     given = wanted if isinstance(wanted, (list, tuple)) else ()
-    rows, seeds = trained.labeled_rows(problem), problem.seeds
-    fixed = fixed_partitions(problem.labeled, pooled.rows, pooled.space, given=given, seeds=seeds)
+    rows = trained.labeled_rows(problem)
+    fixed = given_partitions(problem.labeled, pooled.rows, given)
+    clusters = kmeans_partitions(problem.labeled, pooled.rows, pooled.space, problem.seeds)
     learned: list[Candidate] = []
-    differs = _differs_by_group(rows, fixed[-1].cluster[trained.judged])
-    if not differs:
-        # K-means has nothing to show; clusters that the user gave are tried all the same.
-        fixed = [c for c in fixed if not c.name.startswith("k-means")]
+    differs = _differs_by_group(rows, [*fixed, *clusters][-1].cluster[trained.judged])
+    if differs:
+        # Else they have nothing to show; clusters that the user gave are tried all the same.
+        fixed += clusters
     cutting = begin_cuts(problem, trained, pooled.space) if differs else nullcontext()
     # Others cut and try the first candidates while more are learned. Cuts take longest, and come first.
     with cutting as cuts, _trials(rows, trained, fixed) as of_fixed:

@@ -9,7 +9,7 @@ from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.trials import CandidateTable, candidate_table, choose
 from groupshift._multi.class_trained import ClassTrained
 from groupshift._multi.class_trials import ClassTrial, try_class_partition, without_class_shift
-from groupshift._regions.candidates import Candidate, fixed_partitions
+from groupshift._regions.candidates import Candidate, given_partitions, kmeans_partitions
 from groupshift._regions.partitions import Partition, WholeSpace
 from groupshift._rows.progress import counted
 from groupshift._rows.workers import at_once
@@ -45,9 +45,8 @@ def judge_classes(problem: Problem, pooled: Pooled, trained: ClassTrained) -> Cl
         return ClassJudged(trained, whole, None, notes=(NOTHING_HIDDEN,))
     wanted = problem.settings.partition
     given = wanted if isinstance(wanted, (list, tuple)) else ()
-    candidates = fixed_partitions(
-        problem.labeled, pooled.rows, pooled.space, given=given, seeds=problem.seeds
-    )
+    candidates = given_partitions(problem.labeled, pooled.rows, given)
+    candidates += kmeans_partitions(problem.labeled, pooled.rows, pooled.space, problem.seeds)
     rows = trained.labeled_rows(problem)
     tried = at_once(lambda c: _try(problem, trained, c), candidates)
     trials = list(counted(tried, len(candidates), "candidates"))

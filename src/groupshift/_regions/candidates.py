@@ -110,17 +110,26 @@ def group_folds(group: IntArray, seed: int) -> IntArray:
     return fold[group]
 
 
-def fixed_partitions(
-    labeled: Rows, pooled: Rows, space: Space, *, given: Sequence[Clusterer] = (), seeds: Seeds
-) -> list[Candidate]:
-    """Candidates that no label had a part in: the whole space first, then `given` clusterers, then k-means, the finest last."""
-    fixed: list[tuple[str, Partition]] = [("one cluster", WholeSpace())]
-    fixed += [(f"given {i + 1}", GivenPartition(c).fit(pooled)) for i, c in enumerate(given)]
+def given_partitions(labeled: Rows, pooled: Rows, given: Sequence[Clusterer] = ()) -> list[Candidate]:
+    """The whole space, then clusterers of the user's."""
+    partitions = [(f"given {i + 1}", GivenPartition(c).fit(pooled)) for i, c in enumerate(given)]
+    return [
+        Candidate.fixed("one cluster", WholeSpace(), labeled),
+        *_in_clusters(Candidate.fixed(name, partition, labeled) for name, partition in partitions),
+    ]
+
+
+def kmeans_partitions(labeled: Rows, pooled: Rows, space: Space, seeds: Seeds) -> list[Candidate]:
+    """Candidates that no label had a part in, the finest last."""
     few = pooled.take(slice(None, None, max(len(pooled) // KMEANS_ROWS, 1)))
     found = at_once(lambda k: _kmeans(space, few, k, seeds.named(f"k-means candidate {k}")), KMEANS_CLUSTERS)
-    fixed += [(f"k-means {k}", partition) for k, partition in zip(KMEANS_CLUSTERS, found, strict=True)]
-    tried = [Candidate.fixed(name, partition, labeled) for name, partition in fixed]
-    return [c for c in tried if c.n_clusters > 1 or c.name == "one cluster"]
+    partitions = zip(KMEANS_CLUSTERS, found, strict=True)
+    return _in_clusters(Candidate.fixed(f"k-means {k}", partition, labeled) for k, partition in partitions)
+
+
+def _in_clusters(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Those that are not the whole space once more."""
+    return [c for c in candidates if c.n_clusters > 1]
 
 
 @contextmanager
@@ -139,8 +148,7 @@ def begin_learned(labeled: Rows, y: IntArray, pooled: Rows, space: Space, *, see
 def learned_partitions(labeled: Rows, y: IntArray, space: Space, begun: Begun) -> list[Candidate]:
     """Candidates that labels had a part in: Gaussian components that they join, gates that they bend."""
     by_components, starts = begun.found()
-    found = by_components + gated_partitions(labeled, y, starts, space, begun.fold)
-    return [c for c in found if c.n_clusters > 1]
+    return _in_clusters(by_components + gated_partitions(labeled, y, starts, space, begun.fold))
 
 
 def joined_partitions(
