@@ -70,7 +70,7 @@ def survives_hiding(problem: Problem, judged: Judged, hidden: HiddenGroups) -> b
     rows = judged.trained.labeled_rows(problem)
     whole = try_log_odds(rows, hidden.plain, np.zeros_like(candidate.cluster), 1)
     cut = try_log_odds(rows, hidden.log_odds, candidate.cluster, candidate.n_clusters)
-    return all(confirmed(loss, cut.loss, rows) for loss in (whole.plain(rows.y), whole.loss))
+    return all(confirmed(loss, cut.loss, rows) for loss in (whole.plain, whole.loss))
 
 
 def knows_groups(pooled: Pooled, trained: Trained) -> bool:

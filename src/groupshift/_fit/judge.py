@@ -23,7 +23,6 @@ from groupshift._fit.trained import Trained, choose_estimator, training_sets
 from groupshift._fit.trials import (
     LENIENT,
     CandidateTable,
-    HeldOutTrial,
     LabeledRows,
     Trial,
     Tried,
@@ -75,9 +74,9 @@ class Judged:
     trial: Trial | None  # None where no labels were hidden
     table: CandidateTable | None = None  # all candidates as the judge saw them
     notes: Notes = ()
-    held_out: HeldOutTrial | None = None  # of partitions that were learned without the judged groups
+    held_out: Tried | None = None  # of partitions that were learned without the judged groups
 
-    def trusted_by(self, held_out: HeldOutTrial | None, rows: LabeledRows) -> Self:
+    def trusted_by(self, held_out: Tried | None, rows: LabeledRows) -> Self:
         """With no more trust than partitions have that were learned without the judged groups, where there are such."""
         if self.trial is None or held_out is None:
             return self
@@ -205,7 +204,7 @@ def _differs_by_group(rows: LabeledRows, cluster: IntArray) -> bool:
 
 def _trials(
     rows: LabeledRows, trained: Trained, candidates: Sequence[Candidate]
-) -> AbstractContextManager[Iterator[Iterator[Trial | HeldOutTrial]]]:
+) -> AbstractContextManager[Iterator[Iterator[Tried]]]:
     """A block in which there are trials of the candidates, as one batch; see `ahead`."""
     own = trained.judged
     cut = [
@@ -215,7 +214,7 @@ def _trials(
     return ahead(partial(_try, rows), [cut], is_python=True)
 
 
-def _try(rows: LabeledRows, cut: tuple[IntArray, int, HeldOutClusters | None]) -> Trial | HeldOutTrial:
+def _try(rows: LabeledRows, cut: tuple[IntArray, int, HeldOutClusters | None]) -> Tried:
     cluster, n_clusters, held_out = cut
     if held_out is None:
         return try_partition(rows, cluster, n_clusters)

@@ -227,8 +227,7 @@ def _settle_views(
     joined = join_classes(cell_batches(rows, trial.log_p, cluster, prior), before, apart, prior)
     part = part_joined(model, spread_of_shifts(model, views))
     hidden = (apart + part * np.where(shown, joined.shift - apart, 0.0))[rows.group, cluster]
-    plain, loss = trial.plain(rows.y), moved_loss(trial.log_p, hidden, rows.y)
-    mean, error = gain(plain, loss, rows)
+    mean, error = gain(trial.plain, moved_loss(trial.log_p, hidden, rows.y), rows)
     # With several classes there are as many shifts to be wrong about: where the judge would choose none, none is used.
     if mean <= noise_margin(rows.n_groups, LENIENT) * error or trial.trust.value < MIN_TRUST:
         return _SettledTrust(0.0, hidden_shift=np.zeros_like(hidden), own=own)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from groupshift._fit.trials import MIN_CLASS_ROWS, LabeledRows
+from groupshift._fit.trials import MIN_CLASS_ROWS, LabeledRows, Tried
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.class_sites import class_sites, joined_shares
 from groupshift._math.dirichlet_shares import Batches, pooled_shares
@@ -12,24 +12,17 @@ from groupshift._math.shrinkage import PooledShifts, pool_sites
 from groupshift._math.simplex_shift import padded_batches
 from groupshift._math.sites import Sites
 from groupshift._math.sums import mean_by, sum_by
-from groupshift._math.trust import Trust, learn_class_trust
+from groupshift._math.trust import learn_class_trust
 from groupshift._math.vector_scaling import class_log_loss, crossfit_scaling
 
 
 @dataclass(frozen=True)
-class ClassTrial:
+class ClassTrial(Tried):
     """How one candidate did on the hidden labels."""
 
     cluster: IntArray
-    n_clusters: int
     log_p: FloatArray  # (n_rows, n_classes): cross-fitted and calibrated, before any shift
     shift: FloatArray  # the same shape: estimated as if the row's group had no labels; before trust
-    loss: FloatArray  # (n_rows,): log loss after the trusted shift
-    trust: Trust
-
-    def plain(self, y: IntArray) -> FloatArray:
-        """Log loss of each row without any shift."""
-        return class_log_loss(self.log_p, y)
 
 
 def expected_priors(log_p: FloatArray, weight: FloatArray, cluster: IntArray, n_clusters: int) -> FloatArray:
@@ -182,16 +175,10 @@ def try_class_partition(
     shift = by_cell[rows.group, cluster]
     trust = learn_class_trust(log_p, shift, rows.y, rows.weight, rows.group, rows.n_groups)
     loss = moved_loss(log_p, trust.without[rows.group][:, None] * shift, rows.y)
-    return ClassTrial(cluster, n_clusters, log_p, shift, loss, trust)
+    return ClassTrial(n_clusters, class_log_loss(log_p, rows.y), loss, trust, cluster, log_p, shift)
 
 
 def moved_loss(log_p: FloatArray, shift: FloatArray, y: IntArray) -> FloatArray:
     """Log loss of each row after its shift."""
     moved = log_p + shift
     return class_log_loss(moved - np.logaddexp.reduce(moved, axis=1)[:, None], y)
-
-
-def without_class_shift(trial: ClassTrial, rows: LabeledRows) -> ClassTrial:
-    """The trial with its shifts left out: the plain classifier."""
-    nothing = replace(trial.trust, value=0.0, without=np.zeros(rows.n_groups))
-    return replace(trial, trust=nothing, loss=trial.plain(rows.y), shift=np.zeros_like(trial.shift))
