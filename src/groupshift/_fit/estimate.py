@@ -15,6 +15,7 @@ from groupshift._fit.problem import NOTHING_KNOWN, Known
 from groupshift._fit.trials import MIN_CLASS_ROWS
 from groupshift._fit.view_shifts import PopulationView, ViewUse, compare_within, view_shifts
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
+from groupshift._math.class_points import ClassPoints
 from groupshift._math.context import Context, group_sums
 from groupshift._math.feature_means import LEAST_LEFT, MeanSums
 from groupshift._math.known_shares import mean_posterior
@@ -34,26 +35,60 @@ MANY_CELLS = 5_000
 
 
 @dataclass(frozen=True)
-class Estimate:
+class AnyEstimate:
     """What the population's rows say, given what was learned; `update` replaces it whole.
 
-    Arrays have shape (n_groups, n_clusters) unless another is given.
+    Arrays have shape (n_groups, n_clusters) unless another is given; of more than two classes, those marked with * have a last
+    axis for the classes.
     """
 
     groups: ValueArray  # (n_groups,): names, in the order of the first axis
     rows: IntArray
     row_weight: FloatArray
-    shift: FloatArray  # log-odds added to the labelled posterior
-    variance: FloatArray  # of the shift
-    shared_deviation: FloatArray  # the covariance of two shifts of one group is the product of their entries
+    shift: (
+        FloatArray  # *: added to the labelled posterior, in log-odds; of more classes, in log-probabilities
+    )
+    variance: FloatArray  # *: of the shift; of more classes, of each against the rest, in log-odds
+    shared_deviation: (
+        FloatArray  # *: the covariance of two shifts of one group is the product of their entries
+    )
     pooling: FloatArray  # part of a shift that is borrowed from other cells, 0 to 1
-    share: FloatArray  # of positives, α_k^g
-    share_error: FloatArray
-    unseen_shift: FloatArray  # (n_clusters,): of a group that has no rows here
-    unseen_variance: FloatArray  # (n_clusters,)
-    points: Points | None  # the sums that all this was made of; None without a population
+    share: FloatArray  # *: of positives, α_k^g, or of each class
+    share_error: FloatArray  # *
+    unseen_shift: FloatArray  # (n_clusters,) *: of a group that has no rows here
+    unseen_variance: FloatArray  # (n_clusters,) *
+    points: Points | ClassPoints | None  # the sums that all this was made of; None without a population
     use: ViewUse | None  # how far each view of a shift is used; None where a trust was given
-    known_groups: ValueArray  # groups whose rate of positives the user knows
+    known_groups: ValueArray  # groups whose rates the user knows
+
+    @classmethod
+    def of_nothing(cls, groups: ValueArray, labeled_prior: FloatArray) -> Self:
+        """No population: no groups to shift."""
+        cells, empty = np.zeros((0, len(labeled_prior))), np.zeros((0, *labeled_prior.shape))
+        zero = np.zeros(labeled_prior.shape)
+        return cls(
+            groups=groups,
+            rows=cells.astype(np.int64),
+            row_weight=cells,
+            shift=empty,
+            variance=empty,
+            shared_deviation=empty,
+            pooling=cells,
+            share=empty,
+            share_error=empty,
+            unseen_shift=zero,
+            unseen_variance=zero,
+            points=None,
+            use=None,
+            known_groups=groups,
+        )
+
+
+@dataclass(frozen=True)
+class Estimate(AnyEstimate):
+    """Of two classes."""
+
+    points: Points | None
     # These have defaults for files that were written before them.
     known_overall: tuple[float, float] | None = None  # the population's rate and its standard error
     common_variance: FloatArray | float = 0.0  # (n_clusters,): the part that all groups have in common
@@ -139,7 +174,7 @@ def estimate(
     """Shares and shifts of every cell of the population."""
     if population is None:
         known.check_rows()
-        return _of_nothing(learned, groups)
+        return Estimate.of_nothing(groups, learned.labeled_prior)
     n_groups, n_clusters = len(groups), learned.n_clusters
     # Shares are learned from scores by models of folds, and are those of the scores that rows will be predicted with.
     is_learned = learned.shares is not None or known.any
@@ -192,32 +227,10 @@ def estimate(
         unseen_variance=shifts.unseen_variance,
         points=points,
         use=use,
-        known_groups=groups[np.array([g in known.shares for g in groups.tolist()], bool)],
+        known_groups=known.among(groups),
         known_overall=None if known.overall is None else (known.overall.share, known.overall.std_error),
         common_variance=agreed.common_variance,
         unidentified=agreed.unidentified,
-    )
-
-
-def _of_nothing(learned: Learned, groups: ValueArray) -> Estimate:
-    """No population: no groups to shift."""
-    empty = np.zeros((0, learned.n_clusters))
-    zero = np.zeros(learned.n_clusters)
-    return Estimate(
-        groups=groups,
-        rows=empty.astype(np.int64),
-        row_weight=empty,
-        shift=empty,
-        variance=empty,
-        shared_deviation=empty,
-        pooling=empty,
-        share=empty,
-        share_error=empty,
-        unseen_shift=zero,
-        unseen_variance=zero,
-        points=None,
-        use=None,
-        known_groups=groups,
     )
 
 

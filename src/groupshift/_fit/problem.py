@@ -43,6 +43,10 @@ class Known:
     def any(self) -> bool:
         return bool(self.shares) or self.overall is not None
 
+    def among(self, groups: ValueArray) -> ValueArray:
+        """Those of the groups whose rates are known."""
+        return groups[np.array([g in self.shares for g in groups.tolist()], bool)]
+
     def check_rows(self) -> None:
         """Refuse what is known of a population that is not there."""
         if self.overall is not None:
