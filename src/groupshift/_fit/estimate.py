@@ -373,5 +373,4 @@ class _Cells:
         of_mean = np.sqrt(
             np.where(np.isnan(doubt), spread, doubt) ** 2 * learned.residual_variance + spread / rows
         )
-        error: FloatArray = learned.trust * of_mixture + (1 - learned.trust) * of_mean
-        return error
+        return learned.trust * of_mixture + (1 - learned.trust) * of_mean

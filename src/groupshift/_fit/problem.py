@@ -45,7 +45,8 @@ class Known:
 
     def among(self, groups: ValueArray) -> ValueArray:
         """Those of the groups whose rates are known."""
-        return groups[np.array([g in self.shares for g in groups.tolist()], bool)]
+        known: ValueArray = groups[np.array([g in self.shares for g in groups.tolist()], bool)]
+        return known
 
     def check_rows(self) -> None:
         """Refuse what is known of a population that is not there."""

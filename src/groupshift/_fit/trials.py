@@ -115,10 +115,9 @@ def _cluster_mean(
     """Mean in each cluster; a cluster without rows has that of all."""
     total = np.bincount(cluster, weights=weight, minlength=n_clusters)
     sums = np.bincount(cluster, weights=weight * values, minlength=n_clusters)
-    mean: FloatArray = np.divide(
+    return np.divide(
         sums, total, out=np.full(n_clusters, np.average(values, weights=weight)), where=total > 0
     )
-    return mean
 
 
 def try_partition(rows: LabeledRows, cluster: IntArray, n_clusters: int) -> Trial:

@@ -41,15 +41,13 @@ def joined_shares(shift: FloatArray, prior: FloatArray) -> FloatArray:
 
 
 def _inside(share: FloatArray) -> FloatArray:
-    clipped: FloatArray = np.clip(share, SMALLEST, 1 - SMALLEST)
-    return clipped
+    return np.clip(share, SMALLEST, 1 - SMALLEST)
 
 
 def contrasts(q: FloatArray) -> FloatArray:
     """How logit q_c follows δ: its own, less those of the others by their parts of the rest; (n_cells, n_classes, n_classes)."""
     one = np.eye(q.shape[1])
-    found: FloatArray = one - (1 - one) * q[:, None, :] / np.maximum(1 - q, SMALLEST)[:, :, None]
-    return found
+    return one - (1 - one) * q[:, None, :] / np.maximum(1 - q, SMALLEST)[:, :, None]
 
 
 def class_sites(

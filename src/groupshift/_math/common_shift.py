@@ -51,8 +51,7 @@ class CommonPrior:
 
 
 def _normal(deviation: float) -> FloatArray:
-    density: FloatArray = np.exp(-((GRID / deviation) ** 2) / 2)
-    return density
+    return np.exp(-((GRID / deviation) ** 2) / 2)
 
 
 @dataclass(frozen=True)

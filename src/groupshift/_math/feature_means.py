@@ -77,8 +77,7 @@ class MeanSums:
     @property
     def parts(self) -> FloatArray:
         """What each part adds to the means' distance from where they are, (n_parts, n_clusters, n_directions)."""
-        found: FloatArray = (self.total - self.weight[..., None] * self.mean) / self.all_weight[:, None]
-        return found
+        return (self.total - self.weight[..., None] * self.mean) / self.all_weight[:, None]
 
     def rows(self, design_effect: float) -> FloatArray:
         """Independent rows of each cluster, (n_clusters,)."""
@@ -148,8 +147,7 @@ class FeatureMeans:
         return cls(scale, center, basis, half.T @ half, apart, telling, sums, sums.rows(design_effect), seed)
 
     def project(self, embedded: FloatArray, log_odds: FloatArray) -> FloatArray:
-        found: FloatArray = (np.column_stack([embedded, log_odds / self.scale]) - self.center) @ self.basis
-        return found
+        return (np.column_stack([embedded, log_odds / self.scale]) - self.center) @ self.basis
 
     def compare(
         self, population: MeanSums, labeled_prior: FloatArray, *, design_effect: float, by_label: float

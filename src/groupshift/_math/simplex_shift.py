@@ -32,7 +32,8 @@ class CellBatch(ABC):
     @property
     def total(self) -> FloatArray:
         """Weight of each cell, (n_cells,)."""
-        return self.weight.sum(1)
+        found: FloatArray = self.weight.sum(1)
+        return found
 
     def log_likelihood(self, q: FloatArray) -> FloatArray:
         """``Σ w log R q`` of each cell, (n_cells,)."""
@@ -61,7 +62,8 @@ class CellBatch(ABC):
         """Densities of each cell, times a factor for each row, added up."""
 
     @abstractmethod
-    def _squared(self, mixed: FloatArray) -> FloatArray: ...
+    def _squared(self, mixed: FloatArray) -> FloatArray:
+        """``Σ w R Rᵀ / (R q)²``, given ``R q``."""
 
 
 class OwnRows(CellBatch):
@@ -71,14 +73,17 @@ class OwnRows(CellBatch):
         return OwnRows(self.density[cells], self.weight[cells])
 
     def _mixed(self, q: FloatArray) -> FloatArray:
-        return np.matmul(self.density, q[:, :, None])[..., 0]
+        mixed: FloatArray = np.matmul(self.density, q[:, :, None])[..., 0]
+        return mixed
 
     def _summed(self, factor: FloatArray) -> FloatArray:
-        return np.matmul(factor[:, None, :], self.density)[:, 0]
+        summed: FloatArray = np.matmul(factor[:, None, :], self.density)[:, 0]
+        return summed
 
     def _squared(self, mixed: FloatArray) -> FloatArray:
         root = self.density * (np.sqrt(self.weight) / mixed)[:, :, None]
-        return np.matmul(root.transpose(0, 2, 1), root)
+        squared: FloatArray = np.matmul(root.transpose(0, 2, 1), root)
+        return squared
 
 
 class SharedRows(CellBatch):
