@@ -186,12 +186,7 @@ def estimate(
         TallyRows(score, predict, n_groups, n_clusters, learned.space, learned.context, looked_at)
     )
     points = sums.points.thinned(learned.design_effect)
-    cells = _Cells(
-        learned,
-        points,
-        points.rows.reshape(n_groups, n_clusters),
-        points.weight_sum.reshape(n_groups, n_clusters),
-    )
+    cells = _Cells(learned, points)
     mixture = cells.pooled()
     context = np.zeros(n_groups)
     if learned.context is not None:
@@ -207,8 +202,7 @@ def estimate(
         shifts, use = compare_within(learned.own, shifts, use, groups, points)
     if sums.predicted is not None:
         # Shares are of the very probabilities that will be predicted.
-        points = sums.predicted.thinned(learned.design_effect)
-        cells = replace(cells, points=points)
+        cells = replace(cells, points=sums.predicted.thinned(learned.design_effect))
     agreed = agree(learned, shifts, known, groups, cells.points, cells.row_weight)
     shifts = agreed.shifts
     share, share_error = cells.shares(shifts, mixture, agreed)
@@ -225,7 +219,7 @@ def estimate(
         share_error=share_error,
         unseen_shift=shifts.cluster_shift,
         unseen_variance=shifts.unseen_variance,
-        points=points,
+        points=cells.points,
         use=use,
         known_groups=known.among(groups),
         known_overall=None if known.overall is None else (known.overall.share, known.overall.std_error),
@@ -240,8 +234,16 @@ class _Cells:
 
     learned: Learned
     points: Points
-    rows: IntArray
-    row_weight: FloatArray
+
+    @property
+    def rows(self) -> IntArray:
+        """(n_groups, n_clusters)."""
+        return self.points.rows.reshape(-1, self.learned.n_clusters)
+
+    @property
+    def row_weight(self) -> FloatArray:
+        """(n_groups, n_clusters)."""
+        return self.points.weight_sum.reshape(-1, self.learned.n_clusters)
 
     def pooled(self) -> PooledShifts:
         """Shifts of the cells before trust."""
@@ -340,27 +342,27 @@ class _Cells:
         of_mixture = expit(base + mixture.shift)
         mean, doubt = mean_posterior(self.points, shifts.shift)
         mean = np.where(np.isnan(mean), expit(base + shifts.shift), mean)
+        rows = np.maximum(self.points.effective_rows.reshape(mean.shape), 0.5)
+        slope = np.where(np.isnan(doubt), mean * (1 - mean), doubt)
         if learned.own is not None or agreed.any_known:
             # The share of the rows at hand: what is not known of their shift, and the chance of each row.
-            rows = np.maximum(self.points.effective_rows.reshape(mean.shape), 0.5)
-            slope = np.where(np.isnan(doubt), mean * (1 - mean), doubt)
             share = np.clip(mean, 1e-12, 1 - 1e-12)
             error = np.sqrt(slope**2 * shifts.variance + slope / rows)
         elif learned.shares is None:
             # A plain classifier's share: groups differ from it as much as labelled groups do, and each row by chance.
-            rows = np.maximum(self.points.effective_rows.reshape(mean.shape), 0.5)
-            slope = np.where(np.isnan(doubt), mean * (1 - mean), doubt)
             share, error = mean, np.sqrt(slope**2 * learned.residual_variance + slope / rows)
         else:
             share = learned.trust * of_mixture + (1 - learned.trust) * mean
-            error = self._share_error(mixture, share, doubt)
+            error = self._share_error(mixture, share, doubt, rows)
             # Had the trust been another, the share would lie nearer to one of the two estimates that meet in it.
             error = np.sqrt(error**2 + learned.trust_variance * (of_mixture - mean) ** 2)
         if (known := agreed.known) is not None:
             error[known.group] = np.minimum(error[known.group], known.std_error[:, None])
         return share, error
 
-    def _share_error(self, mixture: PooledShifts, share: FloatArray, doubt: FloatArray) -> FloatArray:
+    def _share_error(
+        self, mixture: PooledShifts, share: FloatArray, doubt: FloatArray, rows: FloatArray
+    ) -> FloatArray:
         """Standard errors of shares in which two estimates meet.
 
         The mixture's share is right as far as shifts are trusted; otherwise the mean of the predicted probabilities
@@ -368,7 +370,6 @@ class _Cells:
         """
         learned = self.learned
         spread = share * (1 - share)
-        rows = np.maximum(self.points.effective_rows.reshape(share.shape), 0.5)
         of_mixture = spread * np.sqrt(mixture.variance + learned.residual_variance)
         of_mean = np.sqrt(
             np.where(np.isnan(doubt), spread, doubt) ** 2 * learned.residual_variance + spread / rows

@@ -14,6 +14,7 @@ from groupshift._fit.classifiers import (
     PerClusterClassifier,
     fits_ahead,
     out_of_fold_scores,
+    raw_score,
 )
 from groupshift._fit.cut_search import begin_cuts
 from groupshift._fit.pooled import Pooled
@@ -292,7 +293,7 @@ def promises(problem: Problem, judged: Judged, first: Classifier, edge: float | 
         rows.design_effect,
     )
     features = take_rows(problem.labeled.features, own)
-    score = out_of_fold_scores([first], features, np.zeros(len(own), np.int64), edge, cluster)
+    score = raw_score(first, features, edge, cluster)
     tried = each_in_python(
         partial(try_partition, cluster=cluster, n_clusters=candidate.n_clusters),
         [part, replace(part, score=score)],

@@ -12,6 +12,7 @@ from groupshift._math.calibration import crossfit_platt
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.points import BIN_WIDTH, Points, collect_points
 from groupshift._math.shrinkage import PooledShifts, pool_shifts
+from groupshift._math.sums import mean_by
 from groupshift._math.trust import Trust, learn_trust
 
 # One standard error, with Student's honesty for few groups: enough for steps that learn little from what judges them.
@@ -113,11 +114,7 @@ def _cluster_mean(
     values: FloatArray | IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int
 ) -> FloatArray:
     """Mean in each cluster; a cluster without rows has that of all."""
-    total = np.bincount(cluster, weights=weight, minlength=n_clusters)
-    sums = np.bincount(cluster, weights=weight * values, minlength=n_clusters)
-    return np.divide(
-        sums, total, out=np.full(n_clusters, np.average(values, weights=weight)), where=total > 0
-    )
+    return mean_by(cluster, values, weight, n_clusters, empty=float(np.average(values, weights=weight)))
 
 
 def try_partition(rows: LabeledRows, cluster: IntArray, n_clusters: int) -> Trial:

@@ -11,6 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from groupshift._fit.classifiers import FINEST_EDGE, Classifier
 from groupshift._fit.posterior import probability_edge
 from groupshift._math.arrays import FloatArray, IntArray, KeyArray
+from groupshift._math.calibration import as_far_as_shown
 from groupshift._math.vector_scaling import SPREADS, VectorScaling, class_log_loss
 from groupshift._regions.partitions import Partition
 from groupshift._rows.frames import Features, take_rows
@@ -57,7 +58,7 @@ def held(log_p: FloatArray, edge: float) -> FloatArray:
 
 def choose_class_edge(log_p: FloatArray, y: IntArray, weight: FloatArray) -> float:
     """How far to hold probabilities from 0: by the number of rows, or less if a temperature then predicts labels better."""
-    chosen = coarse = probability_edge(len(y))
+    coarse = probability_edge(len(y))
     everyone = np.zeros(len(y), np.int64)
 
     def loss(edge: float) -> FloatArray:
@@ -65,13 +66,7 @@ def choose_class_edge(log_p: FloatArray, y: IntArray, weight: FloatArray) -> flo
         scaling = VectorScaling().fit(score, y, weight, everyone, 1, SPREADS[0])
         return class_log_loss(scaling.transform(score, everyone), y)
 
-    lowest = loss(coarse)
-    for edge in (coarse**2, FINEST_EDGE):
-        wider = loss(edge)
-        gain = weight * (lowest - wider)
-        if gain.sum() > np.sqrt((gain**2).sum()):
-            chosen, lowest = edge, wider
-    return chosen
+    return as_far_as_shown((coarse, coarse**2, FINEST_EDGE), loss, weight)
 
 
 # A classifier for all rows, or one for each cluster.
