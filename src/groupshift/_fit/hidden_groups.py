@@ -6,11 +6,11 @@ from typing import Self
 import numpy as np
 
 from groupshift._fit.classifiers import fit_sets, out_of_fold_scores
-from groupshift._fit.judge import Judged, confirmed
+from groupshift._fit.judge import Judged
 from groupshift._fit.pooled import Pooled
 from groupshift._fit.problem import Problem
 from groupshift._fit.trained import Trained, training_sets
-from groupshift._fit.trials import try_log_odds
+from groupshift._fit.trials import confirmed, try_log_odds
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.calibration import PlattScaling
 from groupshift._rows.keys import uniform_keys

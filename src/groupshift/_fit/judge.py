@@ -22,22 +22,21 @@ from groupshift._fit.posterior import probability_edge
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.trained import Trained, choose_estimator, training_sets
 from groupshift._fit.trials import (
-    LENIENT,
     CandidateTable,
     LabeledRows,
     Trial,
     Tried,
     candidate_table,
     choose,
+    confirmed,
     gain,
-    noise_margin,
     try_held_out,
     try_partition,
     why_none,
     with_trust,
     without_shift,
 )
-from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.arrays import IntArray
 from groupshift._math.calibration import crossfit_platt
 from groupshift._math.dispersion import dispersion
 from groupshift._math.sums import renumbered
@@ -148,12 +147,11 @@ def judge(problem: Problem, pooled: Pooled, trained: Trained, begun: Begun | Non
         reason = nothing_confirmed(problem, trials, rows)
         return Judged(trained, whole, _plain(trials[0], rows), table, (reason,))
     chosen, trial = candidates[number], trials[number]
-    if isinstance(trial, Trial):
-        judged = Judged(trained, chosen, trial, table)
-        return _described(problem, try_per_cluster(problem, judged) or judged)
-    # Held-out partitions have spoken for the way that it was learned; from here on it is the one that is used.
-    judged = Judged(trained, chosen, try_candidate(problem, trained, chosen), table)
-    return _described(problem, (try_per_cluster(problem, judged) or judged).trusted_by(trial, rows))
+    # Where held-out partitions have spoken for the way that it was learned: from here on it is the one that is used.
+    held_out = None if isinstance(trial, Trial) else trial
+    used = trial if isinstance(trial, Trial) else try_candidate(problem, trained, chosen)
+    judged = Judged(trained, chosen, used, table)
+    return _described(problem, (try_per_cluster(problem, judged) or judged).trusted_by(held_out, rows))
 
 
 def back_to_one_cluster(problem: Problem, trained: Trained, judged: Judged) -> Judged:
@@ -300,9 +298,3 @@ def promises(problem: Problem, judged: Judged, first: Classifier, edge: float | 
     )
     present, better = (trial.loss for trial in tried)
     return gain(present, better, part)[0] > 0
-
-
-def confirmed(loss: FloatArray, better: FloatArray, rows: LabeledRows) -> bool:
-    """Whether hidden labels confirm a step that learns little from what judges it: by about one standard error."""
-    mean, error = gain(loss, better, rows)
-    return mean > noise_margin(rows.n_groups, LENIENT) * error

@@ -31,7 +31,7 @@ from groupshift._math.calibration import PlattScaling
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.sums import renumbered
 from groupshift._regions.partitions import Partition
-from groupshift._rows.keys import class_order, copy_correlation, design_effect, stratified_folds
+from groupshift._rows.keys import class_order, copy_correlation, design_effect, stratified_folds, uniform_keys
 from groupshift._rows.progress import counted
 from groupshift._rows.workers import ahead, n_workers
 
@@ -65,12 +65,34 @@ class Trained:
 
     def labeled_rows(self, problem: Problem) -> LabeledRows:
         """The judge's view of the labelled rows; groups that hold none of them are left out."""
-        rows = problem.labeled.take(self.judged)
-        fold = self.fold if self.fold is not None else np.zeros(len(self.judged), np.int64)
-        group = renumbered(rows.group)
-        # Rows of unequal weight say less than as many equal ones (Kish), and so do copies.
-        weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum()) / self.design_effect
-        return LabeledRows(self.score, problem.y[self.judged], weight, group, fold, self.design_effect)
+        return judged_rows(
+            problem, self.judged, self.score, self.fold, self.design_effect, self.design_effect
+        )
+
+    def few(self, problem: Problem, most: int, stream: str) -> IntArray:
+        """Numbers of judged rows: all of them, or a sample where they are many."""
+        key = problem.labeled.key[self.judged]
+        if len(key) <= most:
+            return np.arange(len(key))
+        order = np.argsort(uniform_keys(key, problem.seeds.named(stream)), kind="stable")
+        return np.sort(order[:most])
+
+
+def judged_rows(
+    problem: Problem,
+    judged: IntArray,
+    score: FloatArray,
+    fold: IntArray | None,
+    design_effect: float,
+    effect_on_weight: float,
+) -> LabeledRows:
+    """Labelled rows as the judge sees them; how many times fewer examples than rows there are, in all and for weights."""
+    rows = problem.labeled.take(judged)
+    if fold is None:
+        fold = np.zeros(len(judged), np.int64)
+    # Rows of unequal weight say less than as many equal ones (Kish), and so do copies.
+    weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum()) / effect_on_weight
+    return LabeledRows(score, problem.y[judged], weight, renumbered(rows.group), fold, design_effect)
 
 
 @dataclass(frozen=True)

@@ -209,6 +209,11 @@ def noise_margin(n_groups: int, level: float = 0.975) -> float:
     return float(stdtrit(max(n_groups - 1, 1), level))
 
 
+def confirmed(loss: FloatArray, better: FloatArray, rows: LabeledRows, level: float = LENIENT) -> bool:
+    """Whether hidden labels confirm a step; one that learns little from what judges it, by about one standard error."""
+    return _exceeds(gain(loss, better, rows), noise_margin(rows.n_groups, level))
+
+
 def choose(trials: Sequence[Tried], rows: LabeledRows) -> int | None:
     """Number of the trial to use; None for no shift at all.
 
@@ -217,22 +222,18 @@ def choose(trials: Sequence[Tried], rows: LabeledRows) -> int | None:
     learn, and must beat Global beyond noise, through its shifts and not through its calibration alone, and beat one cluster
     too. Of those that do, the best is taken, or a simpler one within a standard error of it.
     """
-    margin = noise_margin(rows.n_groups, PARTITION_LEVEL)
     whole = trials[0]
     plain = whole.plain
     accepted = [
         t
         for t in trials[1:]
         if t.trust.value >= MIN_TRUST
-        and _exceeds(gain(plain, t.loss, rows), margin)
-        and _exceeds(gain(t.plain, t.loss, rows), margin)
+        and confirmed(plain, t.loss, rows, PARTITION_LEVEL)
+        and confirmed(t.plain, t.loss, rows, PARTITION_LEVEL)
         and _exceeds(gain(whole.loss, t.loss, rows), 1.0)
     ]
     if not accepted:
-        lenient = noise_margin(rows.n_groups, LENIENT)
-        return (
-            0 if whole.trust.value >= MIN_TRUST and _exceeds(gain(plain, whole.loss, rows), lenient) else None
-        )
+        return 0 if whole.trust.value >= MIN_TRUST and confirmed(plain, whole.loss, rows) else None
     best = min(accepted, key=lambda t: (rows.weight @ t.loss, t.n_clusters))
     simpler = [
         t
@@ -246,12 +247,8 @@ def choose(trials: Sequence[Tried], rows: LabeledRows) -> int | None:
 def why_none(trials: Sequence[Tried], rows: LabeledRows) -> str:
     """Why `choose` took none of the trials: the reason that decided, in a sentence."""
     plain = trials[0].plain
-    margins = [
-        noise_margin(rows.n_groups, LENIENT if i == 0 else PARTITION_LEVEL) for i in range(len(trials))
-    ]
-    better = [
-        t for t, margin in zip(trials, margins, strict=True) if _exceeds(gain(plain, t.loss, rows), margin)
-    ]
+    levels = LENIENT, *[PARTITION_LEVEL] * (len(trials) - 1)
+    better = [t for t, level in zip(trials, levels, strict=True) if confirmed(plain, t.loss, rows, level)]
     held_back = [t for t in better if t.trust.value < MIN_TRUST]
     if not held_back:
         return "No partition has shifts that lower the hidden-label loss beyond noise."

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import expit, logit, logsumexp
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._math.context import group_sums
 from groupshift._math.sums import sum_by
 from groupshift._math.view_worlds import COMMON, log_half_t
 
@@ -51,11 +52,8 @@ class MeanSums:
     ) -> Self:
         n_parts, n_clusters = shape
         cell, n = part * n_clusters + cluster, n_parts * n_clusters
-        total = np.zeros((n, values.shape[1]))
-        for j, column in enumerate(values.T):
-            total[:, j] = sum_by(cell, weight * column, n)
         return cls(
-            total.reshape(n_parts, n_clusters, -1),
+            group_sums(values, cell, weight, n).reshape(n_parts, n_clusters, values.shape[1]),
             sum_by(cell, weight, n).reshape(shape),
             sum_by(cluster, weight**2, n_clusters),
         )

@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from groupshift._fit.learned import AnyLearned
 from groupshift._fit.pooled import Pooled
 from groupshift._fit.problem import Notes, Problem
-from groupshift._fit.trials import LENIENT, MIN_CLASS_ROWS, MIN_TRUST, LabeledRows, gain, noise_margin
+from groupshift._fit.trials import MIN_CLASS_ROWS, MIN_TRUST, LabeledRows, confirmed
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.class_points import wanted_prototypes
 from groupshift._math.prototypes import learn_prototypes
@@ -57,29 +58,15 @@ class ClassViews:
 
 
 @dataclass(frozen=True)
-class ClassLearned:
-    """Everything that labelled rows taught; `update` keeps it as it is."""
+class ClassLearned(AnyLearned):
+    """Of several classes."""
 
     posterior: ClassPosterior
-    labeled_prior: FloatArray  # (n_clusters, n_classes): π
-    labeled_rows: IntArray  # (n_clusters,)
     class_rows: FloatArray  # (n_clusters, n_classes): labelled rows of each class, or of the rest where fewer
-    trust: float  # factor on every shift
-    trust_variance: float
-    design_effect: float  # how many times fewer examples than rows the population's groups have
-    labeled_groups: ValueArray
-    shares: str | None
-    shrinkage: str
     own: ClassViews | None  # None: shifts are those of the population's scores, times the trust
-    selection: str
-    seed: int
     prototypes: FloatArray  # see `ClassPoints`
     keep_means: bool
     left_out: tuple[str, ...] = ()  # as of two classes, where features may be left out
-
-    @property
-    def n_clusters(self) -> int:
-        return len(self.labeled_prior)
 
     @property
     def n_classes(self) -> int:
@@ -227,9 +214,9 @@ def _settle_views(
     joined = join_classes(cell_batches(rows, trial.log_p, cluster, prior), before, apart, prior)
     part = part_joined(model, spread_of_shifts(model, views))
     hidden = (apart + part * np.where(shown, joined.shift - apart, 0.0))[rows.group, cluster]
-    mean, error = gain(trial.plain, moved_loss(trial.log_p, hidden, rows.y), rows)
+    is_better = confirmed(trial.plain, moved_loss(trial.log_p, hidden, rows.y), rows)
     # With several classes there are as many shifts to be wrong about: where the judge would choose none, none is used.
-    if mean <= noise_margin(rows.n_groups, LENIENT) * error or trial.trust.value < MIN_TRUST:
+    if not is_better or trial.trust.value < MIN_TRUST:
         return _SettledTrust(0.0, hidden_shift=np.zeros_like(hidden), own=own)
     used = np.average(found.use[..., OWN_SCORES], weights=scores.flat().weight + 1e-9)
     return _SettledTrust(float(np.clip(used, 0, 1)), hidden_shift=hidden, own=own)

@@ -7,10 +7,9 @@ import numpy as np
 
 from groupshift._fit.classifiers import Classifier, fit_sets
 from groupshift._fit.problem import Note, Notes, Problem
-from groupshift._fit.trained import choose_estimator, training_sets
+from groupshift._fit.trained import choose_estimator, judged_rows, training_sets
 from groupshift._fit.trials import LabeledRows
 from groupshift._math.arrays import FloatArray, IntArray, KeyArray
-from groupshift._math.sums import renumbered
 from groupshift._math.vector_scaling import choose_spread
 from groupshift._multi.class_scores import (
     Models,
@@ -56,12 +55,7 @@ class ClassTrained:
 
     def labeled_rows(self, problem: Problem) -> LabeledRows:
         """The judge's view of the labelled rows; groups that hold none of them are left out."""
-        rows = problem.labeled.take(self.judged)
-        fold = self.fold if self.fold is not None else np.zeros(len(self.judged), np.int64)
-        group = renumbered(rows.group)
-        # Rows of unequal weight say less of their group than as many equal ones (Kish), and so do copies in it.
-        weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum()) / self.group_effect
-        return LabeledRows(self.score, problem.y[self.judged], weight, group, fold, self.design_effect)
+        return judged_rows(problem, self.judged, self.score, self.fold, self.design_effect, self.group_effect)
 
 
 def train_classes(problem: Problem, partition: Partition | None) -> ClassTrained:
