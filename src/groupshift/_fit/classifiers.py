@@ -286,17 +286,22 @@ def out_of_fold_scores(
 ) -> FloatArray:
     """Scores of rows by the model that did not see their fold; by the classifier of `cluster` where each has one."""
 
-    def of_fold(f: int) -> FloatArray:
-        own = rows[f]
+    def of_fold(f: int, own: IntArray) -> FloatArray:
         clusters = None if cluster is None else cluster[own]
         return raw_score(models[f], take_rows(features, own), edge, clusters)
 
-    rows = [np.flatnonzero(fold == f) for f in range(len(models))]
-    score = np.empty(len(fold))
+    return by_fold(of_fold, fold, len(models), np.empty(len(fold)))
+
+
+def by_fold(
+    answer: Callable[[int, IntArray], FloatArray], fold: IntArray, n_folds: int, found: FloatArray
+) -> FloatArray:
+    """`found`, filled with the answers for the rows of each fold: of its number and theirs, all at once."""
+    rows = [np.flatnonzero(fold == f) for f in range(n_folds)]
     with_rows = [f for f, own in enumerate(rows) if len(own)]
-    for f, found in zip(with_rows, at_once(of_fold, with_rows), strict=True):
-        score[rows[f]] = found
-    return score
+    for f, answered in zip(with_rows, at_once(lambda f: answer(f, rows[f]), with_rows), strict=True):
+        found[rows[f]] = answered
+    return found
 
 
 class SwappedClassifier(BaseEstimator):

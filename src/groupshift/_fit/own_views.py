@@ -54,7 +54,6 @@ class Foretold:
 
     own: OwnViews
     shift: FloatArray  # (n_rows,)
-    loss: FloatArray  # (n_rows,)
     use: float  # how far the shift follows scores, 0 to 1
 
 
@@ -67,7 +66,7 @@ def foretell(
     names: ValueArray,
     selection: str,
     seed: int,
-    can_confirm: bool = True,
+    can_confirm: bool,
 ) -> Foretold:
     """Hide the labels of each group: do its scores foretell them, and do intervals hold its share?
 
@@ -90,7 +89,7 @@ def foretell(
     is_confirmed = can_confirm and mean > HIDDEN_MARGIN * error
     if not is_confirmed:
         found = model.predict(views.only(), of_labeled=True)
-        shift, loss = np.zeros_like(shift), plain
+        shift = np.zeros_like(shift)
     stretch = _stretch(rows, log_odds + shift, cluster, found)
     # In each of several clusters a group has too few labelled rows, and scores that hidden labels confirmed.
     means = (
@@ -98,7 +97,7 @@ def foretell(
     )
     own = OwnViews(names, response, precision, n_rows, is_confirmed, can_confirm, stretch, means)
     use = np.average(found.use[..., OWN_SCORES], weights=scores.weight + 1e-9) if is_confirmed else 0.0
-    return Foretold(own, shift, loss, float(np.clip(use, 0, most_trust(rows.n_groups))))
+    return Foretold(own, shift, float(np.clip(use, 0, most_trust(rows.n_groups))))
 
 
 def _stretch(rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, found: Predicted) -> float:

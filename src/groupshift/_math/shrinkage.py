@@ -17,7 +17,7 @@ from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.known_shares import MAX_SHIFT
 from groupshift._math.label_shift import mlls
 from groupshift._math.points import Points
-from groupshift._math.sites import NODE_WEIGHTS, NODES, Sites
+from groupshift._math.sites import NODES, Sites, node_moments
 
 # A Newton step takes a cell's log-likelihood for a parabola. Below this information about η (a standard error above 1/4) it
 # is none, and its moments are integrated instead.
@@ -25,6 +25,8 @@ PARABOLIC = 16.0
 
 # Variances that a pass changes by less than this part of them have settled.
 SETTLED = 1e-6
+# And shifts that a pass changes by less than this are found: far less than is known of any.
+CLOSE = 1e-3
 
 # Shares uniform between 0 and 1 have logits of variance 3.3. Variances between groups stay below thrice that.
 MAX_VARIANCE = 9.0
@@ -94,9 +96,6 @@ def pool_shifts(
     labeled_prior: ArrayLike,
     n_groups: int,
     centered: bool = False,
-    tol: float = 1e-3,
-    max_iter: int = 50,
-    max_sweeps: int = 30,
 ) -> PooledShifts:
     """Estimate the shift of every (group, cluster) cell, each pulled towards the others by as much as they agree.
 
@@ -125,38 +124,38 @@ def pool_shifts(
     likelihood = CellLikelihood(points, base)
     state = _initial_state(points, base, n_groups)
     sites = Sites(np.zeros_like(state.shift), np.zeros_like(state.shift))
-    for _ in range(max_iter):
+    for _ in range(50):
         sites, full = _newton_sites(points, likelihood, base, state.shift)
         # The pass over the points takes most of the time: several cheap updates of the variances go with each.
         new = _settle(sites, state, centered, 5)
         step = _damping(sites.weight, full, new) * (new.shift - state.shift)
         state = replace(new, shift=state.shift + step)
-        if np.abs(step).max(initial=0.0) < tol:
+        if np.abs(step).max(initial=0.0) < CLOSE:
             break
     is_vague = sites.weight.ravel() < PARABOLIC
     if (is_vague & (points.weight_sum > 0)).any():
         vague_likelihood = CellLikelihood(points.only(is_vague), base)
         has_rows = points.weight_sum[is_vague] > 0
         state = _widened(sites, state, centered)
-        for _ in range(max_sweeps):
+        for _ in range(30):
             sites = _integrated_sites(vague_likelihood, is_vague, has_rows, base, sites, state)
             new = _settle(sites, state, centered, 20)
             change = np.abs(new.shift - state.shift).max(initial=0.0)
             state = new
-            if change < tol:
+            if change < CLOSE:
                 break
     # A cell inherits the error of the common shift as far as it is pooled.
     return replace(state, variance=state.variance + state.pooling**2 * state.cluster_variance)
 
 
-def pool_sites(sites: Sites, *, max_iter: int = 200, tol: float = 1e-4) -> PooledShifts:
+def pool_sites(sites: Sites) -> PooledShifts:
     """Shifts of cells that are Gaussians already, and have none in common."""
     n_groups, n_clusters = sites.response.shape
     state = _no_shifts(n_groups, n_clusters)
-    for _ in range(max_iter):
+    for _ in range(200):
         before = state.group_variance, state.cell_variance
         state = _settle(sites, state, True, 5)
-        if max(abs(state.group_variance - before[0]), abs(state.cell_variance - before[1])) < tol:
+        if max(abs(state.group_variance - before[0]), abs(state.cell_variance - before[1])) < 1e-4:
             break
     return state
 
@@ -256,10 +255,8 @@ def _integrated_sites(
         eta = base.copy()
         eta[at] += node[:, j]
         log_mass[:, j] += likelihood.log_likelihood(eta)[at]
-    mass = NODE_WEIGHTS * np.exp(log_mass - log_mass.max(1, keepdims=True))
-    mass /= mass.sum(1, keepdims=True)
-    tilted_mean = (mass * node).sum(1)
-    tilted_variance = np.maximum((mass * (node - tilted_mean[:, None]) ** 2).sum(1), 1e-8)
+    tilted_mean, tilted_variance = node_moments(node, log_mass)
+    tilted_variance = np.maximum(tilted_variance, 1e-8)
     new_weight = np.maximum(1 / tilted_variance - cavity_precision, 1e-6)
     new_weight = np.where(has_rows, new_weight, 0.0)
     linear = tilted_mean * (cavity_precision + new_weight) - cavity_mean * cavity_precision

@@ -22,6 +22,14 @@ class Sites:
     weight: FloatArray
 
 
+def node_moments(node: FloatArray, log_mass: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Means and variances of densities, from their nodes and the logs of what these weigh beside `NODE_WEIGHTS`."""
+    mass = NODE_WEIGHTS * np.exp(log_mass - log_mass.max(1, keepdims=True))
+    mass /= mass.sum(1, keepdims=True)
+    mean = (mass * node).sum(1)
+    return mean, (mass * (node - mean[:, None]) ** 2).sum(1)
+
+
 def cell_sites(points: Points, *, labeled_prior: FloatArray, n_groups: int) -> Sites:
     """Sites that give the right posterior mean and variance under a wide normal prior, which is then taken out.
 
@@ -47,10 +55,8 @@ def cell_sites(points: Points, *, labeled_prior: FloatArray, n_groups: int) -> S
     log_mass = NODES**2 / 2 - node**2 / (2 * WIDE)
     for j in range(len(NODES)):
         log_mass[:, j] += likelihood.log_likelihood(base + node[:, j])
-    mass = NODE_WEIGHTS * np.exp(log_mass - log_mass.max(1, keepdims=True))
-    mass /= mass.sum(1, keepdims=True)
-    mean = (mass * node).sum(1)
-    spread_squared = np.maximum((mass * (node - mean[:, None]) ** 2).sum(1), 1e-12)
+    mean, spread_squared = node_moments(node, log_mass)
+    spread_squared = np.maximum(spread_squared, 1e-12)
     # Below a thousandth of a row's worth of information nothing is said.
     weight = np.where(points.weight_sum > 0, 1 / spread_squared - 1 / WIDE, 0.0)
     weight = np.where(weight > 1e-3, weight, 0.0)

@@ -6,7 +6,7 @@ import numpy as np
 
 from groupshift._fit.learned import AnyLearned
 from groupshift._fit.pooled import Pooled
-from groupshift._fit.problem import Notes, Problem
+from groupshift._fit.problem import Problem
 from groupshift._fit.trials import MIN_CLASS_ROWS, MIN_TRUST, LabeledRows, confirmed
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.class_points import wanted_prototypes
@@ -25,11 +25,10 @@ from groupshift._multi.class_trials import (
     class_rows,
     expected_priors,
     join_classes,
-    label_sites,
     labeled_priors,
     moved_loss,
-    score_sites,
     shifts_from,
+    sites_of_labeled,
 )
 from groupshift._rows.workers import each_in_python
 
@@ -90,7 +89,6 @@ class ClassSettled:
 
     learned: ClassLearned
     hidden_shift: FloatArray | None = None  # (n_judged, n_classes): with labels of the row's group hidden
-    notes: Notes = ()
 
 
 def settle_classes(problem: Problem, pooled: Pooled, judged: ClassJudged) -> ClassSettled:
@@ -192,8 +190,8 @@ def _settle_views(
     cluster, n_clusters = trial.cluster, trial.n_clusters
     prior = expected_priors(trial.log_p, rows.weight, cluster, n_clusters)
     shown = class_rows(rows.y, cluster, n_clusters, prior.shape[1], rows.design_effect) >= MIN_CLASS_ROWS
-    labels = label_sites(rows, trial.log_p, cluster, prior)
-    scores = score_sites(rows, trial.log_p, cluster, prior).only(shown)
+    labels = sites_of_labeled(rows, trial.log_p, cluster, prior, with_labels=True)
+    scores = sites_of_labeled(rows, trial.log_p, cluster, prior, with_labels=False).only(shown)
     own = ClassViews(
         problem.labeled_groups[np.unique(problem.labeled.group[trained.judged])],
         np.stack([labels.response, scores.response], 3),

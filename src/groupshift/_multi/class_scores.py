@@ -8,7 +8,7 @@ from joblib import parallel_config
 from scipy.special import log_softmax
 from sklearn.frozen import FrozenEstimator
 
-from groupshift._fit.classifiers import FINEST_EDGE, Classifier
+from groupshift._fit.classifiers import FINEST_EDGE, Classifier, by_fold
 from groupshift._fit.posterior import probability_edge
 from groupshift._math.arrays import FloatArray, IntArray, KeyArray
 from groupshift._math.calibration import as_far_as_shown
@@ -17,7 +17,6 @@ from groupshift._regions.partitions import Partition
 from groupshift._rows.frames import Features, take_rows
 from groupshift._rows.keys import class_order
 from groupshift._rows.rows import Rows
-from groupshift._rows.workers import at_once
 
 
 def training_order(y: IntArray, key: KeyArray, estimator: Classifier) -> IntArray:
@@ -91,17 +90,11 @@ def out_of_fold(
     models: Sequence[Models], features: Features, fold: IntArray, cluster: IntArray, order: IntArray
 ) -> FloatArray:
     """Log-probabilities of rows by the models that did not see their fold."""
-    rows = [np.flatnonzero(fold == f) for f in range(len(models))]
 
-    def of_fold(f: int) -> FloatArray:
-        own = rows[f]
+    def of_fold(f: int, own: IntArray) -> FloatArray:
         return cluster_log_probabilities(models[f], take_rows(features, own), cluster[own], order)
 
-    log_p = np.empty((len(fold), len(order)))
-    with_rows = [f for f, own in enumerate(rows) if len(own)]
-    for f, found in zip(with_rows, at_once(of_fold, with_rows), strict=True):
-        log_p[rows[f]] = found
-    return log_p
+    return by_fold(of_fold, fold, len(models), np.empty((len(fold), len(order))))
 
 
 @dataclass(frozen=True)

@@ -95,19 +95,10 @@ class ClassSites:
         return Sites(self.response.reshape(-1, n_clusters), self.precision.reshape(-1, n_clusters))
 
 
-def score_sites(rows: LabeledRows, log_p: FloatArray, cluster: IntArray, prior: FloatArray) -> ClassSites:
-    """What scores of labelled rows say of their groups' shifts, labels aside."""
-    return _sites(rows, log_p, cluster, prior, with_labels=False)
-
-
-def label_sites(rows: LabeledRows, log_p: FloatArray, cluster: IntArray, prior: FloatArray) -> ClassSites:
-    """What labels say of the shifts of their groups' cells."""
-    return _sites(rows, log_p, cluster, prior, with_labels=True)
-
-
-def _sites(
+def sites_of_labeled(
     rows: LabeledRows, log_p: FloatArray, cluster: IntArray, prior: FloatArray, *, with_labels: bool
 ) -> ClassSites:
+    """What labels of rows say of the shifts of their groups' cells, or what their scores say, labels aside."""
     n_clusters, n_classes = prior.shape
     cell = rows.group * n_clusters + cluster
     n_cells = rows.n_groups * n_clusters
@@ -165,7 +156,7 @@ def try_class_partition(
     log_p = crossfit_scaling(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold, spread)
     prior = expected_priors(log_p, rows.weight, cluster, n_clusters)
     shown = class_rows(rows.y, cluster, n_clusters, prior.shape[1], rows.design_effect) >= MIN_CLASS_ROWS
-    sites = score_sites(rows, log_p, cluster, prior).only(shown)
+    sites = sites_of_labeled(rows, log_p, cluster, prior, with_labels=False).only(shown)
     pooled = pooled_shifts(sites)
     apart = shifts_from(pooled.shift.reshape(sites.response.shape), prior)
     between = np.full_like(sites.precision, 1 / max(pooled.group_variance + pooled.cell_variance, 1e-6))
