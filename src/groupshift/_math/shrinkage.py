@@ -25,8 +25,6 @@ PARABOLIC = 16.0
 
 # Variances that a pass changes by less than this part of them have settled.
 SETTLED = 1e-6
-# And shifts that a pass changes by less than this are found: far less than is known of any.
-CLOSE = 1e-3
 
 # Shares uniform between 0 and 1 have logits of variance 3.3. Variances between groups stay below thrice that.
 MAX_VARIANCE = 9.0
@@ -96,6 +94,9 @@ def pool_shifts(
     labeled_prior: ArrayLike,
     n_groups: int,
     centered: bool = False,
+    tol: float = 1e-3,
+    max_iter: int = 50,
+    max_sweeps: int = 30,
 ) -> PooledShifts:
     """Estimate the shift of every (group, cluster) cell, each pulled towards the others by as much as they agree.
 
@@ -124,38 +125,38 @@ def pool_shifts(
     likelihood = CellLikelihood(points, base)
     state = _initial_state(points, base, n_groups)
     sites = Sites(np.zeros_like(state.shift), np.zeros_like(state.shift))
-    for _ in range(50):
+    for _ in range(max_iter):
         sites, full = _newton_sites(points, likelihood, base, state.shift)
         # The pass over the points takes most of the time: several cheap updates of the variances go with each.
         new = _settle(sites, state, centered, 5)
         step = _damping(sites.weight, full, new) * (new.shift - state.shift)
         state = replace(new, shift=state.shift + step)
-        if np.abs(step).max(initial=0.0) < CLOSE:
+        if np.abs(step).max(initial=0.0) < tol:
             break
     is_vague = sites.weight.ravel() < PARABOLIC
     if (is_vague & (points.weight_sum > 0)).any():
         vague_likelihood = CellLikelihood(points.only(is_vague), base)
         has_rows = points.weight_sum[is_vague] > 0
         state = _widened(sites, state, centered)
-        for _ in range(30):
+        for _ in range(max_sweeps):
             sites = _integrated_sites(vague_likelihood, is_vague, has_rows, base, sites, state)
             new = _settle(sites, state, centered, 20)
             change = np.abs(new.shift - state.shift).max(initial=0.0)
             state = new
-            if change < CLOSE:
+            if change < tol:
                 break
     # A cell inherits the error of the common shift as far as it is pooled.
     return replace(state, variance=state.variance + state.pooling**2 * state.cluster_variance)
 
 
-def pool_sites(sites: Sites) -> PooledShifts:
+def pool_sites(sites: Sites, *, max_iter: int = 200, tol: float = 1e-4) -> PooledShifts:
     """Shifts of cells that are Gaussians already, and have none in common."""
     n_groups, n_clusters = sites.response.shape
     state = _no_shifts(n_groups, n_clusters)
-    for _ in range(200):
+    for _ in range(max_iter):
         before = state.group_variance, state.cell_variance
         state = _settle(sites, state, True, 5)
-        if max(abs(state.group_variance - before[0]), abs(state.cell_variance - before[1])) < 1e-4:
+        if max(abs(state.group_variance - before[0]), abs(state.cell_variance - before[1])) < tol:
             break
     return state
 
