@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from groupshift._fit.learned import AnyLearned
+from groupshift._fit.own_views import AnyOwnViews
 from groupshift._fit.pooled import Pooled
 from groupshift._fit.problem import Problem
 from groupshift._fit.trials import MIN_CLASS_ROWS, MIN_TRUST, LabeledRows, confirmed
-from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
+from groupshift._math.arrays import BoolArray, FloatArray
 from groupshift._math.class_points import wanted_prototypes
 from groupshift._math.prototypes import learn_prototypes
 from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE
@@ -37,23 +38,8 @@ PROTOTYPE_ROWS = 20_000
 
 
 @dataclass(frozen=True)
-class ClassViews:
-    """What labelled rows say of the shifts of their groups' cells, each class against the rest: labels, and scores."""
-
-    groups: ValueArray  # (n_labeled_groups,): names
-    response: FloatArray  # (n_labeled_groups, n_classes, n_clusters, 2)
-    precision: FloatArray  # the same shape
-    rows: IntArray  # (n_labeled_groups,)
-
-    def views(self) -> Views:
-        """A class of a group as what a group is where there are two classes; the population's view is missing."""
-        n_clusters = self.response.shape[2]
-        missing = np.zeros((len(self.groups) * self.response.shape[1], n_clusters, 1))
-        response, precision = (
-            np.concatenate([v.reshape(-1, n_clusters, 2), missing], 2)
-            for v in (self.response, self.precision)
-        )
-        return Views(response, precision, np.zeros(len(response)))
+class ClassViews(AnyOwnViews):
+    """Of several classes."""
 
 
 @dataclass(frozen=True)
