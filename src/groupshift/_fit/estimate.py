@@ -11,7 +11,7 @@ from groupshift._fit.agreement import Agreed, agree
 from groupshift._fit.learned import Learned
 from groupshift._fit.looked_at import LookedAt
 from groupshift._fit.own_views import OwnViews
-from groupshift._fit.problem import NOTHING_KNOWN, Known
+from groupshift._fit.problem import Known
 from groupshift._fit.trials import MIN_CLASS_ROWS
 from groupshift._fit.view_shifts import PopulationView, ViewUse, compare_within, view_shifts
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
@@ -169,7 +169,7 @@ def estimate(
     learned: Learned,
     population: Population | None,
     groups: ValueArray,
-    known: Known = NOTHING_KNOWN,
+    known: Known,
 ) -> Estimate:
     """Shares and shifts of every cell of the population."""
     if population is None:

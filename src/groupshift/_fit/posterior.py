@@ -38,14 +38,18 @@ def choose_edge(log_odds: FloatArray, y: IntArray, weight: FloatArray) -> float:
     coarse = probability_edge(len(y))
     if np.abs(log_odds).max() <= logit(1 - coarse):
         return coarse
-    everyone = np.zeros(len(y), np.int64)
 
     def loss(edge: float) -> FloatArray:
-        score = hold(log_odds, edge)
-        platt = PlattScaling().fit(score, y, weight, everyone, 1)
-        return log_loss_rows(platt.transform(score, everyone), y)
+        return calibrated_loss(hold(log_odds, edge), y, weight)
 
     return as_far_as_shown((coarse, coarse**2, FINEST_EDGE), loss, weight)
+
+
+def calibrated_loss(score: FloatArray, y: IntArray, weight: FloatArray) -> FloatArray:
+    """Log loss of rows after Platt scaling of all of them together."""
+    everyone = np.zeros(len(y), np.int64)
+    platt = PlattScaling().fit(score, y, weight, everyone, 1)
+    return log_loss_rows(platt.transform(score, everyone), y)
 
 
 @dataclass(frozen=True)

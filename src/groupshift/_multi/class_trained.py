@@ -7,7 +7,7 @@ import numpy as np
 
 from groupshift._fit.classifiers import Classifier, fit_sets
 from groupshift._fit.problem import Problem
-from groupshift._fit.trained import choose_estimator, judged_rows, training_sets
+from groupshift._fit.trained import choose_estimator, held_out, judged_rows, training_sets
 from groupshift._fit.trials import LabeledRows
 from groupshift._math.arrays import FloatArray, IntArray, KeyArray
 from groupshift._math.vector_scaling import choose_spread
@@ -20,6 +20,7 @@ from groupshift._multi.class_scores import (
     training_order,
 )
 from groupshift._regions.partitions import Partition
+from groupshift._rows.frames import take_rows
 from groupshift._rows.keys import copy_correlation, design_effect, stratified_folds, within
 
 N_FOLDS, MANY_ROWS, FEWER_FOLDS = 5, 10_000, 3
@@ -117,17 +118,10 @@ def _hold_out(
     problem: Problem, estimator: Classifier, order: IntArray, partition: Partition | None
 ) -> ClassTrained:
     """A fifth of the examples held out once, as in the paper."""
-    labeled, y = problem.labeled, problem.y
-    n_parts = min(N_FOLDS, problem.fewest_examples)
-    is_held = stratified_folds(y, labeled.key, n_parts, problem.seeds.named("held out")) == 0
-    rest, judged = np.flatnonzero(~is_held), np.flatnonzero(is_held)
+    rest, judged, fold = held_out(problem, problem.y)
     models = _fit(problem, estimator, order, [rest], partition)[0]
-    own = labeled.take(judged)
-    fold = None
-    if len(judged) > 3:
-        fold = stratified_folds(y[judged], own.key, 2, problem.seeds.named("held out, judged"))
     cluster = _clusters(problem, partition)[judged]
-    score = cluster_log_probabilities(models, own.features, cluster, order)
+    score = cluster_log_probabilities(models, take_rows(problem.labeled.features, judged), cluster, order)
     return ClassTrained(estimator, order, models, judged, score, fold, 0.0, (0.0, 0.0), partition)
 
 
