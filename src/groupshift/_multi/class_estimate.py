@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from groupshift._fit.estimate import AnyEstimate
+from groupshift._fit.estimate import AnyCells, AnyEstimate
 from groupshift._fit.problem import Known
-from groupshift._math.arrays import FloatArray, IntArray, ValueArray
+from groupshift._math.arrays import FloatArray, ValueArray
 from groupshift._math.class_points import ClassPoints, collect_class_points
 from groupshift._math.class_sites import against_rest, class_sites
 from groupshift._math.simplex_shift import CellBatch, simplex_shares
@@ -102,21 +102,11 @@ def estimate_classes(
 
 
 @dataclass(frozen=True)
-class _Cells:
-    """The population's cells: their points, and what labelled rows taught about their clusters."""
+class _Cells(AnyCells):
+    """Of several classes."""
 
     learned: ClassLearned
     points: ClassPoints
-
-    @property
-    def rows(self) -> IntArray:
-        """(n_groups, n_clusters)."""
-        return self.points.rows.reshape(-1, self.learned.n_clusters)
-
-    @property
-    def row_weight(self) -> FloatArray:
-        """(n_groups, n_clusters)."""
-        return self.points.weight_sum.reshape(-1, self.learned.n_clusters)
 
     @property
     def shape(self) -> tuple[int, int, int]:
