@@ -232,7 +232,8 @@ def _sum_of_rows(
     reader: Reader, function: Callable[[Rows], Sum], partition: Features, offset: int
 ) -> Sum | None:
     # A partition without rows has nothing to add, and classifiers refuse to score no rows.
-    return function(reader(partition, offset)) if len(partition) else None
+    rows = reader.weighed(partition, offset)
+    return None if rows is None else function(rows)
 
 
 def _pick(

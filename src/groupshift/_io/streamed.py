@@ -27,8 +27,8 @@ class Streamed(OutsideMemory):
 
     def sum(self, function: Callable[[Rows], Sum]) -> Sum:
         def of_batch(part: tuple[Features, int]) -> Sum | None:
-            rows = self.reader(*part)
-            return function(rows) if len(rows) else None
+            rows = self.reader.weighed(*part)
+            return None if rows is None else function(rows)
 
         return add_up(value for value in map_chunks(of_batch, self._batches()) if value is not None)
 

@@ -51,6 +51,13 @@ class Reader:
             ),
         )
 
+    def weighed(self, batch: Features, first: int) -> Rows | None:
+        """Those of the rows that weigh something; None where there are none."""
+        rows = self(batch, first) if len(batch) else None
+        if rows is not None and not rows.weight.all():
+            rows = rows.take(rows.weight > 0)
+        return rows if rows is not None and len(rows) else None
+
     @cached_property
     def _codes(self) -> Codes:
         return Codes.of(self.groups)
@@ -67,9 +74,9 @@ class Reader:
 
 def picked(reader: Reader, batch: Features, first: int, fraction: float, random_state: int) -> Rows | None:
     """The rows of a batch that belong to the sample of the given fraction; None where there are none."""
-    rows = reader(batch, first) if len(batch) else None
+    rows = reader.weighed(batch, first)
     if rows is None or fraction >= 1:
-        return rows if rows is not None and len(rows) else None
+        return rows
     keep = np.flatnonzero(sampled(rows.drawing_key(reader.by_content), fraction, random_state))
     return rows.take(keep) if len(keep) else None
 
