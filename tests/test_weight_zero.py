@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from site_tables import COLUMNS, assert_same_model, fit_in_memory, halves, quick, table_of
 
 from groupshift import GroupShiftClassifier, distributed, streaming
+from site_tables import COLUMNS, assert_same_model, fit_in_memory, halves, quick, table_of
 
 FEATURES = [*COLUMNS, "color"]
 
