@@ -167,12 +167,14 @@ def test_frames_and_arrays_agree(rows, fitted_quickest, quickest, make):
         lambda y: np.where(y < 0, np.nan, y),
         lambda y: pd.Series(y).replace(-1, None),
         lambda y: pd.array(np.where(y < 0, 0, y), dtype="Int64").copy(),
+        lambda y: pd.array([None if v < 0 else bool(v) for v in y], dtype="boolean"),
+        lambda y: pd.array([{-1: None, 0: "no", 1: "yes"}[v] for v in y], dtype="string"),
         lambda y: pl.Series([None if v < 0 else int(v) for v in y]),
         lambda y: pd.Series([{-1: None, 0: "no", 1: "yes"}[v] for v in y]),
         lambda y: [None if v < 0 else bool(v) for v in y],
         lambda y: pd.Series([{-1: None, 0: "no", 1: "yes"}[v] for v in y], dtype="category"),
     ],
-    ids=["NaN", "None", "Int64", "polars", "text", "bool", "categorical"],
+    ids=["NaN", "None", "Int64", "boolean", "string", "polars", "text", "bool", "categorical"],
 )
 def test_missing_labels_mark_unlabelled_rows(rows, fitted_quickest, quickest, labels, request):
     X, y, groups = rows
