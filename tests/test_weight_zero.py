@@ -91,6 +91,8 @@ def test_an_audit_keeps_the_numbers_of_rows(table):
     rows = table[table.label.isna()].reset_index(drop=True)
     plan = model.audit(rows[COLUMNS], rows.site, sample_weight=rows.weight, budget=30)
     assert (rows.weight[plan.rows] > 0).all()
+    # It is the population of the model's shares.
+    assert not plan.notes
 
 
 def test_labelled_rows_that_all_weigh_nothing_are_refused_in_files_too(table, tmp_path):
