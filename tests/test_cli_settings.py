@@ -1,11 +1,15 @@
 """A settings file holds a whole job, and is the commands that one would type."""
 
+from importlib import import_module
+from inspect import getclosurevars, signature
+
 import pytest
 
 pytest.importorskip("typer", reason="the command line needs the extra cli")
 
 from cli_files import make_fits_quick, write_survey
 from groupshift._io.places import open_source
+from groupshift.cli.app import app
 from groupshift.cli.errors import run
 from groupshift.cli.job import job_commands
 
@@ -78,3 +82,12 @@ def test_a_settings_file_that_is_none_is_one_paragraph(tmp_path, monkeypatch, ca
         (tmp_path / "groupshift.toml").write_text(text)
     assert run(["run"]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_what_does_the_work_of_a_command_takes_what_can_be_typed():
+    for command in app.registered_commands:
+        if command.name == "reproduce":  # has a command line of its own
+            continue
+        work = getclosurevars(command.callback).nonlocals
+        function = getattr(import_module(work["module"]), work["name"])
+        signature(function).bind(**dict.fromkeys(signature(command.callback).parameters))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
+import typer
 from pyarrow import csv
 
 from groupshift import GroupShiftClassifier
@@ -39,11 +43,31 @@ from groupshift.cli.screen import Screen, bold, print_json, this_command
 ORDER = "order"
 
 
+def audit(
+    model_path: str,
+    data: str | None,
+    out: str | None,
+    *,
+    labels: str | None,
+    budget: int,
+    keep: Sequence[str],
+    seed: int,
+    **options: Any,
+) -> None:
+    """The half of an audit that the options ask for: which rows to label, or what their labels say."""
+    if labels is not None:
+        learn(model_path, labels, data, out, **options)
+    elif data is not None:
+        plan(model_path, data, out, keep, budget=budget, seed=seed, **options)
+    else:
+        raise typer.BadParameter("Pass POPULATION to plan an audit, or --labels FILE to learn from one.")
+
+
 def plan(
     model_path: str,
     data: str,
     out: str | None,
-    keep: list[str],
+    keep: Sequence[str],
     *,
     budget: int,
     group: str | None,
@@ -60,7 +84,7 @@ def plan(
     check_auditable(model)
     check_has_population(model.estimate_)
     source = recipe.open(data)
-    keep = keep or list(source.columns)
+    keep = list(keep or source.columns)
     _check_kept(keep, source)
     with screen.working(f"Reading {data}"):
         found = plan_audit(model, _census(model, recipe, source, weight), budget=budget, seed=seed)

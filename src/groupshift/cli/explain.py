@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ def explain(
     model_path: str,
     data: str | None,
     out: str | None,
-    keep: list[str],
+    keep: Sequence[str],
     *,
     anyway: bool,
     force: bool,
@@ -95,13 +96,13 @@ def _write_rows(
     recipe: Recipe,
     data: str,
     out: str,
-    keep: list[str],
+    keep: Sequence[str],
     *,
     anyway: bool,
     force: bool,
 ) -> int:
     source = recipe.open(data)
-    keep = list(source.columns) if keep == ["all"] else keep
+    keep = list(source.columns if keep == ("all",) else keep)
     columns = columns_to_read(recipe, source, keep)
     recipe, notes = recipe.for_file(source, anyway=anyway)
     screen.note(*notes)

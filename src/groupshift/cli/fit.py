@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from copy import copy
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -40,19 +40,19 @@ SELECTIONS = ("unknown", "random", "by_label")
 
 def fit(
     files: list[str],
-    roles: Roles,
     out: str,
     *,
     method: str,
-    classifier: str | None = None,
-    trust: str = "learned",
-    jobs: int | None = None,
-    labels_chosen: str = "unknown",
+    classifier: str | None,
+    trust: str,
+    jobs: int | None,
+    labels_chosen: str,
     known_shares: str | None,
-    known_overall: str | None = None,
+    known_overall: str | None,
     seed: int,
     force: bool,
     as_json: bool,
+    **roles: Any,
 ) -> None:
     if out == STANDARD_OUTPUT:
         raise InputError("A model is no text: name a file for it, such as --out model.gshift.")
@@ -62,7 +62,7 @@ def fit(
         model.set_params(trust=_trust(trust))
     screen = Screen(quiet=as_json)
     with screen.working("Reading"):
-        training = read_training(files, roles)
+        training = read_training(files, Roles(**roles))
         known = read_known_rates(known_shares, known_overall, training.recipe.group)
     screen.alarm(*training.alarms)
     screen.note(*training.notes)
@@ -95,8 +95,8 @@ def update(
     group: str | None,
     weight: str | None,
     known_shares: str | None,
-    known_overall: str | None = None,
-    anyway: bool = False,
+    known_overall: str | None,
+    anyway: bool,
     force: bool,
     as_json: bool,
 ) -> None:

@@ -1,5 +1,6 @@
 """What stands below the first help, and arguments and options that several commands have, with theirs."""
 
+import csv
 from typing import Annotated
 
 import typer
@@ -45,8 +46,26 @@ def column(help: str) -> object:
     return typer.Option(metavar="COLUMN", show_default=False, help=help)
 
 
+def column_names(help: str) -> object:
+    return typer.Option(metavar="A,B", help=help)
+
+
 def out_file(help: str, metavar: str = "FILE") -> object:
     return typer.Option("--out", "-o", metavar=metavar, show_default=False, help=help)
+
+
+# Options that name columns, with commas between them.
+NAME_COLUMNS = ("features", "exclude", "keep")
+
+
+def split_names(names: list[str] | None) -> tuple[str, ...]:
+    """Names from options given once with commas, or several times; one that holds a comma stands in double quotes.
+
+    >>> split_names(["a, b", '"Age, in years"'])
+    ('a', 'b', 'Age, in years')
+    """
+    parts = (part for name in csv.reader(names or [], skipinitialspace=True) for part in name)
+    return tuple(part.strip() for part in parts if part.strip())
 
 
 Files = Annotated[
@@ -85,8 +104,8 @@ Positive = Annotated[
         help="What counts as positive, against all others: a value, several (a,b), a limit ('>=8') or a range (8..10).",
     ),
 ]
-Features = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Use these columns only.")]
-Exclude = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Leave these columns out.")]
+Features = Annotated[list[str] | None, column_names("Use these columns only.")]
+Exclude = Annotated[list[str] | None, column_names("Leave these columns out.")]
 KnownShares = Annotated[
     str | None,
     typer.Option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -100,7 +101,7 @@ def predict(
     model_path: str,
     data: str,
     out: str,
-    keep: list[str],
+    keep: Sequence[str],
     *,
     group: str | None,
     coverage: float,
@@ -113,7 +114,7 @@ def predict(
     screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
     source = recipe.open(data)
-    keep = list(source.columns) if keep == ["all"] else keep
+    keep = list(source.columns if keep == ("all",) else keep)
     if clash := [name for name in keep if name in model._scorer().column_types]:
         raise InputError(
             f"--keep {clash[0]} would stand twice in the output. Rename the column of {data} first."

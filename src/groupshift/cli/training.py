@@ -52,22 +52,18 @@ class Roles:
     """Which column is what, as the command names them."""
 
     target: str
-    groups: tuple[str, ...] = ()
+    group: str | None = None
     weight: str | None = None
     example_id: str | None = None
     features: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     positive: str | None = None
     missing_group: str = "error"
-
-    @property
-    def group(self) -> str | None:
-        """The column of groups; where several make a group, the one that is made of them."""
-        return group_name(self.groups)
+    group_columns: tuple[str, ...] = ()  # those that make a group, as a file has them
 
     @property
     def special(self) -> list[str]:
-        named = (self.target, self.group, *self.groups, self.weight, self.example_id)
+        named = (self.target, self.group, *self.group_columns, self.weight, self.example_id)
         return [name for name in dict.fromkeys(named) if name is not None]
 
 
@@ -156,8 +152,9 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
     """Read one stacked file, or labelled rows from the first and unlabelled ones from the others."""
     labeled, *others = paths
     opened = [open_source(labeled), *([open_source(others)] if others else [])]
-    roles = replace(roles, groups=columns_of(roles.group, opened[0]))
-    sources = [with_groups(source, roles.groups, roles.missing_group) for source in opened]
+    group_columns = columns_of(roles.group, opened[0])
+    roles = replace(roles, group=group_name(group_columns), group_columns=group_columns)
+    sources = [with_groups(source, group_columns, roles.missing_group) for source in opened]
     notes: list[str] = []
     _check_roles(sources, roles)
     names = _feature_names(sources, roles, notes)
@@ -210,7 +207,7 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
             roles.target,
             target.positive,
             target.negative,
-            roles.groups,
+            roles.group_columns,
             roles.missing_group,
             target.several,
         ),

@@ -104,7 +104,7 @@ def _read(screen: Screen, job: Job, settings: Settings, usual: Mapping[str, str]
     features, excluded = feature_lists(settings, usual)
     roles = Roles(
         target=settings.one("target") or "",
-        groups=tuple(settings.named("group")),
+        group=settings.one("group"),
         weight=settings.one("weight"),
         example_id=settings.one("example_id"),
         features=tuple(features),
