@@ -109,6 +109,12 @@ def value_counts(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
     return counts.field("values"), counts.field("counts").to_numpy()
 
 
+def counts_of_texts(column: pa.ChunkedArray) -> Counter[str]:
+    """How often each text of an Arrow column occurs; missing ones are not counted."""
+    values, rows = value_counts(column)
+    return Counter(dict(zip(values.to_pylist(), rows.tolist(), strict=True)))
+
+
 def _hashed(values: pa.Array) -> NDArray[np.uint64]:
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         numbers = values.to_numpy(zero_copy_only=False)

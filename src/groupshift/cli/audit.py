@@ -33,7 +33,6 @@ from groupshift._io.table_files import Source, no_column
 from groupshift._rows.batches import Reader
 from groupshift._rows.roles import Roles
 from groupshift.cli.classifiers_named import trusted_types
-from groupshift.cli.columns_read import FileSurveyor, survey_file
 from groupshift.cli.errors import InputError
 from groupshift.cli.fit import group_role, new_rows
 from groupshift.cli.prepared import WEIGHT
@@ -183,9 +182,7 @@ def described(model: GroupShiftClassifier) -> dict[str, object]:
 def _census(model: GroupShiftClassifier, recipe: Recipe, source: Source, weight: str | None) -> Census:
     columns_to_read(recipe, source, [weight] if weight else [])
     recipe, _ = recipe.for_file(source, anyway=False)
-    survey = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
-    survey.check(source, recipe.group, weight)
-    rows = new_rows(model, recipe, source, weight, survey.rows)
+    rows = new_rows(model, recipe, source, weight)
     roles = Roles(tuple(recipe.names), group_role(model, recipe), weight=weight and WEIGHT)
     return census_of_batches(model, Reader(model.schema_, roles, model.groups_), rows.batches())
 

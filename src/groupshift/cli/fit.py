@@ -109,14 +109,13 @@ def update(
     here, notes = recipe.for_file(source, anyway=anyway)
     screen.note(*notes)
     with screen.working(f"Reading {data}"):
-        survey = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
-        survey.check(source, recipe.group, weight)
+        rows = new_rows(model, here, source, weight)
         known = read_known_rates(known_shares, known_overall, recipe.group)
     before, shares_before = set(model.groups_.tolist()), copy(model)
     with screen.working("Estimating shares"):
         streaming.update(
             model,
-            new_rows(model, here, source, weight, survey.rows),
+            rows,
             group=group_role(model, recipe),
             weight=weight and WEIGHT,
             known_shares=known.known_shares,
@@ -127,7 +126,7 @@ def update(
     new, without_rows = sorted(after - before), sorted(before - after)
     changes = change_table(shares_before, model, coverage=0.9) if before else None
     if as_json:
-        about = {"out": out, "rows": survey.rows, "groups": len(after), "new": new, "gone": without_rows}
+        about = {"out": out, "rows": rows.n_rows, "groups": len(after), "new": new, "gone": without_rows}
         print_json(about | {"changes": [] if changes is None else changes.to_pylist()})
         return
     if without_rows:
@@ -137,20 +136,20 @@ def update(
     if changes is not None:
         show_changes(screen, changes, 0.9)
     screen.say(
-        f"Shares of {len(after):,} groups learned again from {survey.rows:,} rows. Saved ", bold(out), "."
+        f"Shares of {len(after):,} groups learned again from {rows.n_rows:,} rows. Saved ", bold(out), "."
     )
 
 
-def new_rows(
-    model: GroupShiftClassifier, recipe: Recipe, source: Source, weight: str | None, n_rows: int
-) -> Prepared:
-    """Rows of a file as a fitted model takes them."""
+def new_rows(model: GroupShiftClassifier, recipe: Recipe, source: Source, weight: str | None) -> Prepared:
+    """Rows of a file as a fitted model takes them; each has a group, and a weight where these are named."""
+    survey = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
+    survey.check(source, recipe.group, weight)
     columns = {plan.name: prepared.feature(plan) for plan in recipe.columns}
     if group := group_role(model, recipe):
         columns[group] = Column(recipe.group, lambda table, first: recipe.groups(table, model.groups_))
     if weight is not None:
         columns[WEIGHT] = prepared.weight(weight)
-    return Prepared([Part(source, columns)], n_rows)
+    return Prepared([Part(source, columns)], survey.rows)
 
 
 def group_role(model: GroupShiftClassifier, recipe: Recipe) -> str | None:
