@@ -19,7 +19,7 @@ from groupshift import GroupShiftClassifier, streaming
 from groupshift._explain.wording import percent
 from groupshift._io.column_facts import ColumnSurvey, Nearly, plan_of
 from groupshift._io.columns import ColumnPlan, is_plain
-from groupshift._io.file_readings import read_file, surveys_in_file, with_typical
+from groupshift._io.file_readings import plans_in_file, read_file, with_typical
 from groupshift._io.places import open_source
 from groupshift._io.table_files import Source, no_column
 from groupshift._rows.checks import unlabeled_mask
@@ -169,7 +169,7 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
     by_file = [survey.columns.by_name for survey in surveys]
     plans = [_plan(name, [found[name] for found in by_file], name in roles.features) for name in names]
     used = [plan for plan in plans if plan.used]
-    in_files = [surveys_in_file(used, *found) for found in zip(by_file, sources, strict=True)]
+    in_files = [plans_in_file(used, *found) for found in zip(by_file, sources, strict=True)]
     lost = Counter[str]()
     for found, own in zip(by_file, in_files, strict=True):
         lost.update({plan.name: found[plan.name].lost(plan) for plan in own})
