@@ -98,7 +98,10 @@ class TaskState:
 
 @dataclass(frozen=True)
 class Job:
-    """One fit or update. `files` maps a slot to the name under which its file is kept; `tasks` a task to its state."""
+    """One job, whose kind is its main task: "fit" or "update".
+
+    `files` maps a slot to the name under which its file is kept; `tasks` a task to its state.
+    """
 
     id: str
     kind: str
@@ -108,18 +111,17 @@ class Job:
     tasks: Mapping[str, TaskState] = field(default_factory=dict)
     parent: str | None = None
 
-    @property
-    def main_task(self) -> str:
-        return self.kind
+    def state(self, task: str) -> TaskState:
+        return self.tasks.get(task, TaskState("new"))
 
     @property
     def is_done(self) -> bool:
-        return self.tasks.get(self.main_task, TaskState("none")).status == "done"
+        return self.state(self.kind).status == "done"
 
     @property
     def is_settled(self) -> bool:
         """Whether files and settings stay as they are: the model is made of them, or being made."""
-        return self.is_done or self.tasks.get(self.main_task, TaskState("none")).is_open
+        return self.is_done or self.state(self.kind).is_open
 
     @property
     def paths(self) -> list[str]:
