@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from groupshift.cli.recipe import load_model
 from groupshift.cli.screen import Screen, bold, print_json
 from groupshift.cli.share_commands import ALL, MOST_ROWS
 
-Row = Mapping[str, object]
+Row = Mapping[str, Any]
 # Classes whose overall change is told in words; all are in the table.
 MOST_CLASSES = 5
 
@@ -95,11 +96,11 @@ def _named(row: Row) -> str:
 
 def _went(row: Row, *, named: bool) -> str:
     whose = f"of {row['class']} " if named else ""
-    return f"{whose}went from {percent(float(str(row['before'])))} to {percent(float(str(row['after'])))}, {_change(row)}"
+    return f"{whose}went from {percent(row['before'])} to {percent(row['after'])}, {_change(row)}"
 
 
 def _change_cells(row: Row) -> list[str]:
-    change, low, high = (f"{100 * float(str(row[name])):+.1f}" for name in ("change", "low", "high"))
+    change, low, high = (f"{100 * row[name]:+.1f}" for name in ("change", "low", "high"))
     return [f"{change} points", f"{low} to {high}"]
 
 

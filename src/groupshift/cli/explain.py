@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from groupshift import GroupShiftClassifier
 from groupshift._explain.identified import importance_of
@@ -15,6 +14,7 @@ from groupshift._io.files import STANDARD_OUTPUT, write_batches
 from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, print_json
+from groupshift.streaming import beside
 
 
 def explain(
@@ -115,10 +115,7 @@ def _write_rows(
         warnings.simplefilter("ignore", UserWarning)
         for table in source.batches(columns):
             parts = model.explain(recipe.features(table)[0], recipe.groups(table, model.groups_))
-            kept = table.select(keep)
-            for name in _columns(model):
-                kept = kept.append_column(name, pa.array(np.asarray(parts[name])))
-            writer.write(kept)
+            writer.write(beside(table, keep, {name: np.asarray(parts[name]) for name in _columns(model)}))
     screen.say(
         f"Wrote {writer.n_rows:,} rows to ", bold("standard output" if out == STANDARD_OUTPUT else out), "."
     )

@@ -35,9 +35,9 @@ def run_job(path: str, *, force: bool) -> None:
     """Run the commands of a settings file; names of files in it are seen from its folder."""
     from groupshift.cli.app import parsed_app
 
-    screen = Screen()
-    with chdir(Path(path).absolute().parent if Path(path).exists() else Path()):
-        for command in job_commands(_read(Path(path).name if Path(path).exists() else path), force=force):
+    screen, commands = Screen(), job_commands(_read(path), force=force)
+    with chdir(Path(path).absolute().parent):
+        for command in commands:
             screen.say(bold(f"groupshift {command[0]}"))
             parsed_app()(command, prog_name="groupshift", standalone_mode=False)
 

@@ -22,7 +22,7 @@ from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.prepared import GROUP
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json
-from groupshift.streaming import Columns, Predictor
+from groupshift.streaming import Columns, Predictor, beside
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,7 @@ class Scorer:
         answers, unseen = self.predictor(batch)
         if groups is not None and not len(self.groups):
             unseen = groups.tolist()
-        kept = table.select(self.keep)
-        for name, values in answers.items():
-            kept = kept.append_column(name, [values])
-        return Answered(kept, answers, unseen, lost)
+        return Answered(beside(table, self.keep, answers), answers, unseen, lost)
 
 
 def predict(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from groupshift import GroupShiftClassifier, streaming
-from groupshift._explain.wording import percent
+from groupshift._explain.wording import percent, short
 from groupshift._io.column_facts import ColumnSurvey, Nearly, plan_of
 from groupshift._io.columns import ColumnPlan, is_plain
 from groupshift._io.file_readings import plans_in_file, read_file, with_typical
@@ -349,7 +349,7 @@ def _notes_on_columns(
 
 
 def _how_to_read(found: Nearly) -> str:
-    misfit = repr(found.misfit if len(found.misfit) <= 40 else found.misfit[:39] + "…")
+    misfit = repr(short(found.misfit, 40))
     if found.kind == "number":
         return f"{misfit} is none: if the column is a number, empty such cells or write NA."
     if found.form is None:
