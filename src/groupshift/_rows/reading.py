@@ -85,14 +85,14 @@ def read_training(
         rows = _rows(schema, features, sample_weight, example_ids, n_rows)
     check_weighed_classes(labels, classes, rows.weight)
     values = np.zeros(n_rows, int) if values is None else values
-    known = labels[labels >= 0]
-    labeled, labeled_groups = _numbered(rows, values, np.flatnonzero(labels >= 0))
+    has_label, unlabeled = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
+    known = labels[has_label]
+    labeled, labeled_groups = numbered(rows.take(has_label), values[has_label])
     labeled, order = labeled.ordered(known)
-    unlabeled = np.flatnonzero(labels < 0)
     population: Population | None = None
     population_groups = np.empty(0, labeled_groups.dtype)
     if len(unlabeled):
-        population_rows, population_groups = _numbered(rows, values, unlabeled)
+        population_rows, population_groups = numbered(rows.take(unlabeled), values[unlabeled])
         population = InMemory(population_rows, draws_by_content(labeled, len(unlabeled)))
     head = take_rows(X, slice(0, 1))
     return Training(schema, head, labeled, known[order], labeled_groups, population, population_groups)
@@ -129,10 +129,10 @@ def _rows(
     return schema.rows(features, weight=weight, key=key, has_ids=example_ids is not None)
 
 
-def _numbered(rows: Rows, values: ValueArray, own: IntArray) -> tuple[Rows, ValueArray]:
-    """Some of the rows, numbered by their groups, and these groups."""
-    codes = Codes().fit(values[own])
-    return rows.take(own).numbered(codes.transform(values[own])), codes.values_
+def numbered(rows: Rows, values: ValueArray) -> tuple[Rows, ValueArray]:
+    """Rows numbered by their groups, and these groups."""
+    codes = Codes().fit(values)
+    return rows.numbered(codes.transform(values)), codes.values_
 
 
 def column_attributes(model: object, X: Features) -> dict[str, object]:
