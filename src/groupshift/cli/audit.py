@@ -78,7 +78,7 @@ def plan(
     if out is not None:
         check_output(out, force=force)
         _check_text(out)
-    screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
+    screen = Screen(data_to=out, quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
     check_auditable(model)
     check_has_population(model.estimate_)

@@ -33,7 +33,7 @@ def compare(before: str, after: str, out: str | None, *, coverage: float, force:
         print_json(table.to_pylist())
     if out is not None:
         write_table(table, out, force=force)
-    screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
+    screen = Screen(data_to=out, quiet=as_json)
     show_changes(screen, table, coverage)
     if out not in (None, STANDARD_OUTPUT):
         screen.say("Wrote all groups to ", bold(out), ".")

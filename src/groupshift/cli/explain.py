@@ -34,7 +34,7 @@ def explain(
     check_answer(out, force=force, as_json=as_json)
     # A name for groups that a model made in Python may lack is not needed for its features.
     model, recipe, _ = load_model(model_path, group=None if data is not None else "group")
-    screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
+    screen = Screen(data_to=out, quiet=as_json)
     _show_features(screen, model)
     answer: dict[str, object] = {"features": _features(model), "shifts": _spread(model)}
     if data is not None and out is not None:

@@ -118,8 +118,7 @@ def update(
             rows,
             group=group_role(model, recipe),
             weight=weight and WEIGHT,
-            known_shares=known.known_shares,
-            known_overall=known.known_overall,
+            **known._asdict(),
         )
     save(model, out, overwrite=force, table=recipe.to_json(), trusted=trusted_types())
     after = set(model.groups_.tolist())

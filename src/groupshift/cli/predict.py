@@ -108,7 +108,7 @@ def predict(
     escape_formulas: bool = False,
 ) -> None:
     check_answer(out, force=force, as_json=as_json, inputs=[model_path, data], coverage=coverage)
-    screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
+    screen = Screen(data_to=out, quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
     source = recipe.open(data)
     keep = list(source.columns if keep == ("all",) else keep)

@@ -109,7 +109,7 @@ class Training:
         if self.population is None:
             self._fit_labeled(model, self.labeled, known)
         else:
-            streaming.fit_to(model, self._streamed(self.population), known.known_shares, known.known_overall)
+            streaming.fit_to(model, self._streamed(self.population), *known)
         # Classes are called what the files call them.
         model.schema_ = replace(model.schema_, classes=self.target.classes)
 
@@ -119,7 +119,7 @@ class Training:
             sample: GroupShiftClassifier = streaming.fit_sample(model, self._streamed(self.population))
             return sample
         some = sampled(self.numbers.astype(np.uint64), streaming.LABELED_TRIED / len(self.numbers), 0)
-        return self._fit_labeled(clone(model), self.labeled.filter(some), NOTHING_KNOWN)
+        return self._fit_labeled(clone(model), self.labeled.filter(some))
 
     def _streamed(self, population: Prepared) -> streaming.Training:
         group, weight, example_id = (
@@ -131,7 +131,7 @@ class Training:
         return streaming.Training(self.labeled, population, roles, TARGET, self.first)
 
     def _fit_labeled(
-        self, model: GroupShiftClassifier, table: pa.Table, known: KnownRates
+        self, model: GroupShiftClassifier, table: pa.Table, known: KnownRates = NOTHING_KNOWN
     ) -> GroupShiftClassifier:
         groups, weight, ids = (
             table[name] if name in table.column_names else None for name in (GROUP, WEIGHT, EXAMPLE)
@@ -142,8 +142,7 @@ class Training:
             groups,
             sample_weight=weight,
             example_ids=ids,
-            known_shares=known.known_shares,
-            known_overall=known.known_overall,
+            **known._asdict(),
         )
         return model
 
