@@ -33,7 +33,7 @@ from groupshift.cli.options import (
     Target,
     Weight,
     argument,
-    column_names,
+    option,
     out_file,
     split_names,
 )
@@ -129,30 +129,25 @@ def fit(
     missing_group: MissingGroup = "error",
     labels_chosen: Annotated[
         str,
-        typer.Option(
-            metavar="HOW",
-            help="How labels were chosen within a group: unknown, random (a random sample), or by_label.",
+        option(
+            "HOW", "How labels were chosen within a group: unknown, random (a random sample), or by_label."
         ),
     ] = "unknown",
     method: Annotated[
         str,
-        typer.Option(
-            metavar="NAME", help="groupshift, published (the paper's), label_shift, cluster_global or global."
-        ),
+        option("NAME", "groupshift, published (the paper's), label_shift, cluster_global or global."),
     ] = "groupshift",
     classifier: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="boosted (the default), forest, logistic or lightgbm."),
+        option("NAME", "boosted (the default), forest, logistic or lightgbm."),
     ] = None,
     trust: Annotated[
         str,
-        typer.Option(
-            metavar="HOW", help="Factor on every shift, 0 to 1; learned from hidden labels by default."
-        ),
+        option("HOW", "Factor on every shift, 0 to 1; learned from hidden labels by default."),
     ] = "learned",
     jobs: Annotated[
         int | None,
-        typer.Option(metavar="N", show_default=False, help="Threads at once; by default all cores."),
+        option("N", "Threads at once; by default all cores."),
     ] = None,
     seed: Seed = 0,
     force: Force = False,
@@ -168,7 +163,7 @@ def predict(
     out: Annotated[str, out_file("Predictions, in the order of DATA.")],
     keep: Annotated[
         list[str] | None,
-        column_names("Columns of DATA to keep beside the predictions; all for all."),
+        option("A,B", "Columns of DATA to keep beside the predictions; all for all."),
     ] = None,
     group: GroupHere = None,
     coverage: Coverage = 0.9,
@@ -191,9 +186,9 @@ def shares(
     out: Annotated[str | None, out_file("A table; without it, shares are shown.")] = None,
     by: Annotated[
         str,
-        typer.Option(
-            metavar="group|cell|overall|COLUMN",
-            help="One line a group, one a group and cluster, one for all, or one a value of a column that makes groups.",
+        option(
+            "group|cell|overall|COLUMN",
+            "One line a group, one a group and cluster, one for all, or one a value of a column that makes groups.",
         ),
     ] = "group",
     coverage: Coverage = 0.9,
@@ -227,7 +222,7 @@ def explain(
     out: Annotated[
         str | None, out_file("For each row: what features say, what the group adds, and both.")
     ] = None,
-    keep: Annotated[list[str] | None, column_names("Columns of DATA to keep beside; all for all.")] = None,
+    keep: Annotated[list[str] | None, option("A,B", "Columns of DATA to keep beside; all for all.")] = None,
     anyway: Anyway = False,
     force: Force = False,
     as_json: Json = False,
@@ -261,13 +256,11 @@ def audit(
     out: Annotated[
         str | None, out_file("Rows to label, such as to_label.csv; with --labels, the new model.")
     ] = None,
-    budget: Annotated[int, typer.Option(metavar="N", help="Labels that can be had.")] = 50,
-    labels: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The file of rows to label, its labels filled in.")
-    ] = None,
+    budget: Annotated[int, option("N", "Labels that can be had.")] = 50,
+    labels: Annotated[str | None, option("FILE", "The file of rows to label, its labels filled in.")] = None,
     keep: Annotated[
         list[str] | None,
-        column_names("Columns of POPULATION to show beside the label; by default all."),
+        option("A,B", "Columns of POPULATION to show beside the label; by default all."),
     ] = None,
     group: GroupHere = None,
     weight: Weight = None,
@@ -292,15 +285,11 @@ def report(model_path: Model, out: Annotated[str, out_file("One HTML file.")], f
 def serve(
     folder: Annotated[
         str | None,
-        typer.Option(
-            metavar="FOLDER",
-            show_default=False,
-            help="Where files and jobs are kept; by default a temporary folder, removed at the end.",
-        ),
+        option("FOLDER", "Where files and jobs are kept; by default a temporary folder, removed at the end."),
     ] = None,
-    port: Annotated[int, typer.Option(metavar="N", help="Port of this machine; 0 for a free one.")] = 0,
+    port: Annotated[int, option("N", "Port of this machine; 0 for a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
-    max_upload: Annotated[float, typer.Option(metavar="GB", help="Largest file that the page takes.")] = 4.0,
+    max_upload: Annotated[float, option("GB", "Largest file that the page takes.")] = 4.0,
 ) -> None:
     """Open a page in the browser to drop files into: columns, fit, shares, updates. For this machine only."""
 
@@ -308,7 +297,7 @@ def serve(
 @_command("cli.demo.demo", "demo --data flights --out flights")
 def demo(
     data: Annotated[
-        str, typer.Option(metavar="survey|flights", help="An invented survey, or flights out of New York.")
+        str, option("survey|flights", "An invented survey, or flights out of New York.")
     ] = "survey",
     out: Annotated[
         str | None, out_file("A new folder; by default groupshift-demo, then -2, …", "FOLDER")
