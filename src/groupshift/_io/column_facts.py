@@ -141,14 +141,13 @@ def _hashed_texts(texts: pa.LargeStringArray) -> NDArray[np.uint64]:
     if length.any():
         # Places of the bytes within their text.
         place = np.arange(ends[0], ends[-1]) - np.repeat(ends[:-1], length)
-        mixed = np.frombuffer(content, np.uint8)[ends[0] : ends[-1]] * _factors(int(length.max()))[place]
+        mixed = (
+            np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]
+            * hash_keys(np.arange(length.max()), 1)[place]
+        )
         filled = np.flatnonzero(length)
         total[filled] = np.add.reduceat(mixed, ends[:-1][filled] - ends[0])
     return hash_keys(total + length.astype(np.uint64), 0)
-
-
-def _factors(n_places: int) -> NDArray[np.uint64]:
-    return hash_keys(np.arange(n_places), 1)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from groupshift._io.table_files import Source, no_column
 from groupshift._rows.batches import Reader
 from groupshift._rows.roles import Roles
 from groupshift.cli.classifiers_named import trusted_types
-from groupshift.cli.errors import InputError
+from groupshift.cli.errors import InputError, check_model_output
 from groupshift.cli.fit import group_role, new_rows
 from groupshift.cli.prepared import WEIGHT
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
@@ -124,10 +124,8 @@ def learn(
     force: bool,
     as_json: bool,
 ) -> None:
-    if out == STANDARD_OUTPUT:
-        raise InputError("A model is no text: name a file for it, such as --out audited.gshift.")
     if out is not None:
-        check_output(out, force=force)
+        check_model_output(out, force=force)
     screen = Screen(quiet=as_json)
     model, recipe, manifest = load_model(model_path, group=group)
     check_auditable(model)

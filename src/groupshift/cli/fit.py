@@ -17,14 +17,13 @@ from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.summary import Summary
 from groupshift._explain.wording import percent
 from groupshift._fit.stages import LEFT_OUT
-from groupshift._io.files import STANDARD_OUTPUT, check_output
 from groupshift._io.model_files import save
 from groupshift._io.table_files import Source
 from groupshift.cli import prepared
 from groupshift.cli.classifiers_named import ALLOWED, LIGHTGBM_TYPES, classifier_named, trusted_types
 from groupshift.cli.columns_read import FileSurveyor, survey_file
 from groupshift.cli.compare import change_table, show_changes
-from groupshift.cli.errors import InputError
+from groupshift.cli.errors import InputError, check_model_output
 from groupshift.cli.groups import told_first, twice_spelled
 from groupshift.cli.known_rates import read_known_rates
 from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
@@ -54,9 +53,7 @@ def fit(
     as_json: bool,
     **roles: Any,
 ) -> None:
-    if out == STANDARD_OUTPUT:
-        raise InputError("A model is no text: name a file for it, such as --out model.gshift.")
-    check_output(out, force=force, inputs=[*files, *([known_shares] if known_shares else [])])
+    check_model_output(out, force=force, inputs=[*files, *([known_shares] if known_shares else [])])
     model = make_model(method, seed, classifier).set_params(selection=_selection(labels_chosen), n_jobs=jobs)
     if trust != "learned":
         model.set_params(trust=_trust(trust))
@@ -101,7 +98,7 @@ def update(
     as_json: bool,
 ) -> None:
     # A model may be replaced by its update; the data may not.
-    check_output(out, force=force, inputs=[data, *([known_shares] if known_shares else [])])
+    check_model_output(out, force=force, inputs=[data, *([known_shares] if known_shares else [])])
     screen = Screen(quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
     source = recipe.open(data)
