@@ -71,8 +71,7 @@ class Roles:
 class Training:
     """Labelled rows with their numbers among all rows, the population, and how files were read.
 
-    `population` holds all rows of the files that have unlabelled ones, the first of them numbered `first`.
-    `alarms` are notes that nobody should miss.
+    `population` holds all rows of the files that have unlabelled ones; `alarms` are notes that nobody should miss.
     """
 
     sources: list[Source]
@@ -80,7 +79,6 @@ class Training:
     labeled: pa.Table
     numbers: NDArray[np.int64]
     population: Prepared | None
-    first: int
     target: Target
     recipe: Recipe
     plans: list[ColumnPlan]
@@ -125,10 +123,11 @@ class Training:
         group, weight, example_id = (
             name if name in self.labeled.column_names else None for name in (GROUP, WEIGHT, EXAMPLE)
         )
+        first = population.parts[0].first
         # Files after the first one have no labels to leave out.
-        target = TARGET if self.first == 0 else None
+        target = TARGET if first == 0 else None
         roles = ColumnRoles(tuple(self.recipe.names), group, weight, example_id, target)
-        return streaming.Training(self.labeled, population, roles, TARGET, self.first)
+        return streaming.Training(self.labeled, population, roles, TARGET, first)
 
     def _fit_labeled(
         self, model: GroupShiftClassifier, table: pa.Table, known: KnownRates = NOTHING_KNOWN
@@ -149,13 +148,8 @@ class Training:
 
 def read_training(paths: Sequence[str], roles: Roles) -> Training:
     """Read one stacked file, or labelled rows from the first and unlabelled ones from the others."""
-    labeled, *others = paths
-    opened = [open_source(labeled), *([open_source(others)] if others else [])]
-    group_columns = columns_of(roles.group, opened[0])
-    roles = replace(roles, group=group_name(group_columns), group_columns=group_columns)
-    sources = [with_groups(source, group_columns, roles.missing_group) for source in opened]
+    sources, roles = _opened(paths, roles)
     notes: list[str] = []
-    _check_roles(sources, roles)
     names = _feature_names(sources, roles, notes)
     surveys = _survey(sources, names, roles)
     target = read_target(surveys[0].target, roles.target, roles.positive, str(sources[0].path))
@@ -169,10 +163,7 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
     plans = [_plan(name, [found[name] for found in by_file], name in roles.features) for name in names]
     used = [plan for plan in plans if plan.used]
     in_files = [plans_in_file(used, *found) for found in zip(by_file, sources, strict=True)]
-    lost = Counter[str]()
-    for found, own in zip(by_file, in_files, strict=True):
-        lost.update({plan.name: found[plan.name].lost(plan) for plan in own})
-    notes += _notes_on_columns(columns, plans, lost)
+    notes += _notes_on_columns(columns, plans, _lost(by_file, in_files))
     if not used:
         raise InputError(
             f"No usable feature is left in {listed([str(s.path) for s in sources])}. "
@@ -198,7 +189,6 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
         labeled=labeled,
         numbers=numbers,
         population=population,
-        first=parts[0].first if parts else 0,
         target=target,
         recipe=Recipe(
             used,
@@ -220,6 +210,25 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
             *about_identifying(labeled, population, used),
         ],
     )
+
+
+def _opened(paths: Sequence[str], roles: Roles) -> tuple[list[Source], Roles]:
+    """The files with their groups, unlabelled ones as one, and the roles of columns that are there."""
+    labeled, *others = paths
+    opened = [open_source(labeled), *([open_source(others)] if others else [])]
+    columns = columns_of(roles.group, opened[0])
+    roles = replace(roles, group=group_name(columns), group_columns=columns)
+    sources = [with_groups(source, columns, roles.missing_group) for source in opened]
+    _check_roles(sources, roles)
+    return sources, roles
+
+
+def _lost(by_file: list[dict[str, ColumnSurvey]], in_files: list[list[ColumnPlan]]) -> Counter[str]:
+    """How many values of each column do not fit its plan, over all files."""
+    lost = Counter[str]()
+    for found, own in zip(by_file, in_files, strict=True):
+        lost.update({plan.name: found[plan.name].lost(plan) for plan in own})
+    return lost
 
 
 def _not_alike(sources: list[Source], used: list[ColumnPlan], in_files: list[list[ColumnPlan]]) -> list[str]:
