@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from inspect import getclosurevars, signature
+from unittest.mock import patch
 
 import pytest
 
@@ -63,6 +64,17 @@ def test_lists_and_switches_become_options():
     }
     (command,) = job_commands({"fit": section})
     assert command == ["fit", "a", "b", "c", "--target", "y", "--group", "g,h", "--out", "m", "--json"]
+
+
+def test_names_with_commas_and_values_with_dashes_reach_the_command():
+    section = {"labeled": "a", "target": "y", "exclude": ["Age, in years", "x"], "positive": "-1", "out": "m"}
+    (command,) = job_commands({"fit": section})
+    with patch("groupshift.cli.fit.fit") as fit:
+        assert run(command) == 0
+    assert (fit.call_args.kwargs["exclude"], fit.call_args.kwargs["positive"]) == (
+        ("Age, in years", "x"),
+        "-1",
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """What stands below the first help, and arguments and options that several commands have, with theirs."""
 
 import csv
+import io
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -62,6 +64,20 @@ def split_names(names: list[str] | None) -> tuple[str, ...]:
     """
     parts = (part for name in csv.reader(names or [], skipinitialspace=True) for part in name)
     return tuple(part.strip() for part in parts if part.strip())
+
+
+def as_typed(option: str, value: str | Sequence[str]) -> list[str]:
+    """An option and its value, or its list of values, as one would type them.
+
+    >>> as_typed("positive", "-1"), as_typed("keep", ["a", "Age, in years"])
+    (['--positive=-1'], ['--keep', 'a,"Age, in years"'])
+    """
+    if not isinstance(value, str):
+        text = io.StringIO()
+        csv.writer(text, lineterminator="").writerow(value)
+        value = text.getvalue() if option in NAME_COLUMNS else ",".join(value)
+    # A value that begins with a dash would be taken for an option.
+    return [f"--{option}={value}"] if value.startswith("-") else [f"--{option}", value]
 
 
 Files = Annotated[
