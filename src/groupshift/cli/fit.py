@@ -26,6 +26,7 @@ from groupshift.cli.compare import change_table, show_changes
 from groupshift.cli.errors import InputError, check_model_output
 from groupshift.cli.groups import told_first, twice_spelled
 from groupshift.cli.known_rates import read_known_rates
+from groupshift.cli.options import SELECTIONS
 from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json, this_command
@@ -33,8 +34,6 @@ from groupshift.cli.training import Roles, Training, read_training
 
 # Those that answer with shares and intervals; the others are for comparison and live in Python.
 METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")
-# How labels were chosen within a group.
-SELECTIONS = ("unknown", "random", "by_label")
 
 
 def fit(

@@ -52,6 +52,8 @@ def out_file(help: str, metavar: str = "FILE") -> object:
     return typer.Option("--out", "-o", metavar=metavar, help=help)
 
 
+# How labels were chosen within a group.
+SELECTIONS = ("unknown", "random", "by_label")
 # Options that name columns, with commas between them.
 NAME_COLUMNS = ("features", "exclude", "keep")
 

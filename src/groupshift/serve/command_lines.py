@@ -11,7 +11,7 @@ from pathlib import Path
 
 from groupshift._io.files import OutputError, table_format
 from groupshift.cli.options import as_typed
-from groupshift.serve.jobs import Job, Refused, Settings
+from groupshift.serve.jobs import OF_ONE_COLUMN, Job, Refused, Settings
 from groupshift.serve.jobs_folder import BEFORE, KNOWN, MODEL, REPORT
 
 # Columns of a file as a look at it found them: the role that each has if nobody says otherwise.
@@ -47,7 +47,7 @@ def fit_arguments(job: Job, usual: UsualRoles) -> list[str]:
 def role_arguments(settings: Settings, usual: UsualRoles) -> list[str]:
     """The options that name columns; features only where one is wanted that would be left out."""
     found = []
-    for role in ("target", "group", "weight", "example_id"):
+    for role in OF_ONE_COLUMN:
         if (column := settings.one(role)) is not None:
             found += as_typed(role.replace("_", "-"), column)
     features, excluded = feature_lists(settings, usual)

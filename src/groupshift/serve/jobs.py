@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from groupshift.cli.options import SELECTIONS
+
 # What a column can be on the page; all but features are named in a command.
-ROLES = ("feature", "target", "group", "weight", "example_id", "exclude")
-SELECTIONS = ("unknown", "random", "by_label")
+OF_ONE_COLUMN = ("target", "group", "weight", "example_id")
+ROLES = ("feature", *OF_ONE_COLUMN, "exclude")
 SLOTS = ("labeled", "population")
 MOST_COLUMNS = 20_000
 MOST_KNOWN = 20_000
@@ -64,7 +66,7 @@ class Settings:
         roles = {_text(column): _text(role) for column, role in dict(found.get("roles") or {}).items()}
         if unknown := set(roles.values()) - set(ROLES):
             raise Refused(400, f"{sorted(unknown)[0]!r} is no role. Choose one of {', '.join(ROLES)}.")
-        for role in ("target", "group", "weight", "example_id"):
+        for role in OF_ONE_COLUMN:
             if list(roles.values()).count(role) > 1:
                 raise Refused(400, f"Two columns have the role {role}; one can.")
         known = list(found.get("known_shares") or ())
