@@ -7,7 +7,7 @@ from scipy.special import ndtri
 
 from groupshift._explain.audit_words import audit_sentences
 from groupshift._explain.identified import identified_in
-from groupshift._explain.report.facts import Facts, GroupLines
+from groupshift._explain.report.facts import COVERAGE, Facts, GroupLines
 from groupshift._explain.report.formats import count, percent, percent_range
 from groupshift._explain.wording import plural
 
@@ -127,7 +127,7 @@ def _disagreement(facts: Facts) -> str | None:
     n, sample = groups.sample_rows, np.nan_to_num(groups.sample_share)
     if known.sum() < 2:
         return None
-    margin = ndtri(0.5 + facts.coverage / 2)
+    margin = ndtri(0.5 + COVERAGE / 2)
     # A row of each class more: the error of a share of 0 or 1 from a handful of rows is not zero.
     drawn_in = (sample * n + 1) / (n + 2)
     variance = drawn_in * (1 - drawn_in) / (n + 2) + ((groups.high - groups.low) / (2 * margin)) ** 2
@@ -135,7 +135,7 @@ def _disagreement(facts: Facts) -> str | None:
     return (
         f"In {count(differs.sum())} of {plural(int(known.sum()), 'group')} with labelled rows, "
         "the labelled sample differs from the population by more than chance "
-        f"({percent(facts.coverage, 0)} confidence)."
+        f"({percent(COVERAGE, 0)} confidence)."
     )
 
 

@@ -53,7 +53,7 @@ def render_report(model: FittedModel, *, title: str | None = None, names: Names 
         # This page has no script.
         without_script = POLICY.replace("script-src 'sha256-{}'; ", "")
         return _filled("class_page.html", of_classes, title, without_script, of_classes.tiles, CLASS_SECTIONS)
-    facts = Facts.of(model, model.diagnose(), names=names)
+    facts = Facts.of(model, model.diagnose(), names)
     title = _title(facts) if title is None else title
     return _filled("page.html", facts, title, policy(), answer.tiles(facts), outline.sections(facts))
 
@@ -131,7 +131,6 @@ def templates() -> "Environment":
     environment.globals |= {
         "answer": answer,
         "charts": charts,
-        "outline": outline,
         "plural": plural,
         "provenance": provenance,
         "tables": report_tables,

@@ -12,7 +12,7 @@ from groupshift._explain.evidence_parts import FloatArray
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.identified import importance_of
 from groupshift._explain.refusals import reasons
-from groupshift._explain.report.facts import MAX_GROUPS, Facts, largest, shown_names
+from groupshift._explain.report.facts import COVERAGE, MAX_GROUPS, Facts, largest, shown_names
 from groupshift._explain.report.formats import (
     NOTHING,
     THIN,
@@ -28,6 +28,7 @@ from groupshift._explain.report.formats import (
 OPEN_LINES = 200
 MOST_LINES = 25
 MOST_FEATURES = 200
+INTERVAL = f"{percent(COVERAGE, 0)} interval"
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,7 @@ def shares_table(facts: Facts) -> TableView:
     columns = {
         "Group": groups.name,
         "Population": [percent(v) for v in groups.share],
-        f"{percent(facts.coverage, 0)} interval": [
-            percent_range(low, high) for low, high in zip(groups.low, groups.high, strict=True)
-        ],
+        INTERVAL: [percent_range(low, high) for low, high in zip(groups.low, groups.high, strict=True)],
         "Population rows": [count(v) for v in groups.rows],
     }
     if groups.sample_rows.any():
@@ -65,7 +64,7 @@ def shares_table(facts: Facts) -> TableView:
     first = {
         "Group": "All",
         "Population": percent(facts.overall.share),
-        f"{percent(facts.coverage, 0)} interval": percent_range(facts.overall.low, facts.overall.high),
+        INTERVAL: percent_range(facts.overall.low, facts.overall.high),
         "Population rows": count(facts.model.rows_.sum()),
         "Labelled sample": percent(facts.labeled_overall),
         "Labelled rows": count(facts.model.labeled_rows_.sum()),
