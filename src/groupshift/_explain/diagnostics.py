@@ -1,7 +1,7 @@
 """Answers before anyone trusts a prediction: is it worth it, does the assumption hold, what to beware of."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from groupshift._explain.expected_gain import coarser, expected_population_gain
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.identified import identified_in, identifying_of
 from groupshift._explain.sensitivity import overall_numbers, selection_cost, sensitivity, undecided
+from groupshift._explain.summary import diagnosis_html, diagnosis_text
 from groupshift._math.label_shift import mlls
 from groupshift._rows.frames import frame_like
 
@@ -98,26 +99,13 @@ class Diagnosis:
         return {name: frame_like(getattr(self, name), self.frame_library) for name in TABLES}
 
     def __str__(self) -> str:
-        from groupshift._explain.summary import diagnosis_text
-
         return diagnosis_text(self)
 
     def _repr_html_(self) -> str:
-        from groupshift._explain.summary import diagnosis_html
-
         return diagnosis_html(self)
 
 
-TABLES = (
-    "hidden_labels",
-    "independence",
-    "features",
-    "mixture",
-    "cautions",
-    "clusters",
-    "calibration",
-    "sensitivity",
-)
+TABLES = tuple(part.name for part in fields(Diagnosis) if part.type is Table)
 
 
 def diagnose(model: FittedModel) -> Diagnosis:

@@ -143,10 +143,8 @@ def _independence(problem: Problem, partition: Partition, seed: int) -> Independ
     rows, shape = problem.labeled.take(few), (partition.n_clusters, 2)
     strata = strata_of(rows, problem.y[few], partition.predict(rows), shape)
     found = feature_effects(rows, problem.encoder.is_category, strata, shape)
-    p_value = combined_p_value(found.p_value)
-    return Independence(
-        found.effect, found.std_error, p_value, _rows_of(strata), strata.groups.reshape(-1, 2)
-    )
+    p_value, groups = combined_p_value(found.p_value), strata.groups.reshape(shape)
+    return Independence(found.effect, found.std_error, p_value, strata.rows.reshape(shape), groups)
 
 
 def feature_effects(rows: Rows, is_category: BoolArray, strata: Strata, shape: tuple[int, int]) -> Effects:
@@ -163,17 +161,15 @@ def feature_effects(rows: Rows, is_category: BoolArray, strata: Strata, shape: t
 
 def _score_independence(strata: Strata, log_odds: FloatArray) -> ScoreIndependence:
     found = group_effects(comparable(log_odds, False), strata)
-    return ScoreIndependence(found.effect.reshape(-1, 2), found.std_error.reshape(-1, 2), _rows_of(strata))
+    return ScoreIndependence(
+        found.effect.reshape(-1, 2), found.std_error.reshape(-1, 2), strata.rows.reshape(-1, 2)
+    )
 
 
 def strata_of(rows: Rows, y: IntArray, cluster: IntArray, shape: tuple[int, int]) -> Strata:
     """Rows by cluster and class; `shape` is (n_clusters, n_classes)."""
     n_groups = int(rows.group.max()) + 1
     return Strata(cluster * shape[1] + y, rows.group, rows.weight, rows.key, shape[0] * shape[1], n_groups)
-
-
-def _rows_of(strata: Strata) -> IntArray:
-    return np.bincount(strata.stratum, minlength=strata.n_strata).reshape(-1, 2)
 
 
 def few_rows(rows: Rows, seed: int) -> IntArray:
@@ -314,19 +310,20 @@ def _totals(rows: LabeledRows, plain: FloatArray, log_odds: FloatArray, shift: F
 def _reliability(rows: LabeledRows, log_odds: FloatArray) -> Reliability:
     """Overall, and by group as finely as their number allows."""
     by_group_bins = int(np.clip(MAX_CALIBRATION_CELLS // rows.n_groups, 1, CALIBRATION_BINS))
-    everyone = np.zeros(len(log_odds), np.int64)
+    p = expit(log_odds)
     return Reliability(
-        _reliability_bins(rows, expit(log_odds), everyone, 1, 2 * CALIBRATION_BINS)[0],
-        _reliability_bins(rows, expit(log_odds), rows.group, rows.n_groups, by_group_bins),
+        reliability_bins(p, rows.y, rows.weight, 2 * CALIBRATION_BINS)[0],
+        reliability_bins(p, rows.y, rows.weight, by_group_bins, rows.group, rows.n_groups),
     )
 
 
-def _reliability_bins(
-    rows: LabeledRows, p: FloatArray, group: IntArray, n_groups: int, n_bins: int
+def reliability_bins(
+    p: FloatArray, y: Column, weight: FloatArray, n_bins: int, group: IntArray | int = 0, n_groups: int = 1
 ) -> FloatArray:
+    """Weight, mean probability and share of positives in bins of probability: (n_groups, n_bins, 3)."""
     cut = np.quantile(p, np.linspace(0, 1, n_bins + 1)[1:-1])
     cell = group * n_bins + np.searchsorted(cut, p, side="right")
     total, predicted, positive = (
-        sum_by(cell, rows.weight * value, n_groups * n_bins) for value in (np.ones(len(p)), p, rows.y)
+        sum_by(cell, weight * value, n_groups * n_bins) for value in (np.ones(len(p)), p, y)
     )
     return np.stack([total, ratio(predicted, total), ratio(positive, total)], -1).reshape(n_groups, n_bins, 3)

@@ -189,7 +189,7 @@ def _shifts_used(model: FittedModel) -> str:
     return "shifts follow the groups' mean features alone" if by_features else "shifts by known shares alone"
 
 
-def share_lines(model: FittedModel, ends: int = ENDS) -> list[ShareLine]:
+def share_lines(model: FittedModel) -> list[ShareLine]:
     """Shares of all rows together, then of the lowest and highest groups."""
     table = group_level_shares(model, 0.9)
     labeled, _ = labeled_sample(model)
@@ -200,8 +200,7 @@ def share_lines(model: FittedModel, ends: int = ENDS) -> list[ShareLine]:
     if not model.has_groups_:
         return lines
     order = np.argsort(table["share"], kind="stable").tolist()
-    skipped = len(order) > 2 * ends
-    for g in [*order[:ends], None, *order[-ends:]] if skipped else order:
+    for g in [*order[:ENDS], None, *order[-ENDS:]] if len(order) > 2 * ENDS else order:
         if g is None:
             lines.append(ShareLine("⋮", "", "", "", ""))
             continue
