@@ -127,17 +127,13 @@ class Results:
         return failed + [{**labels, "why": "not run yet"} for labels in absent]
 
 
-def load_results(folder: str | Path, *, combine: bool = True) -> Results:
-    """Read a folder of results.
-
-    With `combine` its tables are made anew where its parts are at hand; without, a running experiment is not
-    disturbed.
-    """
+def load_results(folder: str | Path) -> Results:
+    """Read a folder of results; its tables are made anew where its parts are at hand."""
     store = Store(folder)
     described = store.read_experiment()
     tasks = store.stored_tasks(described)
     # Without its code on record, a folder's parts cannot be told from those of other code.
-    if combine and "origin" in described and (store.folder / "parts").is_dir():
+    if "origin" in described and (store.folder / "parts").is_dir():
         store.combine(tasks)
     values: dict[tuple[Place, str, str], dict[int, float]] = {}
     for row in read_csv(store.folder / "results.csv"):
