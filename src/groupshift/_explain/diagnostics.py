@@ -171,10 +171,7 @@ def _hidden_labels(model: FittedModel) -> Table:
     if held_out is None or not model.has_groups_:
         return {"group": model.labeled_groups_[:0], **{name: np.zeros(0) for name in columns}}
     hidden = held_out.by_group
-    return {
-        "group": model.labeled_groups_[hidden.group],
-        **{name: getattr(hidden, name) for name in columns},
-    }
+    return {"group": model.labeled_groups_[hidden.group], **{name: getattr(hidden, name) for name in columns}}
 
 
 def _independence(model: FittedModel) -> Table:

@@ -37,13 +37,7 @@ from groupshift._fit.feature_importance import feature_importance
 from groupshift._fit.learned import PredictionRates
 from groupshift._fit.problem import Problem, Settings
 from groupshift._fit.stages import Finished
-from groupshift._fit.trials import (
-    LabeledRows,
-    expected_prior,
-    gain,
-    labeled_prior,
-    shifts_of_labeled,
-)
+from groupshift._fit.trials import LabeledRows, expected_prior, gain, labeled_prior, shifts_of_labeled
 from groupshift._math.calibration import crossfit_platt
 from groupshift._math.label_shift import bbse, mlls
 from groupshift._math.odds import log_loss_rows

@@ -10,15 +10,13 @@ from groupshift._explain.class_changes import class_share_changes
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.evidence_parts import FloatArray, IntArray, Table
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.share_intervals import (
+from groupshift._explain.share_tables import (
     ShareDifference,
     ShareInterval,
-    check_groups,
-    groups_of_either,
-)
-from groupshift._explain.share_tables import (
     cell_shares,
+    check_groups,
     group_level_shares,
+    groups_of_either,
     interval,
     labeled_sample,
     overall_shares,

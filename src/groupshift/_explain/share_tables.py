@@ -1,12 +1,30 @@
 """Shares of positives as tables, with intervals: by cell, and by group over its clusters."""
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.special import betaincinv, logit, ndtri
 
-from groupshift._explain.evidence_parts import FloatArray, IntArray, Table
+from groupshift._explain.evidence_parts import Column, FloatArray, IntArray, Table
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._math.odds import in_doubt
 from groupshift._rows.codes import Codes
+
+
+class ShareInterval(NamedTuple):
+    """A share of positives, or of a class, and its interval."""
+
+    share: float
+    low: float
+    high: float
+
+
+class ShareDifference(NamedTuple):
+    """The difference of two shares and its interval."""
+
+    difference: float
+    low: float
+    high: float
 
 
 def cell_shares(model: FittedModel, coverage: float) -> Table:
@@ -81,3 +99,19 @@ def count_interval(
     low = np.where(is_known, np.floor(np.minimum(low, share) * n + 1e-9) / n, share)
     high = np.where(is_known, np.ceil(np.maximum(high, share) * n - 1e-9) / n, share)
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
+
+
+def check_groups(groups: Column, *names: object) -> IntArray:
+    """Numbers of groups that a user names; each must have unlabelled rows."""
+    at = Codes.of(groups).transform(np.array(names, groups.dtype))
+    for name, number in zip(names, at.tolist(), strict=True):
+        if number < 0:
+            raise ValueError(
+                f"Group {name!r} has no unlabelled rows in this model, so its share is not known. groups_ lists those that do."
+            )
+    return at
+
+
+def groups_of_either(before: Column, after: Column) -> Column:
+    """Groups of two models: those of the first, then those that only the second has."""
+    return np.concatenate([before, after[Codes.of(before).transform(after) < 0]])

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from groupshift.datasets.acs_files import FIPS, Columns, Source, download_persons, open_source
-from groupshift.datasets.assembly import assemble
-from groupshift.datasets.containers import Seed
+from groupshift.datasets.containers import Seed, assemble
 from groupshift.datasets.examples import encode_ids, some_examples
 from groupshift.datasets.sample import LabeledTable
 

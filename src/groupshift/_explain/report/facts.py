@@ -8,8 +8,14 @@ import numpy as np
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._explain.evidence_parts import BoolArray, Column, FloatArray, IntArray
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.share_errors import ShareInterval, overall_share
-from groupshift._explain.share_tables import cell_shares, group_level_shares, labeled_sample, overall_shares
+from groupshift._explain.share_errors import overall_share
+from groupshift._explain.share_tables import (
+    ShareInterval,
+    cell_shares,
+    group_level_shares,
+    labeled_sample,
+    overall_shares,
+)
 
 # Keep the page under 5 MB: a few hundred bytes for each group, some thirty for each cell.
 MAX_GROUPS = 6_000
