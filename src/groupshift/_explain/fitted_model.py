@@ -82,6 +82,7 @@ class FittedModel:
     group_prior_: FloatArray = _read("estimate_", "share")
     share_error_: FloatArray = _read("estimate_", "share_error")
     unseen_shift_: FloatArray = _read("estimate_", "unseen_shift")
+    unseen_variance_: FloatArray = _read("estimate_", "unseen_variance")
     tally_: Points | None = _read("estimate_", "points")
     view_use_: ViewUse | None = _read("estimate_", "use")
     known_groups_: ValueArray = _read("estimate_", "known_groups")

@@ -6,16 +6,12 @@ import numpy as np
 
 from groupshift._explain.class_diagnosis import diagnose_classes, range_over_groups
 from groupshift._explain.class_model import ClassModel
-from groupshift._explain.class_share_tables import (
-    group_class_shares,
-    labeled_class_shares,
-    overall_class_shares,
-)
+from groupshift._explain.class_share_tables import group_class_shares, overall_class_shares
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._explain.report.facts import COVERAGE, Names, largest
 from groupshift._explain.report.formats import count, decimals, percent, percent_range, texts
 from groupshift._explain.report.report_tables import TableView
-from groupshift._explain.share_tables import count_interval
+from groupshift._explain.share_tables import count_interval, labeled_sample
 from groupshift._explain.wording import plural
 
 # Groups on the page, those with most rows: some hundred bytes for each class.
@@ -120,7 +116,7 @@ class ClassFacts:
         """Groups down, classes across; first all of them together."""
         share, error, rows = group_class_shares(self.model)
         low, high = count_interval(share, error, rows, COVERAGE)
-        sample = labeled_class_shares(self.model)
+        sample = labeled_sample(self.model)[0]
         overall = overall_class_shares(self.model)[1]
         together = [self._cell("all", c, part) for c, part in enumerate(overall)]
         lines = [MapLine("all", count(rows[:, 0].sum()), together)]
