@@ -107,11 +107,8 @@ class Summary:
         """How much more there is to know, if there is."""
         found = self.diagnosis
         count = len(found.assumption) + len(found.caution) - len(self.cautions)
-        return (
-            (f"And {plural(count, 'finding')} more, which may cost less: the report has all.",)
-            if count
-            else ()
-        )
+        sentence = f"And {plural(count, 'finding')} more, which may cost less: the report has all."
+        return (sentence,) if count else ()
 
     @property
     def main_sentences(self) -> tuple[str, ...]:
@@ -191,24 +188,20 @@ def _shifts_used(model: FittedModel) -> str:
 
 def share_lines(model: FittedModel) -> list[ShareLine]:
     """Shares of all rows together, then of the lowest and highest groups."""
-    table = group_level_shares(model, 0.9)
-    labeled, _ = labeled_sample(model)
-    before, _ = overall_shares(model)
-    after = overall_share(model, 0.9)
+    table, labeled = group_level_shares(model, 0.9), labeled_sample(model)[0]
+    before, after = overall_shares(model)[0], overall_share(model, 0.9)
     whole = f"{percent(after.low)} to {percent(after.high)}"
     lines = [ShareLine("all", percent(after.share), whole, percent(before), f"{int(model.rows_.sum()):,}")]
     if not model.has_groups_:
         return lines
     order = np.argsort(table["share"], kind="stable").tolist()
-    for g in [*order[:ENDS], None, *order[-ENDS:]] if len(order) > 2 * ENDS else order:
-        if g is None:
-            lines.append(ShareLine("⋮", "", "", "", ""))
-            continue
+    is_long = len(order) > 2 * ENDS
+    for g in [*order[:ENDS], *order[-ENDS:]] if is_long else order:
         share, low, high = (percent(table[column][g]) for column in ("share", "low", "high"))
-        rows = f"{int(table['rows'][g]):,}"
-        lines.append(
-            ShareLine(str(model.groups_[g]), share, f"{low} to {high}", percent(float(labeled[g])), rows)
-        )
+        name, rows = str(model.groups_[g]), f"{int(table['rows'][g]):,}"
+        lines.append(ShareLine(name, share, f"{low} to {high}", percent(float(labeled[g])), rows))
+    if is_long:
+        lines.insert(1 + ENDS, ShareLine("⋮", "", "", "", ""))
     return lines
 
 

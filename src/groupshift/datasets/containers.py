@@ -9,6 +9,7 @@ import numpy as np
 from narwhals.typing import IntoDataFrame
 
 from groupshift._io.extras import need
+from groupshift._rows import frames
 
 Table: TypeAlias = "np.ndarray | dict[str, np.ndarray] | IntoDataFrame"
 AnyTable = TypeVar("AnyTable", bound=Table)
@@ -31,20 +32,14 @@ def take_rows(X: AnyTable, rows: np.ndarray) -> AnyTable:
     >>> take_rows({"age": np.array([31, 64, 18])}, np.array([2, 0]))
     {'age': array([18, 31])}
     """
-    taken: object
     if isinstance(X, dict):
-        taken = {name: np.asarray(column)[rows] for name, column in X.items()}
-    elif is_frame(X):
-        positions = np.flatnonzero(rows) if rows.dtype == bool else rows
-        taken = nw.from_native(X, eager_only=True)[positions.tolist()].to_native()
-    else:
-        taken = np.asarray(X)[rows]
-    return cast(AnyTable, taken)
+        return cast(AnyTable, {name: np.asarray(column)[rows] for name, column in X.items()})
+    return cast(AnyTable, frames.take_rows(X if is_frame(X) else np.asarray(X), rows))
 
 
 def is_frame(X: object) -> TypeGuard[IntoDataFrame]:
     """Whether X is a frame of a library that narwhals knows."""
-    return isinstance(nw.from_native(X, pass_through=True, eager_only=True), nw.DataFrame)
+    return frames.as_frame(X) is not None
 
 
 def named_columns(X: Table) -> dict[str, np.ndarray]:

@@ -22,6 +22,16 @@ class Belief(NamedTuple):
     sentence: str
 
 
+# By how far the assumption holds, where it does not fully.
+DOUBTS = {
+    "no": Belief("no", "Check the shares before you use them: the assumption behind them does not hold."),
+    "roughly": Belief("", "Use the shares with care: the assumption behind them holds only roughly."),
+    "unknown": Belief(
+        "", "Whether to believe the shares could not be tested: labels are too few, or of too few groups."
+    ),
+}
+
+
 def tiles(facts: Facts) -> dict[str, str]:
     """The numbers that everyone asks for first."""
     model = facts.model
@@ -62,19 +72,10 @@ def believe(facts: Facts) -> Belief:
         )
     if diagnosis.worth == "harmful":
         return Belief("no", "Do not believe the shares: on labels that were hidden, the shifts did harm.")
-    if diagnosis.holds == "no":
-        return Belief("no", "Check the shares before you use them: the assumption behind them does not hold.")
-    if diagnosis.holds == "roughly":
-        return Belief("", "Use the shares with care: the assumption behind them holds only roughly.")
-    if diagnosis.holds == "unknown":
-        return Belief(
-            "", "Whether to believe the shares could not be tested: labels are too few, or of too few groups."
-        )
-    confirmed = (
-        ", and hidden labels confirm the shifts"
-        if facts.shifted and diagnosis.worth in ("yes", "little")
-        else ""
-    )
+    if diagnosis.holds in DOUBTS:
+        return DOUBTS[diagnosis.holds]
+    is_confirmed = facts.shifted and diagnosis.worth in ("yes", "little")
+    confirmed = ", and hidden labels confirm the shifts" if is_confirmed else ""
     return Belief(
         "yes",
         f"The shares can be believed as far as labels can tell: the assumption behind them holds{confirmed}.",
@@ -97,12 +98,8 @@ def learned(facts: Facts) -> list[str]:
     """What the groups of the population look like, in a few sentences."""
     if not facts.has_population:
         return ["Without unlabelled rows there is no population whose shares could be learned."]
-    sentences = []
-    if (words := _extremes(facts.groups)) is not None:
-        sentences.append(words)
-    if (words := _disagreement(facts)) is not None:
-        sentences.append(words)
-    return [*sentences, _cluster_words(facts)]
+    found = (_extremes(facts.groups), _disagreement(facts), _cluster_words(facts))
+    return [sentence for sentence in found if sentence is not None]
 
 
 def _extremes(groups: GroupLines) -> str | None:

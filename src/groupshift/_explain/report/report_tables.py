@@ -51,26 +51,19 @@ class TableView:
 
 
 def shares_table(facts: Facts) -> TableView:
-    groups = facts.groups
+    """All rows together, then the groups that the page shows."""
+    groups, overall, model = facts.groups, facts.overall, facts.model
+    limits = zip((overall.low, *groups.low), (overall.high, *groups.high), strict=True)
     columns = {
-        "Group": groups.name,
-        "Population": [percent(v) for v in groups.share],
-        INTERVAL: [percent_range(low, high) for low, high in zip(groups.low, groups.high, strict=True)],
-        "Population rows": [count(v) for v in groups.rows],
+        "Group": ["All", *groups.name],
+        "Population": [percent(v) for v in (overall.share, *groups.share)],
+        INTERVAL: [percent_range(low, high) for low, high in limits],
+        "Population rows": [count(v) for v in (model.rows_.sum(), *groups.rows)],
     }
     if groups.sample_rows.any():
-        columns["Labelled sample"] = [percent(v) for v in groups.sample_share]
-        columns["Labelled rows"] = [count(v) for v in groups.sample_rows]
-    first = {
-        "Group": "All",
-        "Population": percent(facts.overall.share),
-        INTERVAL: percent_range(facts.overall.low, facts.overall.high),
-        "Population rows": count(facts.model.rows_.sum()),
-        "Labelled sample": percent(facts.labeled_overall),
-        "Labelled rows": count(facts.model.labeled_rows_.sum()),
-    }
-    lines = {name: [first[name], *values] for name, values in columns.items()}
-    return TableView(lines, "Shares of positives by group", marked=0)
+        columns["Labelled sample"] = [percent(v) for v in (facts.labeled_overall, *groups.sample_share)]
+        columns["Labelled rows"] = [count(v) for v in (model.labeled_rows_.sum(), *groups.sample_rows)]
+    return TableView(columns, "Shares of positives by group", marked=0)
 
 
 def sensitivity_table(facts: Facts) -> TableView | None:
