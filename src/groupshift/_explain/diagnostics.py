@@ -134,7 +134,7 @@ def diagnose(model: FittedModel) -> Diagnosis:
         "calibration": _calibration(model),
         "sensitivity": sensitivity(model),
     }
-    shares = overall_numbers(model)
+    shares = overall_numbers(model, tables["sensitivity"])
     overview = _overview(model, tables, shares)
     worth, first = verdict.is_worth_it(model, overview)
     holds, assumption = assumption_words.assumption_holds(model, overview, tables)

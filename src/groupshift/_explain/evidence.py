@@ -193,14 +193,15 @@ def _held_out(problem: Problem, finished: Finished, fold: IntArray) -> HeldOut:
         # Most of the population lies in groups without labels: gains are those of groups that the classifier did not see.
         hidden, shift = finished.settled.by_groups
         plain, log_odds = hidden.plain, hidden.log_odds
-    trust = None if trial is None else trial.trust
+    by_group, total = _compared(rows, number, plain, log_odds, shift)
+    trust = None if trial is None else TrustEvidence(trial.trust.estimate, trial.trust.std_error)
     return HeldOut(
         scores=score_distributions(log_odds, y, rows.weight, cluster, n_clusters),
         score_independence=_score_independence(strata_of(own, y, cluster, (n_clusters, 2)), log_odds),
-        by_group=_hidden_labels(rows, number, plain, log_odds, shift),
-        total=_totals(rows, plain, log_odds, shift),
+        by_group=by_group,
+        total=total,
         calibration=Calibration(_reliability(rows, plain), _reliability(rows, log_odds + shift)),
-        trust=None if trust is None else TrustEvidence(trust.estimate, trust.std_error),
+        trust=trust,
     )
 
 
@@ -253,21 +254,23 @@ def _unpooled_shifts(
     return shift
 
 
-def _hidden_labels(
+def _compared(
     rows: LabeledRows, number: IntArray, plain: FloatArray, log_odds: FloatArray, shift: FloatArray
-) -> HiddenLabels:
+) -> tuple[HiddenLabels, Totals]:
+    """The plain classifier beside the model on hidden labels: by group, and in all."""
     n, shifted = rows.n_groups, log_odds + shift
+    before, after, unshifted = (log_loss_rows(values, rows.y) for values in (plain, shifted, log_odds))
 
     def mean(values: Column) -> FloatArray:
         return mean_by(rows.group, values, rows.weight, n, empty=0.0)
 
-    return HiddenLabels(
+    by_group = HiddenLabels(
         group=number,
         rows=np.bincount(rows.group, minlength=n),
         share=mean(rows.y),
         mean_score=mean(log_odds),
-        loss_global=mean(log_loss_rows(plain, rows.y)),
-        loss_model=mean(log_loss_rows(shifted, rows.y)),
+        loss_global=mean(before),
+        loss_model=mean(after),
         auc_global=grouped_auc(rows.y, plain, rows.weight, rows.group, n),
         auc_model=grouped_auc(rows.y, shifted, rows.weight, rows.group, n),
         mean_global=mean(expit(plain)),
@@ -275,18 +278,11 @@ def _hidden_labels(
         estimated_shift=mean(shift),
         observed_shift=observed_shift(log_odds, rows.y, rows.weight, rows.group, n),
     )
-
-
-def _totals(rows: LabeledRows, plain: FloatArray, log_odds: FloatArray, shift: FloatArray) -> Totals:
-    shifted = log_odds + shift
-    before, after = log_loss_rows(plain, rows.y), log_loss_rows(shifted, rows.y)
     loss_gain, loss_error = gain(before, after, rows)
-    classifier_gain, classifier_error = gain(before, log_loss_rows(log_odds, rows.y), rows)
-    auc_before, auc_after, auc_error = grouped_auc_gain(
-        plain, shifted, rows.y, rows.weight, rows.group, rows.n_groups
-    )
-    return Totals(
-        groups=rows.n_groups,
+    classifier_gain, classifier_error = gain(before, unshifted, rows)
+    auc_before, auc_after, auc_error = grouped_auc_gain(plain, shifted, rows.y, rows.weight, rows.group, n)
+    return by_group, Totals(
+        groups=n,
         rows=len(rows.y),
         loss_global=float(np.average(before, weights=rows.weight)),
         loss_model=float(np.average(after, weights=rows.weight)),

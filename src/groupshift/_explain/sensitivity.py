@@ -57,15 +57,18 @@ def sensitivity(model: FittedModel) -> Table:
     }
 
 
-def overall_numbers(model: FittedModel) -> dict[str, float]:
-    """The overall share, its 90 % interval, and what it would be under other labelling or at face value."""
+def overall_numbers(model: FittedModel, table: Table) -> dict[str, float]:
+    """The overall share, its 90 % interval, and what it would be under other labelling (from `sensitivity`) or at face value."""
     found = overall_share(model)
-    numbers = {"share": found.share, "share_low": found.low, "share_high": found.high}
-    numbers["share_if_half"], numbers["share_if_twice"] = (
-        shares_if_selected(model, o)[0] for o in (0.5, 2.0)
-    )
-    numbers["share_at_face_value"] = _at_face_value(model)
-    return numbers
+    half, twice = (float(table[name][0]) if table else np.nan for name in ("if_half", "if_twice"))
+    return {
+        "share": found.share,
+        "share_low": found.low,
+        "share_high": found.high,
+        "share_if_half": half,
+        "share_if_twice": twice,
+        "share_at_face_value": _at_face_value(model),
+    }
 
 
 def selection_cost(numbers: dict[str, float]) -> float:
