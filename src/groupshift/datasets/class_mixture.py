@@ -1,7 +1,5 @@
 """Groups that draw unequally from several Gaussian classes: data of more than two answers with all that is true about them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

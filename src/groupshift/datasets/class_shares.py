@@ -1,7 +1,5 @@
 """Cluster weights and class shares of the paper's two settings, and the row counts that follow from them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Rows and columns of anything tabular: an array, a frame of any library narwhals knows, or a dict of columns."""
 
-from __future__ import annotations
-
 from typing import TypeAlias, TypeGuard, TypeVar, cast
 
 import narwhals as nw

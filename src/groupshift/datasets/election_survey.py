@@ -1,7 +1,5 @@
 """A small invented survey that a person can read: states, everyday columns, missing values, and the truth."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import expit, logsumexp
 

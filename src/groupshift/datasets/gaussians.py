@@ -1,7 +1,5 @@
 """Pairs of Gaussians, one per cluster: drawn with a given AUC, placed apart, with exact posteriors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 

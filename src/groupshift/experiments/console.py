@@ -1,7 +1,5 @@
 """What a person at a terminal sees of a run: what is to be done before it, what remains during it."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Collection

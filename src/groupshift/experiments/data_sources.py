@@ -1,7 +1,5 @@
 """Real tables of an experiment: loaded once per process, or prepared as npz for machines without pyarrow."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path

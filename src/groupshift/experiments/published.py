@@ -1,7 +1,5 @@
 """The paper's numbers: mean test AUC of its tables, and what its figures show (METHOD.md, section 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """`groupshift reproduce`, and `python -m groupshift.experiments` where only the core is installed."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

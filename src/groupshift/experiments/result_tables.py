@@ -1,7 +1,5 @@
 """The paper's tables in our hand, and those it does not have: text for people, records for machines."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Results of an experiment, read back for tables and figures: means over draws with their intervals."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,7 +26,7 @@ class Mean:
     n: int
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> Mean:
+    def of(cls, values: Iterable[float]) -> "Mean":
         """Mean of one value per draw.
 
         >>> round(Mean.of([0.5, 1.0]).half, 2)  # t = 12.706 for two draws, standard error 0.25
@@ -40,7 +38,7 @@ class Mean:
         half = stdtrit(len(array) - 1, 0.975) * array.std(ddof=1) / np.sqrt(len(array))
         return cls(float(array.mean()), float(half), len(array))
 
-    def __sub__(self, constant: float) -> Mean:
+    def __sub__(self, constant: float) -> "Mean":
         return Mean(self.value - constant, self.half, self.n)
 
 
