@@ -30,10 +30,6 @@ def _adults_with_income(column: Column) -> np.ndarray:
     return (column("AGEP") > 16) & (column("PINCP") > 100) & (column("WKHP") > 0) & (column("PWGTP") >= 1)
 
 
-def _everybody(column: Column) -> np.ndarray:
-    return np.ones(len(column("ESR")), dtype=bool)
-
-
 TASKS = {
     "income": Task(
         features=("AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", "RELP", "WKHP", "SEX", "RAC1P"),
@@ -47,7 +43,7 @@ TASKS = {
             *("DEAR", "DEYE", "DREM", "SEX", "RAC1P"),
         ),
         needs=("ESR",),
-        keep=_everybody,
+        keep=lambda column: np.ones(len(column("ESR")), dtype=bool),
         positive=lambda column: column("ESR") == 1,
     ),
     "ipr": Task(
