@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 from scipy.stats import rankdata
 
-from groupshift._explain.evidence_parts import BoolArray, FloatArray, IntArray, ScoreDistributions
+from groupshift._explain.evidence_parts import ScoreDistributions
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.points import Points
 from groupshift._math.sums import ratio, sum_by
 from groupshift.metrics import grouped_auc

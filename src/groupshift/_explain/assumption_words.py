@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from groupshift._explain.assumption import LARGE, MEDIUM, SMALL
-from groupshift._explain.evidence_parts import Evidence, FloatArray, IntArray, Table
+from groupshift._explain.evidence_parts import Evidence
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.wording import percent
+from groupshift._math.arrays import FloatArray, IntArray, Table
 from groupshift._math.sums import ratio
 
 Overview = dict[str, float]

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from groupshift._explain.evidence_parts import BoolArray, FloatArray, Table
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.wording import first_of, percent, plural
+from groupshift._math.arrays import BoolArray, FloatArray, Table
 from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.points import Points
 from groupshift._math.sums import mean_by, ratio

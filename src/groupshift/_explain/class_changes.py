@@ -4,8 +4,8 @@ import numpy as np
 
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.class_share_tables import class_shares_by
-from groupshift._explain.evidence_parts import FloatArray, Table
 from groupshift._explain.share_tables import ShareDifference, ShareInterval, check_groups, groups_of_either
+from groupshift._math.arrays import FloatArray, Table
 from groupshift._rows.codes import Codes
 
 

@@ -12,8 +12,8 @@ from groupshift._explain.class_sensitivity import class_sensitivity, selected_se
 from groupshift._explain.class_share_tables import group_class_shares
 from groupshift._explain.cluster_profile import describe_clusters
 from groupshift._explain.diagnostics import Diagnosis, features_table, strata_table
-from groupshift._explain.evidence_parts import Table
 from groupshift._explain.wording import first_of, percent, plural
+from groupshift._math.arrays import Table
 
 # A gain of the log loss by less than a hundredth of it is little.
 LITTLE = 0.01

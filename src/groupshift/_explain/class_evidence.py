@@ -14,9 +14,10 @@ from groupshift._explain.evidence import (
     reliability_bins,
     strata_of,
 )
-from groupshift._explain.evidence_parts import ClusterProfiles, Examples, FloatArray, IntArray
+from groupshift._explain.evidence_parts import ClusterProfiles, Examples
 from groupshift._fit.problem import Problem
 from groupshift._fit.trials import LabeledRows, gain
+from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.sums import mean_by, sum_by
 from groupshift._math.vector_scaling import class_log_loss, crossfit_scaling
 from groupshift._multi.class_stages import ClassFinished
@@ -194,6 +195,6 @@ def _compared(rows: LabeledRows, number: IntArray, plain: FloatArray, moved: Flo
 def _reliability(rows: LabeledRows, log_p: FloatArray) -> FloatArray:
     """Weight, mean probability and share in bins of probability, all classes against their rest together."""
     p = softmax(log_p, axis=1)
-    is_class = rows.y[:, None] == np.arange(p.shape[1])
+    is_class = (rows.y[:, None] == np.arange(p.shape[1])).astype(np.int64)
     weight = np.repeat(rows.weight, p.shape[1])
     return reliability_bins(p.ravel(), is_class.ravel(), weight, CALIBRATION_BINS)[0]

@@ -3,8 +3,8 @@
 import numpy as np
 
 from groupshift._explain.class_model import ClassModel
-from groupshift._explain.evidence_parts import FloatArray, IntArray, Table
 from groupshift._explain.share_tables import count_interval, labeled_sample, over_clusters
+from groupshift._math.arrays import FloatArray, IntArray, Table
 from groupshift._rows.checks import check_coverage
 
 

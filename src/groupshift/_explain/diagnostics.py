@@ -11,12 +11,13 @@ from groupshift._explain.audit_words import audit_sentences
 from groupshift._explain.caution import Weighed, by_cost, caution_sentences, find_cautions, row_value
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.cluster_profile import describe_clusters
-from groupshift._explain.evidence_parts import FloatArray, HiddenLabels, IntArray, Table
+from groupshift._explain.evidence_parts import HiddenLabels
 from groupshift._explain.expected_gain import coarser, expected_population_gain
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.identified import identified_in, identifying_of
 from groupshift._explain.sensitivity import overall_numbers, selection_cost, sensitivity, undecided
 from groupshift._explain.summary import diagnosis_html, diagnosis_text
+from groupshift._math.arrays import FloatArray, IntArray, Table
 from groupshift._math.label_shift import mlls
 from groupshift._rows.frames import frame_like
 

@@ -15,17 +15,13 @@ from groupshift._explain.assumption import (
 )
 from groupshift._explain.cluster_profile import cluster_profiles
 from groupshift._explain.evidence_parts import (
-    BoolArray,
     Calibration,
     ClusterProfiles,
-    Column,
     Evidence,
     Examples,
-    FloatArray,
     HeldOut,
     HiddenLabels,
     Independence,
-    IntArray,
     LabeledSample,
     Reliability,
     ScoreIndependence,
@@ -38,6 +34,7 @@ from groupshift._fit.learned import PredictionRates
 from groupshift._fit.problem import Problem, Settings
 from groupshift._fit.stages import Finished
 from groupshift._fit.trials import LabeledRows, expected_prior, gain, labeled_prior, shifts_of_labeled
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.calibration import crossfit_platt
 from groupshift._math.label_shift import bbse, mlls
 from groupshift._math.odds import log_loss_rows
@@ -261,7 +258,7 @@ def _compared(
     n, shifted = rows.n_groups, log_odds + shift
     before, after, unshifted = (log_loss_rows(values, rows.y) for values in (plain, shifted, log_odds))
 
-    def mean(values: Column) -> FloatArray:
+    def mean(values: ValueArray) -> FloatArray:
         return mean_by(rows.group, values, rows.weight, n, empty=0.0)
 
     by_group = HiddenLabels(
@@ -308,7 +305,7 @@ def _reliability(rows: LabeledRows, log_odds: FloatArray) -> Reliability:
 
 
 def reliability_bins(
-    p: FloatArray, y: Column, weight: FloatArray, n_bins: int, group: IntArray | int = 0, n_groups: int = 1
+    p: FloatArray, y: IntArray, weight: FloatArray, n_bins: int, group: IntArray | int = 0, n_groups: int = 1
 ) -> FloatArray:
     """Weight, mean probability and share of positives in bins of probability: (n_groups, n_bins, 3)."""
     cut = np.quantile(p, np.linspace(0, 1, n_bins + 1)[1:-1])

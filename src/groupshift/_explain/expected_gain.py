@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.special import expit, log_expit, logit
 
-from groupshift._explain.evidence_parts import FloatArray, IntArray
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.auc_gain import auc_gain, overall_prior
 from groupshift._math.points import Points
 from groupshift._math.sums import mean_by, sum_by

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import expit, logit
 
-from groupshift._explain.evidence_parts import FloatArray, Table
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_errors import overall_share
 from groupshift._explain.share_tables import group_level_shares, overall_shares
 from groupshift._explain.wording import percent
+from groupshift._math.arrays import FloatArray, Table
 from groupshift._math.feature_means import BELIEVED
 from groupshift._math.known_shares import mean_posterior
 

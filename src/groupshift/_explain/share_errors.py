@@ -8,7 +8,6 @@ from scipy.special import ndtri
 
 from groupshift._explain.class_changes import class_share_changes
 from groupshift._explain.class_model import ClassModel
-from groupshift._explain.evidence_parts import FloatArray, IntArray, Table
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_tables import (
     ShareDifference,
@@ -21,6 +20,7 @@ from groupshift._explain.share_tables import (
     labeled_sample,
     overall_shares,
 )
+from groupshift._math.arrays import FloatArray, IntArray, Table
 from groupshift._math.known_shares import mean_posterior
 from groupshift._math.sums import ratio, sum_by
 from groupshift._rows.checks import check_coverage

@@ -6,9 +6,9 @@ import numpy as np
 from scipy.special import betaincinv, logit, ndtri
 
 from groupshift._explain.class_model import ClassModel
-from groupshift._explain.evidence_parts import Column, FloatArray, IntArray, Table
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._fit.estimate import Estimate
+from groupshift._math.arrays import FloatArray, IntArray, Table, ValueArray
 from groupshift._math.odds import in_doubt
 from groupshift._multi.class_estimate import ClassEstimate
 from groupshift._rows.codes import Codes
@@ -110,7 +110,7 @@ def count_interval(
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
-def check_groups(groups: Column, *names: object) -> IntArray:
+def check_groups(groups: ValueArray, *names: object) -> IntArray:
     """Numbers of groups that a user names; each must have unlabelled rows."""
     at = Codes.of(groups).transform(np.array(names, groups.dtype))
     for name, number in zip(names, at.tolist(), strict=True):
@@ -121,6 +121,6 @@ def check_groups(groups: Column, *names: object) -> IntArray:
     return at
 
 
-def groups_of_either(before: Column, after: Column) -> Column:
+def groups_of_either(before: ValueArray, after: ValueArray) -> ValueArray:
     """Groups of two models: those of the first, then those that only the second has."""
     return np.concatenate([before, after[Codes.of(before).transform(after) < 0]])

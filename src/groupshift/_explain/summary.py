@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from groupshift._explain.evidence_parts import FloatArray
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_errors import overall_share
 from groupshift._explain.share_tables import group_level_shares, labeled_sample, overall_shares
 from groupshift._explain.wording import percent, plural, short
+from groupshift._math.arrays import FloatArray, Table
 
 if TYPE_CHECKING:
     from groupshift._explain.class_model import ClassModel
-    from groupshift._explain.diagnostics import Diagnosis, Table
+    from groupshift._explain.diagnostics import Diagnosis
 
 WIDTH = 88
 # Groups named at each end of the list of shares.

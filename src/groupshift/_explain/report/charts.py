@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupshift._explain.evidence_parts import FloatArray, Table
 from groupshift._explain.report.facts import CellLines, Facts, GroupLines, HiddenLines, largest
 from groupshift._explain.report.formats import count, percent, points, rounded, texts
 from groupshift._explain.report.report_tables import INTERVAL, TableView, calibration_table
+from groupshift._math.arrays import FloatArray, Table
 
 # Colour of the largest shift: deeper, and its number is hard to read in the light or in the dark scheme.
 DEEPEST = 0.44

@@ -6,7 +6,6 @@ from functools import cached_property
 import numpy as np
 
 from groupshift._explain.diagnostics import Diagnosis
-from groupshift._explain.evidence_parts import BoolArray, Column, FloatArray, IntArray
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_errors import overall_share
 from groupshift._explain.share_tables import (
@@ -16,6 +15,7 @@ from groupshift._explain.share_tables import (
     labeled_sample,
     overall_shares,
 )
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 
 # Keep the page under 5 MB: a few hundred bytes for each group, some thirty for each cell.
 MAX_GROUPS = 6_000
@@ -181,7 +181,7 @@ class Facts:
         return HiddenLines(name=shown_names(table["group"][shown]), gain=gain, **kept)
 
 
-def shown_names(values: Column) -> list[str]:
+def shown_names(values: ValueArray) -> list[str]:
     """Names of groups as text of readable length; what UTF-8 cannot write is replaced.
 
     >>> shown_names(np.array(["Oslo", None, 7], dtype=object))

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from groupshift._audit.found import AuditFound
-from groupshift._explain.evidence_parts import FloatArray
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.identified import importance_of
 from groupshift._explain.refusals import reasons
@@ -23,6 +22,7 @@ from groupshift._explain.report.formats import (
     signed,
     texts,
 )
+from groupshift._math.arrays import FloatArray
 
 # Tables of more lines stay closed for readers without JavaScript, too: the page would be miles long.
 OPEN_LINES = 200
