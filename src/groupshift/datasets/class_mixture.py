@@ -16,10 +16,6 @@ class GaussianClasses:
 
     means: np.ndarray
 
-    @property
-    def n_clusters(self) -> int:
-        return len(self.means)
-
     def log_density(self, X: np.ndarray) -> np.ndarray:
         """Of each row under each cluster and class, up to a constant: (row, cluster, class)."""
         flat = self.means.reshape(-1, self.means.shape[2])

@@ -67,8 +67,6 @@ ANSWERS: dict[str, FloatArray] = {
 class SurveyRegions:
     """The partition that generated the survey: the most likely region of each respondent."""
 
-    n_clusters = len(REGIONS)
-
     def predict(self, X: Table) -> IntArray:
         return np.asarray(logsumexp(self.log_likelihood(X), axis=2).argmax(axis=1))
 

@@ -35,10 +35,6 @@ class GaussianPairs:
     auc: FloatArray
     overlap: FloatArray
 
-    @property
-    def n_clusters(self) -> int:
-        return len(self.mean)
-
     def sample(self, cluster: IntArray, y: IntArray, *, rng: np.random.Generator, dtype: type) -> FloatArray:
         """Draw one row for each (cluster, class)."""
         X: FloatArray = np.empty((len(y), self.mean.shape[-1]), dtype=dtype)

@@ -174,7 +174,7 @@ class SilhouettePartition:
     def fit(self, X: np.ndarray) -> SilhouettePartition:
         weight = np.ones(len(X))
         space = Space().fit(X, weight, np.zeros(X.shape[1], bool))
-        self.partition_, self.scores_ = self.choose(space, X, weight)
+        self.partition_, _ = self.choose(space, X, weight)
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:
