@@ -16,7 +16,7 @@ misfit is. Whether there is any selection, and of which sample, whether κ is 0,
 averaged by their evidence, and all parameters are integrated over, which matters where groups are few.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -24,16 +24,15 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.importance import Mode, find_mode, integrate
+from groupshift._math.importance import Mode, find_modes, integrate
+from groupshift._math.matrix_entries import dot, transposed
 from groupshift._math.sums import sum_by
 from groupshift._math.view_worlds import (
     SCORES,
     Views,
     World,
-    dot,
-    likelihood_gradient,
+    likelihood_gradients,
     log_likelihood,
-    transposed,
     weigh,
 )
 
@@ -187,7 +186,7 @@ def _predict(d: Draws, views: Views, of_labeled: bool) -> Predicted:
     w = d.weight / d.weight.sum()
     for start in range(0, n_groups, step):
         own = slice(start, start + step)
-        solved = weigh(d.world, d.x, views.take(own))
+        solved = weigh(d.world.table(d.x), views.take(own))
         weighed = solved.views
         group, *cells = (level.target(of_labeled) for level in solved.levels)
         # How a prediction follows a view that moves in all cells of a group.
@@ -261,7 +260,7 @@ def learn_views(
         for i, (world, probability) in enumerate(zip(worlds, odds, strict=True))
         if probability > 0
     ]
-    modes = list(each(_Posterior.mode, [posterior for posterior, _, _ in candidates]))
+    modes = _modes([posterior for posterior, _, _ in candidates])
     about = [mode.log_integral + prior for mode, (_, prior, _) in zip(modes, candidates, strict=True)]
     kept = [
         (posterior, mode, rng, prior)
@@ -273,6 +272,22 @@ def learn_views(
     found = [(one[0].world, x, lw + one[-1]) for one, (x, lw) in zip(kept, draws, strict=True)]
     evidence = logsumexp(np.concatenate([log_weight for _, _, log_weight in found]))
     return ViewModel(tuple(Draws(world, x, np.exp(lw - evidence)) for world, x, lw in found))
+
+
+def _modes(posteriors: Sequence["_Posterior"]) -> list[Mode]:
+    """Where each is largest: all of the same views."""
+
+    def with_gradients(points: dict[int, FloatArray]) -> list[tuple[FloatArray, FloatArray]]:
+        asked = [(posteriors[i].world, x) for i, x in points.items()]
+        found = likelihood_gradients(asked, posteriors[0].views)
+        return [
+            (value + world.prior(x), gradient + world.prior_gradient(x))
+            for (world, x), (value, gradient) in zip(asked, found, strict=True)
+        ]
+
+    return find_modes(
+        with_gradients, starts=[one.starts for one in posteriors], bounds=[one.bounds for one in posteriors]
+    )
 
 
 def _draws(drawn: tuple["_Posterior", Mode, np.random.Generator]) -> tuple[FloatArray, FloatArray]:
@@ -305,10 +320,11 @@ class _Posterior:
         scales = [(-7.0, 2.0)] * len(world.scales)
         return np.array(scales + [(-4 * sd - 1, 4 * sd + 1) for sd in world.others])
 
-    def mode(self) -> Mode:
+    @property
+    def starts(self) -> list[FloatArray]:
+        """Where its mode may be near."""
         world = self.world
-        starts = [np.append(np.log(world.scales) + move, np.zeros(len(world.others))) for move in (0.0, -1.5)]
-        return find_mode(self._with_gradient, starts=starts, bounds=self.bounds)
+        return [np.append(np.log(world.scales) + move, np.zeros(len(world.others))) for move in (0.0, -1.5)]
 
     def draws(self, mode: Mode, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Draws of the parameters and the logs of their weights, which add up to the evidence of the model."""
@@ -320,7 +336,3 @@ class _Posterior:
             log_likelihood(self.world, x[i : i + step], self.views).sum(1) for i in range(0, len(x), step)
         ]
         return np.concatenate(parts) + self.world.prior(x)
-
-    def _with_gradient(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        value, gradient = likelihood_gradient(self.world, x, self.views)
-        return value + self.world.prior(x), gradient + self.world.prior_gradient(x)
