@@ -48,7 +48,7 @@ def test_predictions_and_likelihood_are_those_of_the_whole_covariance(
     def covariance(level, h):
         return np.array([stacked(row, h) for row in level.covariance])
 
-    found = _predict(Draws(world, x, np.ones(1)), views, False)
+    (found,) = _predict([Draws(world, x, np.ones(1))], views, False)
     likelihood = log_likelihood(world, x, views)[0]
     for g in range(4):
         # One entry of a level stands for all groups where these do not differ.
