@@ -37,6 +37,7 @@ from groupshift._rows.reading import (
     ReadOptions,
     Training,
     column_attributes,
+    numbered,
     read_rows,
     read_training,
 )
@@ -248,9 +249,8 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
                 "This model was fitted with groups, but none were given to update. Pass groups=, so that each group gets "
                 "shares of its own."
             )
-        codes = Codes().fit(np.zeros(len(rows), int) if values is None else values)
-        numbers = np.zeros(len(rows), np.int64) if values is None else codes.transform(values)
-        return self._update(InMemory(rows.numbered(numbers)), codes.values_, known_shares, known_overall)
+        rows, names = numbered(rows, values, np.flatnonzero(rows.weight))
+        return self._update(InMemory(rows), names, known_shares, known_overall)
 
     def predict_proba(self, X: Features, groups: ArrayLike | None = None) -> FloatArray:
         """Probabilities of the classes for rows of the given groups; they depend on the row and its group alone."""

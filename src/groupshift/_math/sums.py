@@ -52,3 +52,12 @@ def renumbered(part: IntArray) -> IntArray:
     """
     number: IntArray = np.cumsum(np.bincount(part) > 0) - 1
     return number[part]
+
+
+def power_of_two(size: FloatArray | float) -> FloatArray:
+    """The largest power of two up to each size: numbers divided by it are not rounded.
+
+    >>> power_of_two(np.array([5.0, 0.3, 1e300])) <= np.array([5.0, 0.3, 1e300])
+    array([ True,  True,  True])
+    """
+    return np.asarray(np.ldexp(1.0, np.frexp(size)[1] - 1))
