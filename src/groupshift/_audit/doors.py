@@ -13,7 +13,7 @@ from groupshift._audit.found import AuditFound, learn
 from groupshift._audit.plan import AuditPlan, draw_plan
 from groupshift._audit.state import State
 from groupshift._fit.estimate import Estimate
-from groupshift._fit.scorer import Scorer
+from groupshift._fit.scorer import AnyScorer
 from groupshift._math.arrays import ValueArray
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.codes import Codes
@@ -41,7 +41,7 @@ class Auditable(Protocol):
     @property
     def frame_library_(self) -> str | None: ...
 
-    def _scorer(self) -> Scorer: ...
+    def _scorer(self) -> AnyScorer: ...
     def _read_rows(
         self,
         X: Features,

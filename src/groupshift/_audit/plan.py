@@ -151,7 +151,9 @@ def _bounds(p: FloatArray, part: FloatArray, chance: FloatArray) -> Bounds:
 
 def _notes(census: Census, estimate: Estimate) -> list[str]:
     """What users should know about the population that they gave."""
-    rows = np.bincount(census.group[census.group >= 0], minlength=len(estimate.groups))
+    # Shares are of the rows that weigh something.
+    own = census.group[(census.group >= 0) & (census.weight > 0)]
+    rows = np.bincount(own, minlength=len(estimate.groups))
     if np.array_equal(rows, estimate.rows.sum(1)):
         return []
     return [
