@@ -13,7 +13,7 @@ pytest.importorskip("skops")
 
 import pyarrow as pa
 
-from cli_files import ROLES, peaks_of, run_cli
+from cli_files import ROLES, peaks_of
 from groupshift._io.files import write_table
 from groupshift._io.places import open_source
 from groupshift.cli.errors import run
@@ -104,10 +104,10 @@ def test_predict_streams_in_bounded_memory(world, tmp_path):
     assert many - few < 50
 
 
-def test_standard_output_carries_the_data_and_nothing_else(world):
-    done = run_cli("predict", world / "m.gshift", world / "new.csv", "-o", "-", "--keep", "person")
-    assert done.returncode == 0
-    lines = done.stdout.splitlines()
+def test_standard_output_carries_the_data_and_nothing_else(world, capfd):
+    assert run(["predict", f"{world}/m.gshift", f"{world}/new.csv", "-o", "-", "--keep", "person"]) == 0
+    out, err = capfd.readouterr()
+    lines = out.splitlines()
     assert lines[0] == '"person","probability","low","high","cluster","pooled"'
     assert len(lines) == 1 + open_source(world / "new.csv").read().num_rows
-    assert "Wrote" in done.stderr
+    assert "Wrote" in err

@@ -26,13 +26,12 @@ from groupshift._audit.doors import census_of_batches, plan_audit
 from groupshift._audit.plan import AuditPlan
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._fit.problem import KnownRates, KnownShare
-from groupshift._fit.scorer import Scorer
+from groupshift._fit.scorer import AnyScorer, Details
 from groupshift._io.arrow import pa
 from groupshift._io.batch_sources import BATCH_ROWS, BatchSource, as_source
 from groupshift._io.files import write_batches
 from groupshift._io.streamed import Streamed, first_pass
-from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
-from groupshift._multi.class_scorer import ClassScorer
+from groupshift._math.arrays import ValueArray
 from groupshift._rows import reading
 from groupshift._rows.batches import Reader
 from groupshift._rows.checks import check_settings
@@ -58,7 +57,7 @@ from groupshift._rows.workers import workers
 from groupshift.classifier import GroupShiftClassifier
 
 # Details of rows, column by column.
-Columns: TypeAlias = dict[str, FloatArray | IntArray | BoolArray]
+Columns: TypeAlias = Details
 # Rows that a check tries the method on: enough to tell whether it is worth it.
 LABELED_TRIED, UNLABELED_TRIED = 10_000, 30_000
 LABELED_TRIED_SEED, UNLABELED_TRIED_SEED = 1, 2
@@ -306,7 +305,7 @@ class Predictor:
     It travels to every machine of a cluster, and holds no more than predictions need.
     """
 
-    scorer: Scorer | ClassScorer
+    scorer: AnyScorer
     reader: Reader
     coverage: float
     refuses_unseen: bool

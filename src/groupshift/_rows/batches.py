@@ -54,6 +54,13 @@ class Reader:
             ),
         )
 
+    def weighed(self, batch: Features, first: int) -> Rows | None:
+        """Those of the rows that weigh something; None where there are none."""
+        rows = self(batch, first) if len(batch) else None
+        if rows is not None and not rows.weight.all():
+            rows = rows.take(rows.weight > 0)
+        return rows if rows is not None and len(rows) else None
+
     @cached_property
     def _codes(self) -> Codes:
         return Codes.of(self.groups)
@@ -69,16 +76,16 @@ class Reader:
 
     def picked(self, fraction: float, random_state: int, batch: Features, first: int) -> Rows | None:
         """The rows of a batch that belong to the sample of the given fraction; None where there are none."""
-        rows = self(batch, first) if len(batch) else None
+        rows = self.weighed(batch, first)
         if rows is None or fraction >= 1:
-            return rows if rows is not None and len(rows) else None
+            return rows
         keep = np.flatnonzero(sampled(rows.drawing_key(self.by_content), fraction, random_state))
         return rows.take(keep) if len(keep) else None
 
     def applied(self, function: Callable[[Rows], Result], batch: Features, first: int) -> Result | None:
         """`function` of the rows of a batch; None where there are none, which classifiers refuse to score."""
-        rows = self(batch, first) if len(batch) else None
-        return function(rows) if rows is not None and len(rows) else None
+        rows = self.weighed(batch, first)
+        return None if rows is None else function(rows)
 
 
 class OutsideMemory:

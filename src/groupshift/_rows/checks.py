@@ -130,7 +130,10 @@ def unlabeled_mask(y: ValueArray, unlabeled_value: object) -> BoolArray:
     if y.dtype.kind in "biuf" and isinstance(unlabeled_value, (int, float, np.number)):
         marked: BoolArray = y == unlabeled_value
     else:
-        marked = np.fromiter((value == unlabeled_value for value in y.tolist()), bool, len(y))
+        # Not those that are missing: pandas' NA is neither equal to anything nor different.
+        known = y[~unlabeled].tolist()
+        marked = unlabeled.copy()
+        marked[~unlabeled] = np.fromiter((value == unlabeled_value for value in known), bool, len(known))
     return unlabeled | marked
 
 
