@@ -52,10 +52,10 @@ class Distributed(OutsideMemory):
     offsets: tuple[int, ...]
 
     def picked(self, fraction: float, random_state: int) -> list[Rows | None]:
-        import dask
+        from dask.base import compute
 
         parts = self._per_partition(partial(self.reader.picked, fraction, random_state))
-        return [part.value for part in dask.compute(*parts)]
+        return [part.value for part in compute(*parts)]
 
     def sum(self, function: Callable[[Rows], Sum]) -> Sum:
         total: Sum = _added(self._per_partition(partial(self.reader.applied, function)))
@@ -177,25 +177,26 @@ def _offsets(found: FirstPass, first: int) -> tuple[int, ...]:
 
 def _added(parts: list[Delayed]) -> Any:
     """The sum of what was made of partitions, added as a tree on the workers."""
-    import dask
+    from dask.base import compute
+    from dask.delayed import delayed
 
-    add = dask.delayed(_add, pure=False)
+    add = delayed(_add, pure=False)
     while len(parts) > 1:
         parts = [add(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
-    return dask.compute(*parts)[0].value
+    return compute(*parts)[0].value
 
 
 def _per_partition(
     frame: DaskFrame, columns: Sequence[str], function: OfPartition, offsets: Sequence[int]
 ) -> list[Delayed]:
     """`function(partition, offset)` of every partition, in order."""
-    import dask
+    from dask.delayed import delayed
 
     # The function holds the classifier. As a task of its own it travels to each worker once, not with every
     # task; scattered data would be lost with the worker that holds it, a task is simply run again.
-    carried = dask.delayed(_Carrier(function), name=f"groupshift-{uuid4().hex}", traverse=False)
+    carried = delayed(_Carrier(function), name=f"groupshift-{uuid4().hex}", traverse=False)
     partitions = frame[list(columns)].to_delayed(optimize_graph=True)
-    run = dask.delayed(_run, pure=False)
+    run = delayed(_run, pure=False)
     return [run(carried, part, offset) for part, offset in zip(partitions, offsets, strict=True)]
 
 

@@ -196,7 +196,8 @@ def _difference(
     difference = first.share - second.share
 
     def reach(up: FloatArray, down: FloatArray) -> FloatArray:
-        return np.sqrt(np.maximum(up**2 + down**2 - 2 * correlation * up * down, 0) + more)
+        error: FloatArray = np.sqrt(np.maximum(up**2 + down**2 - 2 * correlation * up * down, 0) + more)
+        return error
 
     below = reach(first.share - first.low, second.high - second.share)
     above = reach(first.high - first.share, second.share - second.low)

@@ -334,7 +334,8 @@ class _Cells(AnyCells):
         share = np.clip(
             mlls(together, labeled_prior=prior).share, LEAST_LEFT * prior, 1 - LEAST_LEFT * (1 - prior)
         )
-        return np.nan_to_num(logit(share) - logit(prior))
+        shift: FloatArray = np.nan_to_num(logit(share) - logit(prior))
+        return shift
 
     def context_effect(self, context: Context, sums: FloatArray, groups: ValueArray) -> FloatArray:
         total = np.maximum(self.row_weight.sum(1), 1e-300)

@@ -114,7 +114,8 @@ def _in_step(
 def _beside(center: FloatArray) -> FloatArray:
     """Points before and behind a center along each axis."""
     step = STEP * np.eye(len(center))
-    return center + np.concatenate([step, -step])
+    found: FloatArray = center + np.concatenate([step, -step])
+    return found
 
 
 def _mode(found: OptimizeResult, uphill: FloatArray) -> Mode:

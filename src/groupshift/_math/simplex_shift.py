@@ -170,7 +170,8 @@ def _step(
 def _length(relative: FloatArray) -> FloatArray:
     """Part of a step that each cell takes, (n_cells, 1)."""
     lowest = -relative.min(1, keepdims=True)
-    return np.minimum(1, TO_BOUND / np.maximum(lowest, TO_BOUND))
+    found: FloatArray = np.minimum(1, TO_BOUND / np.maximum(lowest, TO_BOUND))
+    return found
 
 
 def padded_batches(

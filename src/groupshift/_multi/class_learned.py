@@ -14,8 +14,8 @@ from groupshift._math.class_points import wanted_prototypes
 from groupshift._math.prototypes import learn_prototypes
 from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE
 from groupshift._math.vector_scaling import VectorScaling
-from groupshift._math.view_worlds import OWN_SCORES
-from groupshift._math.views import ViewModel, Views, learn_views
+from groupshift._math.view_worlds import OWN_SCORES, Views
+from groupshift._math.views import ViewModel, learn_views
 from groupshift._multi.class_judge import ClassJudged
 from groupshift._multi.class_scores import ClassPosterior
 from groupshift._multi.class_trained import ClassTrained
@@ -56,7 +56,7 @@ class ClassLearned(AnyLearned):
 
     @property
     def n_classes(self) -> int:
-        return self.labeled_prior.shape[1]
+        return int(self.labeled_prior.shape[1])
 
     @property
     def is_shown(self) -> BoolArray:

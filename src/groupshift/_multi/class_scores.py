@@ -42,7 +42,8 @@ def log_probabilities(model: Classifier, features: Features, order: IntArray) ->
     else:
         p = np.zeros((len(found), len(order)))
         p[:, np.asarray(model.classes_, np.int64)] = found  # type: ignore[attr-defined]  # scikit-learn's
-    return np.log(np.maximum(p, FINEST_EDGE))[:, order]
+    log_p: FloatArray = np.log(np.maximum(p, FINEST_EDGE))[:, order]
+    return log_p
 
 
 def held(log_p: FloatArray, edge: float) -> FloatArray:
