@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from groupshift._explain.evidence_parts import BoolArray, ClusterProfiles, FloatArray, IntArray, Table
+from groupshift._explain.evidence_parts import ClusterProfiles
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, Table
 from groupshift._math.sums import power_of_two, ratio, sum_by
 from groupshift._rows.encoder import FeatureEncoder
 

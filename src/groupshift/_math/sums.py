@@ -13,8 +13,7 @@ def sum_by(part: NDArray[np.integer], values: NDArray[np.number], n_parts: int) 
     [3.0, 0.0, 3.0]
     """
     # Without rows, NumPy counts in whole numbers even where weights are given.
-    sums: FloatArray = np.bincount(part, weights=values, minlength=n_parts).astype(np.float64, copy=False)
-    return sums
+    return np.bincount(part, weights=values, minlength=n_parts).astype(np.float64, copy=False)
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray, *, empty: float = np.nan) -> FloatArray:

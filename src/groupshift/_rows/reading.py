@@ -92,10 +92,10 @@ def read_training(
     if empty := _hardly_any_value(rows.matrix[labels >= 0]):
         schema = replace(schema, encoder=schema.encoder.without(empty))
         rows = schema.rows(features, weight=weight, key=key, has_ids=has_ids)
-    known = labels[labels >= 0]
-    labeled, labeled_groups = numbered(rows, values, np.flatnonzero(labels >= 0))
+    has_label, unlabeled = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
+    known = labels[has_label]
+    labeled, labeled_groups = numbered(rows, values, has_label)
     labeled, order = labeled.ordered(known)
-    unlabeled = np.flatnonzero(labels < 0)
     population: Population | None = None
     population_groups = np.empty(0, labeled_groups.dtype)
     if len(unlabeled):
