@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
 from numbers import Integral
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import type_of_target
 
@@ -25,21 +25,7 @@ class DegradedWarning(UserWarning):
     """The data do not allow what was asked for, and a simpler answer is given."""
 
 
-class HasSettings(Protocol):
-    """A `GroupShiftClassifier`, of which only the settings are looked at."""
-
-    estimator: object
-    calibration: str
-    shares: str | None
-    shrinkage: str
-    labeled_prior: str
-    unseen: str
-    selection: str
-    trust: float | str
-    refine: int | str
-
-
-def check_settings(model: HasSettings) -> None:
+def check_settings(model: BaseEstimator) -> None:
     """Every setting of a GroupShiftClassifier is one that it knows."""
     allowed = {
         "calibration": ("crossfit", "holdout"),
