@@ -226,9 +226,10 @@ def _described(problem: Problem, judged: Judged) -> Judged:
     assert judged.table is not None
     trust = problem.settings.trust
     stated = "" if trust == "learned" else f"; you set it to {trust:.2f}"
+    n_candidates = len(judged.table["name"]) - 1
     notes = [
         Note(
-            f"The judge chose {judged.candidate.name!r} of {len(judged.table['name']) - 1} candidates, "
+            f"The judge chose {judged.candidate.name!r} of {n_candidates} candidate{'s' * (n_candidates > 1)}, "
             f"with trust {judged.trial.trust.value:.2f}{stated}."
         )
     ]
