@@ -193,11 +193,7 @@ def _held_out(problem: Problem, finished: Finished, fold: IntArray) -> HeldOut:
     # Global: the classifier before any learning from unlabelled rows, one calibration, no shift.
     everyone = np.zeros(len(y), np.int64)
     plain = crossfit_platt(finished.trained.score, y, rows.weight, everyone, 1, fold)
-    log_odds = (
-        crossfit_platt(rows.score, y, rows.weight, cluster, n_clusters, fold)
-        if trial is None
-        else trial.log_odds
-    )
+    log_odds = rows.calibrated(cluster, n_clusters) if trial is None else trial.log_odds
     shift = _shift(problem.settings, finished, rows, log_odds, cluster)
     if finished.settled.by_groups is not None:
         # Most of the population lies in groups without labels: gains are those of groups that the classifier did not see.
