@@ -196,9 +196,9 @@ def small(monkeypatch, tmp_path):
 
         return made
 
-    sizes = {"n_groups": 12, "labeled_per_group": 40, "unlabeled_per_group": 80}
+    sizes = {"n_groups": 8, "labeled_per_group": 30, "unlabeled_per_group": 50}
     monkeypatch.setattr(groupshift.datasets, "make_survey", at_most(groupshift.datasets.make_survey, **sizes))
-    mixture = at_most(groupshift.datasets.make_grouped_mixture, n_groups=12, unlabeled_per_group=(100, 0))
+    mixture = at_most(groupshift.datasets.make_grouped_mixture, n_groups=8, unlabeled_per_group=(60, 0))
     monkeypatch.setattr(groupshift.datasets, "make_grouped_mixture", mixture)
     classes = at_most(groupshift.datasets.make_grouped_classes, **sizes)
     monkeypatch.setattr(groupshift.datasets, "make_grouped_classes", classes)

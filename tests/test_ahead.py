@@ -7,6 +7,7 @@ from concurrent.futures import wait
 import numpy as np
 import pytest
 
+from elsewhere import asleep_elsewhere, get_ready, refuse, where, where_after_a_while
 from groupshift import GroupShiftClassifier
 from groupshift._fit import judge
 from groupshift._fit.classifiers import TrainingSet
@@ -16,14 +17,13 @@ from groupshift._rows.workers import ahead, at_once, both_ahead, each_in_python,
 from groupshift.datasets import make_grouped_mixture
 
 HERE = os.getpid()
-# A process that imports this module has another number; the one that it works for hands on its own.
-HERE_OF_TEST = int(os.environ.setdefault("GROUPSHIFT_TEST_PROCESS", str(os.getpid())))
 LARGE = spread.FEWEST_NUMBERS
 
 
 @pytest.fixture
-def helped():
+def helped(monkeypatch):
     """A block of a large fit on two workers, once the second one is there."""
+    monkeypatch.setattr(helpers, "_get_ready", get_ready)
     with workers(2, LARGE):
         spread._helpers.get().ready.result()
         yield spread._helpers.get()
@@ -34,26 +34,6 @@ def wait_until_at_work():
     """Until an item has gone to the other process: before that it is taken back."""
     while not spread._helpers.get().given[0].running():
         time.sleep(0.01)
-
-
-def where(_):
-    return os.getpid()
-
-
-def where_after_a_while(_):
-    # Long enough for the other process to have its turn.
-    time.sleep(0.2)
-    return os.getpid()
-
-
-def asleep_elsewhere(item):
-    if os.getpid() != HERE_OF_TEST:
-        time.sleep(600)
-    return item
-
-
-def refuse(item):
-    raise ValueError(f"{item} is not wanted")
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -1,6 +1,5 @@
 """A job by the command line on files of other programs, on pipes and on several files gives the job on two CSV files."""
 
-import subprocess
 import sys
 
 import pytest
@@ -46,8 +45,10 @@ def test_predictions_go_through_a_pipe_and_into_a_workbook(quick, tmp_path):
     expected = predictions(tmp_path, [tmp_path / "labeled.csv", tmp_path / "unlabeled.parquet"])
     done = run_cli("predict", tmp_path / "m.gshift", "-", "-o", "-", input=(tmp_path / "new.csv").read_text())
     assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith('"probability",')
     written = [float(line.split(",")[0]) for line in done.stdout.splitlines()[1:]]
     assert written == expected.tolist()
+    assert "Wrote" in done.stderr
     assert run(["predict", f"{tmp_path}/m.gshift", f"{tmp_path}/new.csv", "-o", f"{tmp_path}/p.xlsx"]) == 0
     assert run(["shares", f"{tmp_path}/m.gshift", "-o", f"{tmp_path}/s.xlsx"]) == 0
     read = open_source(tmp_path / "p.xlsx").read()
@@ -55,25 +56,10 @@ def test_predictions_go_through_a_pipe_and_into_a_workbook(quick, tmp_path):
     assert "share" in open_source(tmp_path / "s.xlsx").columns
 
 
-WITHOUT = """
-import sys
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == {package!r}:
-            raise ModuleNotFoundError(name)
-    def invalidate_caches(self): pass
-sys.meta_path.insert(0, Blocker())
-import importlib.util
-found = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *a: None if name == {package!r} else found(name, *a)
-from groupshift.cli.errors import run
-sys.exit(run({arguments!r}))
-"""
-
-
-def test_a_missing_extra_is_one_sentence_before_the_fit(tmp_path):
+def test_a_missing_extra_is_one_sentence_before_the_fit(tmp_path, monkeypatch, capfd):
     write_survey(tmp_path)
     write_table(survey_tables()[0], tmp_path / "l.xlsx")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)  # Python's way to say that there is no such module
     command = [
         "fit",
         f"{tmp_path}/l.xlsx",
@@ -82,10 +68,8 @@ def test_a_missing_extra_is_one_sentence_before_the_fit(tmp_path):
         "-o",
         f"{tmp_path}/m.gshift",
     ]
-    code = WITHOUT.format(package="openpyxl", arguments=command)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr == (
+    assert run(command) == 2
+    assert capfd.readouterr().err == (
         "Error: Reading and writing Excel workbooks needs openpyxl. Install it with: pip install "
         '"groupshift[excel]"\n'
     )

@@ -13,7 +13,7 @@ pytest.importorskip("skops")
 
 import pyarrow as pa
 
-from cli_files import ROLES, peaks_of, run_cli
+from cli_files import ROLES, peaks_of
 from groupshift._io.files import write_table
 from groupshift._io.places import open_source
 from groupshift.cli.errors import run
@@ -27,6 +27,16 @@ def test_outputs_that_cannot_be_written(world, tmp_path, capsys, place):
         pytest.skip("only on Linux")
     assert run(["predict", f"{world}/m.gshift", f"{world}/new.csv", "-o", place]) == 2
     assert f"Cannot write {place}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["fit", "update"])
+def test_a_model_is_not_written_among_text(world, capsys, command):
+    given = {
+        "fit": [f"{world}/labeled.csv", f"{world}/unlabeled.parquet", *ROLES],
+        "update": [f"{world}/m.gshift", f"{world}/new.csv"],
+    }
+    assert run([command, *given[command], "-o", "-"]) == 2
+    assert "A model is no text" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["fit", "predict", "shares", "update", "report"])
@@ -94,10 +104,10 @@ def test_predict_streams_in_bounded_memory(world, tmp_path):
     assert many - few < 50
 
 
-def test_standard_output_carries_the_data_and_nothing_else(world):
-    done = run_cli("predict", world / "m.gshift", world / "new.csv", "-o", "-", "--keep", "person")
-    assert done.returncode == 0
-    lines = done.stdout.splitlines()
+def test_standard_output_carries_the_data_and_nothing_else(world, capfd):
+    assert run(["predict", f"{world}/m.gshift", f"{world}/new.csv", "-o", "-", "--keep", "person"]) == 0
+    out, err = capfd.readouterr()
+    lines = out.splitlines()
     assert lines[0] == '"person","probability","low","high","cluster","pooled"'
     assert len(lines) == 1 + open_source(world / "new.csv").read().num_rows
-    assert "Wrote" in done.stderr
+    assert "Wrote" in err

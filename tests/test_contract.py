@@ -18,6 +18,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
 from groupshift import GroupShiftClassifier
+from groupshift._regions import kmeans
 from repeated import assert_same_numbers
 
 # Checks fit without groups or unlabelled rows, which the estimator says out loud.
@@ -32,11 +33,20 @@ MINUS_ONE = (
 )
 
 
+@pytest.fixture
+def few_numbers_of_clusters(monkeypatch):
+    """Without groups a fit tries four numbers of clusters, which takes long: one cluster and several show as much."""
+    defaults = kmeans.silhouette_partition.__kwdefaults__
+    assert 1 in defaults["choices"]
+    assert 4 in defaults["choices"]
+    monkeypatch.setitem(defaults, "choices", (1, 4))
+
+
 EXCUSED = {"check_sample_weight_equivalence_on_dense_data": WEIGHTS, "check_classifiers_classes": MINUS_ONE}
 
 
 @degraded
-@pytest.mark.usefixtures("few_trees")
+@pytest.mark.usefixtures("few_trees", "few_numbers_of_clusters")
 @parametrize_with_checks(
     [
         GroupShiftClassifier(),
@@ -49,6 +59,7 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @degraded
+@pytest.mark.usefixtures("few_trees", "few_numbers_of_clusters")
 def test_classes_minus_one_and_one_are_classes_where_only_missing_labels_are_unlabelled():
     check_classifiers_classes("GroupShiftClassifier", GroupShiftClassifier(unlabeled_value=None))
 

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import warnings
 from types import SimpleNamespace
 
@@ -18,6 +17,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+from elsewhere import (
+    deadly_elsewhere,
+    get_ready,
+    has_helpers,
+    long_elsewhere,
+    refuse_after_a_while,
+    square,
+    warn,
+    where_after_a_while,
+)
 from groupshift import GroupShiftClassifier
 from groupshift._fit.classifiers import TrainingSet, grows_in_python
 from groupshift._rows import helpers
@@ -59,7 +68,8 @@ sample = make_grouped_mixture(n_features=4, n_clusters=2, n_groups=12, labeled_p
                               unlabeled_per_group=(60, 5), counts="binomial", random_state=3)
 X, y, groups, _ = sample.training()
 few_trees = HistGradientBoostingClassifier(max_iter=5)
-model = GroupShiftClassifier(few_trees, refine=0, random_state=0, n_jobs=3).fit(X, y, groups=groups)
+settings = {"partition": 2, "trust": 1.0, "refine": 0, "random_state": 0}
+model = GroupShiftClassifier(few_trees, n_jobs=3, **settings).fit(X, y, groups=groups)
 model.predict_proba(X, groups)
 print(len(helpers()))
 workers.FEWEST_NUMBERS = 0
@@ -68,7 +78,8 @@ def watch():
     global most
     while running:
         most = max(most, len(helpers()))
-        time.sleep(0.01)
+        # Whoever was started stays: looking more often would take longer than what is watched.
+        time.sleep(0.05)
 watcher = threading.Thread(target=watch)
 watcher.start()
 for _ in range(2):
@@ -89,21 +100,16 @@ print(rest)
 
 
 @pytest.fixture
-def helped():
+def helped(monkeypatch):
     """A block of a large fit on two workers, once the second one is there."""
+    monkeypatch.setattr(helpers, "_get_ready", get_ready)
     with workers(2, LARGE):
         spread._helpers.get().ready.result()
         yield
 
 
-def where(_):
-    # Long enough for the other process to have its turn.
-    time.sleep(0.2)
-    return os.getpid()
-
-
 def test_this_process_and_another_share_the_work(helped):
-    found = list(each_in_python(where, range(6)))
+    found = list(each_in_python(where_after_a_while, range(6)))
     assert len(set(found)) == 2
     assert HERE in found
 
@@ -112,13 +118,8 @@ def test_results_come_in_the_order_of_the_items(helped):
     assert list(each_in_python(square, range(20))) == [i**2 for i in range(20)]
 
 
-def square(i):
-    time.sleep(0.01 * (i % 3))
-    return i**2
-
-
 def test_what_numpy_does_stays_in_this_process(helped):
-    assert set(at_once(where, range(4))) == {HERE}
+    assert set(at_once(where_after_a_while, range(4))) == {HERE}
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts processes as Linux lists them")
@@ -178,18 +179,7 @@ def test_a_killed_process_is_not_missed(helped):
     # And the next fit has new ones.
     with workers(2, LARGE):
         spread._helpers.get().ready.result()
-        assert len(set(each_in_python(where, range(6)))) == 2
-
-
-def deadly_elsewhere(_):
-    if os.getpid() != HERE_OF_TEST:
-        os._exit(1)
-    time.sleep(0.2)
-    return os.getpid()
-
-
-# A process that imports this module has another number; the one that it works for hands on its own.
-HERE_OF_TEST = int(os.environ.setdefault("GROUPSHIFT_TEST_PROCESS", str(os.getpid())))
+        assert len(set(each_in_python(where_after_a_while, range(6)))) == 2
 
 
 def test_what_cannot_travel_stays_here(helped):
@@ -204,13 +194,8 @@ def test_what_cannot_travel_stays_here(helped):
 
 def test_an_error_says_where_it_was_raised(helped):
     with pytest.raises(ValueError, match="0 is not wanted") as raised:
-        list(each_in_python(refuse, range(4)))
-    assert raised.traceback[-1].name == "refuse"
-
-
-def refuse(item):
-    time.sleep(0.1)
-    raise ValueError(f"{item} is not wanted")
+        list(each_in_python(refuse_after_a_while, range(4)))
+    assert raised.traceback[-1].name == "refuse_after_a_while"
 
 
 def test_warnings_of_a_process_are_heard_here_under_the_filters_here(helped):
@@ -224,11 +209,6 @@ def test_warnings_of_a_process_are_heard_here_under_the_filters_here(helped):
         list(each_in_python(warn, range(4)))
 
 
-def warn(item):
-    time.sleep(0.1)
-    warnings.warn(f"{item} is not there yet", ConvergenceWarning, stacklevel=1)
-
-
 def test_work_that_nobody_waits_for_is_ended(helped):
     executor = spread._helpers.get().executor
     results = each_in_python(long_elsewhere, range(4))
@@ -237,13 +217,6 @@ def test_work_that_nobody_waits_for_is_ended(helped):
     with pytest.raises(RuntimeError):
         executor.submit(square, 1)
     assert helpers._pool.executor is None
-
-
-def long_elsewhere(_):
-    if os.getpid() != HERE_OF_TEST:
-        time.sleep(600)
-    time.sleep(0.2)
-    raise KeyboardInterrupt
 
 
 def test_a_backend_that_the_user_chose_is_kept_to():
@@ -256,18 +229,13 @@ def test_a_backend_that_the_user_chose_is_kept_to():
 
 def test_a_worker_of_joblib_starts_no_processes():
     for parallel in (Parallel(2, prefer="threads"), Parallel(2)):
-        assert not any(parallel(delayed(_has_helpers)() for _ in range(2)))
-
-
-def _has_helpers():
-    with workers(2, LARGE):
-        return spread._helpers.get() is not None
+        assert not any(parallel(delayed(has_helpers)() for _ in range(2)))
 
 
 def test_a_process_that_may_have_no_children_does_all_by_itself():
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
-        assert not pool.apply(_has_helpers)
+        assert not pool.apply(has_helpers)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
@@ -286,7 +254,7 @@ def test_where_no_process_can_be_started_a_fit_is_done_here(monkeypatch):
     monkeypatch.setattr(helpers, "_pool", helpers._Pool())
     monkeypatch.setattr(spread, "start_helpers", helpers._pool.start)
     with workers(2, LARGE):
-        assert set(each_in_python(where, range(2))) == {HERE}
+        assert set(each_in_python(where_after_a_while, range(2))) == {HERE}
 
 
 def test_only_boosted_trees_of_scikit_learn_are_grown_elsewhere():

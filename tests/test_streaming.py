@@ -38,7 +38,7 @@ def fit_in_batches(model, labeled, unlabeled, **columns):
 
 
 @pytest.mark.parametrize("partition", ["validated", "silhouette", 2])
-def test_file_in_batches_gives_the_answer_of_memory(table, tmp_path, partition):
+def test_file_in_batches_gives_the_answer_of_memory(table, tmp_path, few_trees, partition):
     labeled, unlabeled = halves(table)
     unlabeled.to_parquet(tmp_path / "rows.parquet", row_group_size=300)
     # The judge's whole way once, with boosted trees and rounds of learning from unlabelled rows.
@@ -56,7 +56,7 @@ def test_file_in_batches_gives_the_answer_of_memory(table, tmp_path, partition):
     )
 
 
-def test_categories_weights_and_copies_of_examples_are_as_in_memory(table, tmp_path):
+def test_categories_weights_and_copies_of_examples_are_as_in_memory(table, tmp_path, few_trees):
     labeled, unlabeled = halves(table)
     unlabeled.to_parquet(tmp_path / "rows.parquet")
     features = [*COLUMNS, "color"]

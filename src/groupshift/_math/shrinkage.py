@@ -17,7 +17,7 @@ from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.known_shares import MAX_SHIFT
 from groupshift._math.label_shift import mlls
 from groupshift._math.points import Points
-from groupshift._math.sites import NODE_WEIGHTS, NODES, Sites
+from groupshift._math.sites import NODES, Sites, node_moments
 
 # A Newton step takes a cell's log-likelihood for a parabola. Below this information about η (a standard error above 1/4) it
 # is none, and its moments are integrated instead.
@@ -256,10 +256,8 @@ def _integrated_sites(
         eta = base.copy()
         eta[at] += node[:, j]
         log_mass[:, j] += likelihood.log_likelihood(eta)[at]
-    mass = NODE_WEIGHTS * np.exp(log_mass - log_mass.max(1, keepdims=True))
-    mass /= mass.sum(1, keepdims=True)
-    tilted_mean = (mass * node).sum(1)
-    tilted_variance = np.maximum((mass * (node - tilted_mean[:, None]) ** 2).sum(1), 1e-8)
+    tilted_mean, tilted_variance = node_moments(node, log_mass)
+    tilted_variance = np.maximum(tilted_variance, 1e-8)
     new_weight = np.maximum(1 / tilted_variance - cavity_precision, 1e-6)
     new_weight = np.where(has_rows, new_weight, 0.0)
     linear = tilted_mean * (cavity_precision + new_weight) - cavity_mean * cavity_precision
