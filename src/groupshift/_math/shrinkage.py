@@ -300,13 +300,12 @@ class _Effects:
     def _of_clusters(self, group_effect: FloatArray) -> tuple[FloatArray, FloatArray]:
         """m_k and their variances, drawn towards each other and, weakly, towards no shift at all."""
         precision, ones, tau_u = self.precision, self.sites.groups, self.tau_u
-        total = ones @ precision
-        mean = (
-            ones @ (precision * (self.sites.response - group_effect[:, None])) / np.where(total > 0, total, 1)
-        )
+        total = ones.dot(precision)
+        away = precision * (self.sites.response - group_effect[:, None])
+        mean = ones.dot(away) / np.where(total > 0, total, 1)
         # Groups are the sampling units, so each counts with its own variance plus that between groups.
         spread = np.divide(1, precision, out=np.full(precision.shape, np.inf), where=precision > 0)
-        known = ones @ (1 / (spread + tau_u))
+        known = ones.dot(1 / (spread + tau_u))
         # Clusters differ in their common shift as cells do in theirs: one whose scores say little stays near the others.
         between = tau_u + self.tau_v + 0.05
         weight = known / (1 + known * between)
