@@ -138,10 +138,12 @@ class TrainingSet:
         return type(self), (parts, self.y)
 
     def of_clusters(self, partition: Partition) -> tuple[list[Self], IntArray]:
-        """A set for each cluster that has both classes, then, where one has not, that of all rows; and whose set is which."""
+        """A set for each cluster of several classes, then, where one has none, that of all rows; and whose set is which."""
         cluster = np.concatenate([partition.predict(rows)[own] for rows, own in self.parts])
-        counts = np.bincount(2 * cluster + self.y, minlength=2 * partition.n_clusters).reshape(-1, 2)
-        is_trainable = (counts > 0).all(1)
+        n_classes = int(self.y.max()) + 1
+        place = n_classes * cluster + self.y
+        counts = np.bincount(place, minlength=n_classes * partition.n_clusters).reshape(-1, n_classes)
+        is_trainable = (counts > 0).sum(1) > 1
         sets = [self._of(cluster == k) for k in np.flatnonzero(is_trainable)]
         number = np.where(is_trainable, np.cumsum(is_trainable) - 1, len(sets))
         return sets + ([] if is_trainable.all() else [self]), number

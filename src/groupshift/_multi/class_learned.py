@@ -26,6 +26,7 @@ from groupshift._multi.class_trials import (
     class_rows,
     expected_priors,
     join_classes,
+    labeled_cells,
     labeled_priors,
     moved_loss,
     shifts_from,
@@ -173,9 +174,8 @@ def _settle_views(
     problem: Problem, trained: ClassTrained, trial: ClassTrial, rows: LabeledRows
 ) -> _SettledTrust:
     """What labels and scores of labelled groups say, and whether scores alone would have predicted the labels."""
-    cluster, n_clusters = trial.cluster, trial.n_clusters
-    prior = expected_priors(trial.log_p, rows.weight, cluster, n_clusters)
-    shown = class_rows(rows.y, cluster, n_clusters, prior.shape[1], rows.design_effect) >= MIN_CLASS_ROWS
+    cluster = trial.cluster
+    prior, shown = labeled_cells(rows, trial.log_p, cluster, trial.n_clusters)
     labels = sites_of_labeled(rows, trial.log_p, cluster, prior, with_labels=True)
     scores = sites_of_labeled(rows, trial.log_p, cluster, prior, with_labels=False).only(shown)
     own = ClassViews(
