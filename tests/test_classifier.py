@@ -39,7 +39,11 @@ def test_updating_learns_new_shares_and_groups_and_keeps_the_rest(rows, quick):
 def test_a_known_share_is_met_and_narrows_its_interval(rows, quick, unrefined):
     X, y, groups = rows
     plain = unrefined.group_shares(by="group")
-    exact = quick(refine=0).fit(X, y, groups=groups, known_shares={"g003": 0.77}).group_shares(by="group")
+    model = quick(refine=0).fit(X, y, groups=groups, known_shares={"g003": 0.77})
+    exact = model.group_shares(by="group")
+    # A Series by group is as good as a dict.
+    by_series = quick(refine=0).fit(X, y, groups=groups, known_shares=pd.Series({"g003": 0.77}))
+    np.testing.assert_array_equal(by_series.shift_, model.shift_)
     assert exact["share"][3] == pytest.approx(0.77, abs=1e-6)
     assert exact["high"][3] - exact["low"][3] < plain["high"][3] - plain["low"][3]
 

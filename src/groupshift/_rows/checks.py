@@ -34,6 +34,7 @@ def check_settings(model: BaseEstimator) -> None:
         "labeled_prior": ("share", "posterior"),
         "unseen": ("pooled", "error"),
         "selection": ("unknown", "random", "by_label"),
+        "per_cluster": (True, False),
     }
     for name, values in allowed.items():
         if getattr(model, name) not in values:
@@ -55,6 +56,10 @@ def check_settings(model: BaseEstimator) -> None:
     if model.refine != "auto" and not (isinstance(model.refine, Integral) and int(model.refine) >= 0):
         raise ValueError(
             f"refine={model.refine!r} is not known. Pass 'auto' or a number of rounds, 0 or more."
+        )
+    if model.n_jobs is not None and not (isinstance(model.n_jobs, Integral) and int(model.n_jobs) != 0):
+        raise ValueError(
+            f"n_jobs={model.n_jobs!r} is not known. Pass a number of workers, -1 for one on each core, or None."
         )
 
 
