@@ -105,6 +105,27 @@ def test_row_order_does_not_matter_to_the_shares(rows, quick):
     np.testing.assert_allclose(after, before, atol=1e-6)
 
 
+@pytest.mark.parametrize("unit", [2.0**900, 2.0**-900])
+def test_the_units_of_features_do_not_matter(few_trees, unit):
+    # Powers of two round nothing; numbers of this size cannot be squared, and no warning may say so.
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 600)
+    X = rng.normal(size=(600, 3)) + y[:, None]
+    groups, ids, labels = rng.integers(0, 8, 600), np.arange(600), np.where(rng.random(600) < 0.5, y, -1)
+
+    def fitted(X):
+        model = GroupShiftClassifier(partition=2, refine=0, random_state=0)
+        return model.fit(X, labels, groups, example_ids=ids)
+
+    usual, other = fitted(X), fitted(X * unit)
+    np.testing.assert_array_equal(
+        other.predict_proba(X * unit, groups), usual.predict_proba(X, groups), strict=True
+    )
+    told = other.diagnose().clusters
+    np.testing.assert_array_equal(told["inside"], usual.diagnose().clusters["inside"] * unit)
+    np.testing.assert_array_equal(told["difference"], usual.diagnose().clusters["difference"])
+
+
 def test_the_scale_of_weights_does_not_matter(rows, quick):
     X, y, groups = rows
     weight = np.random.default_rng(2).exponential(size=len(y))
@@ -146,12 +167,14 @@ def test_frames_and_arrays_agree(rows, fitted_quickest, quickest, make):
         lambda y: np.where(y < 0, np.nan, y),
         lambda y: pd.Series(y).replace(-1, None),
         lambda y: pd.array(np.where(y < 0, 0, y), dtype="Int64").copy(),
+        lambda y: pd.array([None if v < 0 else bool(v) for v in y], dtype="boolean"),
+        lambda y: pd.array([{-1: None, 0: "no", 1: "yes"}[v] for v in y], dtype="string"),
         lambda y: pl.Series([None if v < 0 else int(v) for v in y]),
         lambda y: pd.Series([{-1: None, 0: "no", 1: "yes"}[v] for v in y]),
         lambda y: [None if v < 0 else bool(v) for v in y],
         lambda y: pd.Series([{-1: None, 0: "no", 1: "yes"}[v] for v in y], dtype="category"),
     ],
-    ids=["NaN", "None", "Int64", "polars", "text", "bool", "categorical"],
+    ids=["NaN", "None", "Int64", "boolean", "string", "polars", "text", "bool", "categorical"],
 )
 def test_missing_labels_mark_unlabelled_rows(rows, fitted_quickest, quickest, labels, request):
     X, y, groups = rows

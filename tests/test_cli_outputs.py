@@ -29,6 +29,16 @@ def test_outputs_that_cannot_be_written(world, tmp_path, capsys, place):
     assert f"Cannot write {place}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["fit", "update"])
+def test_a_model_is_not_written_among_text(world, capsys, command):
+    given = {
+        "fit": [f"{world}/labeled.csv", f"{world}/unlabeled.parquet", *ROLES],
+        "update": [f"{world}/m.gshift", f"{world}/new.csv"],
+    }
+    assert run([command, *given[command], "-o", "-"]) == 2
+    assert "A model is no text" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["fit", "predict", "shares", "update", "report"])
 def test_existing_outputs_are_kept_without_force(world, tmp_path, capsys, command):
     target = tmp_path / {"fit": "o.gshift", "update": "o.gshift", "report": "o.html"}.get(command, "o.csv")

@@ -1,11 +1,16 @@
 """A settings file holds a whole job, and is the commands that one would type."""
 
+from importlib import import_module
+from inspect import getclosurevars, signature
+from unittest.mock import patch
+
 import pytest
 
 pytest.importorskip("typer", reason="the command line needs the extra cli")
 
 from cli_files import make_fits_quick, write_survey
 from groupshift._io.places import open_source
+from groupshift.cli.app import app
 from groupshift.cli.errors import run
 from groupshift.cli.job import job_commands
 
@@ -61,6 +66,17 @@ def test_lists_and_switches_become_options():
     assert command == ["fit", "a", "b", "c", "--target", "y", "--group", "g,h", "--out", "m", "--json"]
 
 
+def test_names_with_commas_and_values_with_dashes_reach_the_command():
+    section = {"labeled": "a", "target": "y", "exclude": ["Age, in years", "x"], "positive": "-1", "out": "m"}
+    (command,) = job_commands({"fit": section})
+    with patch("groupshift.cli.fit.fit") as fit:
+        assert run(command) == 0
+    assert (fit.call_args.kwargs["exclude"], fit.call_args.kwargs["positive"]) == (
+        ("Age, in years", "x"),
+        "-1",
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -78,3 +94,12 @@ def test_a_settings_file_that_is_none_is_one_paragraph(tmp_path, monkeypatch, ca
         (tmp_path / "groupshift.toml").write_text(text)
     assert run(["run"]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_what_does_the_work_of_a_command_takes_what_can_be_typed():
+    for command in app.registered_commands:
+        if command.name == "reproduce":  # has a command line of its own
+            continue
+        work = getclosurevars(command.callback).nonlocals
+        function = getattr(import_module(work["module"]), work["name"])
+        signature(function).bind(**dict.fromkeys(signature(command.callback).parameters))

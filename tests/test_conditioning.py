@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cells import mixture
 from groupshift._math.conditioning import KnownRate, condition_on_rates
-from groupshift._math.known_shares import KnownShares, by_prior, condition_group, mean_posterior
+from groupshift._math.known_shares import KnownShares, by_rows, condition_group, mean_posterior
 from groupshift._math.points import collect_points
 from groupshift._math.shrinkage import PooledShifts
 
@@ -194,8 +194,9 @@ def test_without_known_rates_nothing_moves(points):
 def test_conditioning_one_group_solves_the_linear_gaussian_case_exactly():
     # At 1/2 the share has slope 1/4 and no curvature: for a step of 1e-4 the posterior is the textbook one to 1e-8.
     prior_variance, error = 0.04, 0.05
+    even = collect_points([0.0], [0], n_cells=1)
     shift, covariance = condition_group(
-        np.zeros(1), np.array([[prior_variance]]), 0.5001, error, np.ones(1), by_prior(np.zeros(1))
+        np.zeros(1), np.array([[prior_variance]]), 0.5001, error, np.ones(1), by_rows(even, 0, 1)
     )
     gain = prior_variance / 4 / (prior_variance / 16 + error**2)
     assert shift[0] == pytest.approx(gain * 1e-4, rel=1e-7)

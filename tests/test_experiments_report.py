@@ -84,7 +84,9 @@ def test_the_page_shows_the_holes(page):
 def test_runs_that_are_not_there_are_holes_too(tmp_path):
     data = [{"kind": "synthetic"}]
     store = Store(tmp_path)
-    store.write_experiment(load_experiment({"name": "m", "title": "m", "data": data, "methods": ["global"]}))
+    store.write_experiment(
+        load_experiment({"name": "m", "title": "m", "data": data, "methods": ["global"]}), {}
+    )
     store.combine([])
     holes = load_results(tmp_path).holes()
     assert len(holes) == 32 * 10

@@ -62,7 +62,7 @@ def ablation():
     """What a part is worth, by the text that it has on the page of results."""
     from groupshift.experiments.results import Mean, load_results
 
-    results = load_results(ROOT / "results" / "ablation", combine=False)
+    results = load_results(ROOT / "results" / "ablation")
 
     def loss(data, setting, method):
         return -Mean.of(results.paired(data, setting, method, "groupshift", "auc")).value

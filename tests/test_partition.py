@@ -39,6 +39,14 @@ def test_kmeans_finds_separate_blobs_whatever_the_units():
     assert adjusted_rand_score(truth, found.predict(as_rows(X))) == 1
 
 
+@pytest.mark.parametrize("unit", [2.0**1000, 2.0**-1000, 2.0**-45])
+def test_columns_of_any_size_are_on_one_scale(unit):
+    # Squares of such numbers are too large or too small for a float.
+    X, _ = blobs()
+    usual, other = (Space().fit(X * size, np.ones(len(X)), NUMBERS) for size in ([1.0, 1.0], [unit, 1.0]))
+    np.testing.assert_array_equal(other.transform(X * [unit, 1.0]), usual.transform(X))
+
+
 def test_a_row_lies_with_its_nearest_centroid():
     X, _ = blobs()
     space = Space().fit(X, np.ones(len(X)), NUMBERS)

@@ -72,8 +72,11 @@ def test_the_command_means_what_was_clicked(settings, usual):
     assert shlex.split(shown([arguments])) == ["groupshift", *arguments]
     with patch("groupshift.cli.fit.fit") as fit:
         assert run(arguments) == 0
-    (files, roles, out), options = fit.call_args
-    assert (files, out, options["labels_chosen"]) == (["a.csv"], "model.gshift", settings.labels_chosen)
+    options = fit.call_args.kwargs
+    named = ("target", "group", "features", "exclude", "positive")
+    roles = training.Roles(**{name: options[name] for name in named})
+    assert (options["files"], options["out"]) == (["a.csv"], "model.gshift")
+    assert options["labels_chosen"] == settings.labels_chosen
     overall = options["known_overall"]
     assert (overall is None) == (settings.known_overall is None)
     assert overall is None or float(overall) == pytest.approx(settings.known_overall)

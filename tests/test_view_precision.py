@@ -1,12 +1,14 @@
 """Likelihoods of views far out, where differences of huge numbers lose their digits: right, or none."""
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupshift._math.importance import find_mode, integrate
-from groupshift._math.view_worlds import Views, World, likelihood_gradient, log_likelihood
+from groupshift._math.importance import find_modes, integrate
+from groupshift._math.view_worlds import Views, World, levels_of, likelihood_gradients, log_likelihood
 from groupshift._math.views import learn_views
 
 WORLDS = [
@@ -26,7 +28,7 @@ def by_cholesky(world, x, views):
     n = world.n_clusters
     levels = [
         np.array([[entry[0, 0] for entry in row] for row in level.covariance])
-        for level in world.levels(x, views.remainder)
+        for level in levels_of(world.table(x), views.remainder, n)
     ]
     total = np.kron(np.ones((n, n)), levels[0]) + np.diag(views.noise[0].ravel())
     if n > 1:
@@ -75,12 +77,73 @@ def test_views_of_huge_groups_are_followed(n_clusters, precision):
     assert np.isfinite(learn_views(smaller).predict(views).shift).all()
 
 
+def modes_of(densities, starts, bounds):
+    """Of densities with their gradients, each with one place to begin at, and all with the same bounds."""
+
+    def with_gradients(points):
+        return [densities[i](x) for i, x in points.items()]
+
+    return find_modes(with_gradients, starts=[[x] for x in starts], bounds=[bounds] * len(starts))
+
+
+def test_modes_that_are_sought_together_are_those_sought_alone():
+    """To the last digit, though the searches take different numbers of steps: none is told what another asked for."""
+
+    def bell(middle, height):
+        def with_gradient(x):
+            away = x - middle
+            return height * np.cos(away).sum(1), -height * np.sin(away)
+
+        return with_gradient
+
+    rng = np.random.default_rng(0)
+    densities = [bell(rng.normal(size=2), height) for height in (0.01, 1.0, 1.0, 50.0)]
+    starts, bounds = [rng.normal(size=2) for _ in densities], np.array([[-7.0, 2.0]] * 2)
+    together = modes_of(densities, starts, bounds)
+    for density, start, mode in zip(densities, starts, together, strict=True):
+        (alone,) = modes_of([density], [start], bounds)
+        assert np.array_equal(alone.center, mode.center)
+        assert np.array_equal(alone.spread, mode.spread)
+        assert alone.log_integral == mode.log_integral
+
+
+@pytest.mark.parametrize("after", [0, 1, 4])
+def test_an_error_on_the_way_to_modes_is_raised_and_leaves_no_thread(after):
+    calls = []
+
+    def with_gradient(x):
+        calls.append(len(x))
+        if len(calls) > 2 * after:
+            raise FloatingPointError("as a test wants it")
+        return -(x[:, 0] ** 4), -4 * x**3
+
+    with pytest.raises(FloatingPointError, match="as a test wants it"):
+        modes_of([with_gradient] * 2, [np.ones(1), -np.ones(1)], np.array([[-7.0, 5.0]]))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("search for a mode")]
+
+
+@pytest.mark.parametrize("n_clusters", [1, 3])
+def test_gradients_of_several_worlds_at_once_are_those_of_each(n_clusters):
+    rng = np.random.default_rng(0)
+    shape = (13, n_clusters, 3)
+    views = Views(rng.normal(size=shape), rng.uniform(1, 300, shape), rng.uniform(0, 0.5, 13))
+    worlds = [world for world in WORLDS if world.n_clusters == n_clusters]
+    asked = [
+        (world, rng.normal(-1, 1, (n, world.n_parameters)))
+        for world, n in zip(worlds, (1, 5, 1, 2), strict=True)
+    ]
+    for one, (value, gradient) in zip(asked, likelihood_gradients(asked, views), strict=True):
+        ((alone, its_gradient),) = likelihood_gradients([one], views)
+        assert np.array_equal(alone, value)
+        assert np.array_equal(its_gradient, gradient)
+
+
 def test_a_density_that_nowhere_can_be_computed_is_its_mode():
     def with_gradient(x):
         return np.full(len(x), np.nan), np.full(x.shape, np.nan)
 
     bounds = np.array([[-7.0, 2.0]])
-    mode = find_mode(with_gradient, starts=[np.zeros(1)], bounds=bounds)
+    (mode,) = modes_of([with_gradient], [np.zeros(1)], bounds)
     x, log_weight = integrate(
         lambda x: np.full(len(x), np.nan), mode, bounds=bounds, n_draws=100, rng=np.random.default_rng(0)
     )
@@ -98,7 +161,7 @@ def test_parameters_beyond_their_bounds_have_no_weight():
         return -(x[:, 0] ** 2) / 2, -x
 
     bounds = np.array([[-7.0, 2.0]])
-    mode = find_mode(with_gradient, starts=[np.zeros(1)], bounds=bounds)
+    (mode,) = modes_of([with_gradient], [np.zeros(1)], bounds)
     x, log_weight = integrate(log_density, mode, bounds=bounds, n_draws=4000, rng=np.random.default_rng(0))
     assert np.isneginf(log_weight[(x[:, 0] > 2) | (x[:, 0] < -7)]).all()
     # A standard normal up to 2.
@@ -110,7 +173,7 @@ def test_a_search_turns_back_where_the_density_cannot_be_computed():
         value = -((x[:, 0] - 1.5) ** 2)
         return np.where(x[:, 0] > 2, np.nan, value), np.where(x > 2, np.nan, -2 * (x - 1.5))
 
-    mode = find_mode(with_gradient, starts=[np.array([-6.0])], bounds=np.array([[-7.0, 5.0]]))
+    (mode,) = modes_of([with_gradient], [np.array([-6.0])], np.array([[-7.0, 5.0]]))
     assert mode.center[0] == pytest.approx(1.5, abs=1e-3)
     assert np.isfinite(mode.spread).all()
 
@@ -121,6 +184,6 @@ def test_gradients_at_the_bounds_are_numbers():
         shape = (5, world.n_clusters, 3)
         views = Views(rng.normal(size=shape), rng.uniform(1, 300, shape), np.zeros(5))
         x = np.append(np.full(len(world.scales), 2.0), np.zeros(len(world.others)))[None]
-        value, gradient = likelihood_gradient(world, x, views)
+        ((value, gradient),) = likelihood_gradients([(world, x)], views)
         assert np.isfinite(value).all()
         assert np.isfinite(gradient).all()

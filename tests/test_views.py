@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
-from groupshift._math.importance import find_mode, integrate
+from groupshift._math.importance import find_modes, integrate
 from groupshift._math.points import collect_points
 from groupshift._math.sites import cell_sites
 from groupshift._math.view_worlds import (
@@ -18,7 +18,8 @@ from groupshift._math.view_worlds import (
     SCORES,
     Views,
     World,
-    likelihood_gradient,
+    levels_of,
+    likelihood_gradients,
     log_likelihood,
 )
 from groupshift._math.views import Draws, _predict, label_sites, learn_views
@@ -39,7 +40,7 @@ def test_predictions_and_likelihood_are_those_of_the_whole_covariance(
     views = Views(rng.normal(size=shape), precision, rng.uniform(0, 0.5, 4))
     world = World(is_selected, is_remainder, n_clusters, is_steep, is_apart)
     x = np.append(rng.normal(-1, 0.5, len(world.scales)), [0.4, 0.1, 0.3][-len(world.others) :])[None]
-    levels = [*world.levels(x, views.remainder)]
+    levels = [*levels_of(world.table(x), views.remainder, n_clusters)]
 
     def stacked(entries, h):
         return np.array([entry[0, min(h, entry.shape[1] - 1)] for entry in entries])
@@ -47,7 +48,7 @@ def test_predictions_and_likelihood_are_those_of_the_whole_covariance(
     def covariance(level, h):
         return np.array([stacked(row, h) for row in level.covariance])
 
-    found = _predict(Draws(world, x, np.ones(1)), views, False)
+    (found,) = _predict([Draws(world, x, np.ones(1))], views, False)
     likelihood = log_likelihood(world, x, views)[0]
     for g in range(4):
         # One entry of a level stands for all groups where these do not differ.
@@ -318,7 +319,7 @@ def test_the_gradient_is_that_of_the_likelihood_and_the_prior(
     views = Views(rng.normal(size=shape), precision, rng.uniform(0, 0.5, 4))
     world = World(is_selected, is_remainder, n_clusters, is_steep, is_apart)
     x = np.append(rng.normal(-1, 0.5, len(world.scales)), [0.4, 0.1, 0.3][-len(world.others) :])
-    values, gradients = likelihood_gradient(world, np.stack([x + 1, x]), views)
+    ((values, gradients),) = likelihood_gradients([(world, np.stack([x + 1, x]))], views)
     value, gradient = values[1], gradients[1]
     around = x + 1e-5 * np.concatenate([np.eye(len(x)), -np.eye(len(x))])
 
@@ -358,11 +359,11 @@ def test_draws_whose_density_cannot_be_computed_get_no_weight():
     def bell(x):
         return np.where(np.abs(x[:, 0]) < 2, -(x[:, 0] ** 2) / 2, np.nan)
 
-    def with_gradient(x):
-        return -(x[:, 0] ** 2) / 2, -x
+    def with_gradients(points):
+        return [(-(x[:, 0] ** 2) / 2, -x) for x in points.values()]
 
     bounds = np.array([[-9.0, 9.0]])
-    mode = find_mode(with_gradient, starts=[np.ones(1)], bounds=bounds)
+    (mode,) = find_modes(with_gradients, starts=[[np.ones(1)]], bounds=[bounds])
     _, log_weight = integrate(bell, mode, bounds=bounds, n_draws=4000, rng=np.random.default_rng(0))
     assert np.exp(log_weight).sum() == pytest.approx(np.sqrt(2 * np.pi) * 0.9545, rel=0.03)
 

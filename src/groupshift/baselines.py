@@ -99,11 +99,8 @@ class _Grouped(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: object, groups: ArrayLike | None = None) -> ValueArray:
         """The likeliest class of each row."""
-        probability = self.predict_proba(X, groups)
-        is_multiclass = len(self.classes_) > 2
-        number = probability.argmax(1) if is_multiclass else (probability[:, 1] > 0.5).astype(int)
-        likeliest: ValueArray = self.classes_[number]
-        return likeliest
+        number = self.predict_proba(X, groups).argmax(1)
+        return np.asarray(self.classes_[number])
 
     def _read(self, X: object, groups: ArrayLike | None, *, fit: bool) -> tuple[FloatArray, ValueArray]:
         """Features as numbers, and the group name of each row."""

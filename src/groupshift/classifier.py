@@ -17,9 +17,8 @@ from groupshift._explain.explained import Explained
 from groupshift._explain.whole_fit import detail_columns, estimate_again, fit_whole, known_of, scorer_of
 from groupshift._fit.classifiers import Classifier
 from groupshift._fit.problem import KnownRates, KnownShare, Problem, Settings, sentences
-from groupshift._fit.scorer import Scorer, concatenated_details
+from groupshift._fit.scorer import AnyScorer, concatenated_details
 from groupshift._math.arrays import FloatArray, ValueArray
-from groupshift._multi.class_scorer import ClassScorer
 from groupshift._rows.checks import (
     DegradedWarning,
     accepts_missing,
@@ -38,6 +37,7 @@ from groupshift._rows.reading import (
     ReadOptions,
     Training,
     column_attributes,
+    numbered,
     read_rows,
     read_training,
 )
@@ -249,9 +249,8 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
                 "This model was fitted with groups, but none were given to update. Pass groups=, so that each group gets "
                 "shares of its own."
             )
-        codes = Codes().fit(np.zeros(len(rows), int) if values is None else values)
-        numbers = np.zeros(len(rows), np.int64) if values is None else codes.transform(values)
-        return self._update(InMemory(rows.numbered(numbers)), codes.values_, known_shares, known_overall)
+        rows, names = numbered(rows, values, np.flatnonzero(rows.weight))
+        return self._update(InMemory(rows), names, known_shares, known_overall)
 
     def predict_proba(self, X: Features, groups: ArrayLike | None = None) -> FloatArray:
         """Probabilities of the classes for rows of the given groups; they depend on the row and its group alone."""
@@ -373,7 +372,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
         self.__dict__.update(zip(("audit_", "estimate_"), still_audited(self.audit_, fresh), strict=True))
         return self
 
-    def _scorer(self) -> Scorer | ClassScorer:
+    def _scorer(self) -> AnyScorer:
         """What predictions are made by, taken once: an `update` in another thread does not mix into them."""
         return scorer_of(self.learned_, self.estimate_, self.classes_)
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from groupshift._explain.evidence_parts import Column, FloatArray, IntArray
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_tables import group_level_shares, labeled_sample
 from groupshift._explain.wording import short
 from groupshift._io.extras import need
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.sums import mean_by
 from groupshift._rows.codes import Codes
 from groupshift._rows.frames import some
@@ -61,7 +61,7 @@ class GroupSharesDisplay(_Display):
         Probability that an interval holds the share.
     """
 
-    groups: Column
+    groups: ValueArray
     share: FloatArray
     low: FloatArray
     high: FloatArray
@@ -154,7 +154,7 @@ class ShiftsDisplay(_Display):
         NaN where a cell has no rows.
     """
 
-    groups: Column
+    groups: ValueArray
     shift: FloatArray
 
     @classmethod
@@ -231,7 +231,7 @@ class CalibrationByGroupDisplay(_Display):
         For "global" and "model": weight, mean probability and share of positives of each bin of probability.
     """
 
-    groups: Column
+    groups: ValueArray
     rows: IntArray
     observed: FloatArray
     plain: FloatArray
@@ -317,7 +317,7 @@ def _curve(bins: FloatArray) -> tuple[FloatArray, FloatArray]:
     return (weight * probability).sum(0)[seen] / total[seen], (weight * share).sum(0)[seen] / total[seen]
 
 
-def _chosen(known: Column, wanted: Groups, kind: str) -> IntArray:
+def _chosen(known: ValueArray, wanted: Groups, kind: str) -> IntArray:
     """Numbers of the groups to show."""
     if len(known) == 0:
         raise ValueError(f"The model has no {kind} groups to show. Fit it with {kind} rows.")
@@ -352,7 +352,7 @@ def _height(n_lines: int) -> float:
     return float(np.clip(1.6 + 0.2 * n_lines, 2.6, 14))
 
 
-def _name_groups(ax: "Axes", names: Column, named: bool) -> None:
+def _name_groups(ax: "Axes", names: ValueArray, named: bool) -> None:
     if named:
         ax.set_yticks(np.arange(len(names)), [short(str(name)) for name in names])
     else:

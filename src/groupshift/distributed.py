@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from groupshift._fit.packing import Packed
 from groupshift._fit.problem import KnownRates, KnownShare
 from groupshift._io.extras import need
-from groupshift._rows.batches import OutsideMemory, Reader, picked
+from groupshift._rows.batches import OutsideMemory, Reader
 from groupshift._rows.checks import check_settings
 from groupshift._rows.chunks import Sum, add_up
 from groupshift._rows.first_pass import FirstLook, FirstPass, population_groups, read_both
@@ -53,11 +53,11 @@ class Distributed(OutsideMemory):
     offsets: tuple[int, ...]
 
     def picked(self, fraction: float, random_state: int) -> list[Rows | None]:
-        pick = partial(_pick, self.reader, fraction, random_state)
+        pick = partial(self.reader.picked, fraction, random_state)
         return _gather(self.frame, self.reader.roles.columns, pick, self.offsets)
 
     def sum(self, function: Callable[[Rows], Sum]) -> Sum:
-        apply = partial(_sum_of_rows, self.reader, function)
+        apply = partial(self.reader.applied, function)
         return _tree(self.frame, self.reader.roles.columns, apply, self.offsets)
 
 
@@ -226,19 +226,6 @@ def _add(parts: list[Packed]) -> Packed:
 
 def _look_at(look: FirstLook, partition: Features, offset: int) -> FirstPass:
     return look(partition)
-
-
-def _sum_of_rows(
-    reader: Reader, function: Callable[[Rows], Sum], partition: Features, offset: int
-) -> Sum | None:
-    # A partition without rows has nothing to add, and classifiers refuse to score no rows.
-    return function(reader(partition, offset)) if len(partition) else None
-
-
-def _pick(
-    reader: Reader, fraction: float, random_state: int, partition: Features, offset: int
-) -> Rows | None:
-    return picked(reader, partition, offset, fraction, random_state)
 
 
 def _predict_partition(partition: DaskFrame, predictor: Predictor) -> DaskFrame:

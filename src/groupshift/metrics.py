@@ -9,19 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from groupshift._math.arrays import FloatArray
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.sums import ratio, sum_by
 from groupshift._rows.codes import Codes
 from groupshift._rows.frames import as_column, is_missing
-
-IntArray = NDArray[np.int64]
-# Names of groups may be of any kind.
-Labels = NDArray[Any]
 
 # Ten bins are the custom; a bin of fewer rows than this shows noise, not calibration.
 _BINS, _ROWS_PER_BIN = 10, 25
@@ -53,7 +49,7 @@ class Evaluation:
     """
 
     overall: dict[str, float]
-    by_group: dict[str, Labels] | None = None
+    by_group: dict[str, ValueArray] | None = None
     macro: dict[str, MacroAverage] | None = None
 
 
@@ -170,7 +166,7 @@ class _Points(NamedTuple):
 
 
 def _tally(
-    code: IntArray, n_groups: int, y: NDArray[np.bool_], p: FloatArray, weight: FloatArray, eps: float
+    code: IntArray, n_groups: int, y: BoolArray, p: FloatArray, weight: FloatArray, eps: float
 ) -> _Points:
     order = np.lexsort((p, code))
     code, p, y, weight = code[order], p[order], y[order], weight[order]
@@ -239,7 +235,7 @@ def _macro(values: FloatArray) -> MacroAverage:
     )
 
 
-def _encode(groups: ArrayLike, n: int) -> tuple[Labels, IntArray]:
+def _encode(groups: ArrayLike, n: int) -> tuple[ValueArray, IntArray]:
     """Distinct groups, and the number of each row's group among them."""
     column = as_column(groups)
     if column.shape != (n,):
@@ -263,7 +259,7 @@ def _checked_names(metrics: Iterable[str]) -> list[str]:
 
 def _checked_rows(
     y_true: ArrayLike, probability: ArrayLike, sample_weight: ArrayLike | None
-) -> tuple[NDArray[np.bool_], FloatArray, FloatArray, float]:
+) -> tuple[BoolArray, FloatArray, FloatArray, float]:
     y, p = np.asarray(y_true), np.asarray(probability)
     if y.ndim != 1 or y.size == 0 or p.shape != y.shape:
         raise ValueError(

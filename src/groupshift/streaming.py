@@ -26,12 +26,12 @@ from groupshift._audit.doors import census_of_batches, plan_audit
 from groupshift._audit.plan import AuditPlan
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._fit.problem import KnownRates, KnownShare
-from groupshift._fit.scorer import Scorer
+from groupshift._fit.scorer import AnyScorer, Details
+from groupshift._io.arrow import pa
 from groupshift._io.batch_sources import BATCH_ROWS, BatchSource, as_source
 from groupshift._io.files import write_batches
 from groupshift._io.streamed import Streamed, first_pass
-from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
-from groupshift._multi.class_scorer import ClassScorer
+from groupshift._math.arrays import ValueArray
 from groupshift._rows import reading
 from groupshift._rows.batches import Reader
 from groupshift._rows.checks import check_settings
@@ -57,7 +57,7 @@ from groupshift._rows.workers import workers
 from groupshift.classifier import GroupShiftClassifier
 
 # Details of rows, column by column.
-Columns: TypeAlias = dict[str, FloatArray | IntArray | BoolArray]
+Columns: TypeAlias = Details
 # Rows that a check tries the method on: enough to tell whether it is worth it.
 LABELED_TRIED, UNLABELED_TRIED = 10_000, 30_000
 LABELED_TRIED_SEED, UNLABELED_TRIED_SEED = 1, 2
@@ -283,14 +283,19 @@ def predict(
         predicted = map_chunks(lambda t: (t, *predictor(t)), source.batches(columns))
         for table, values, new in counted(predicted, None, "rows", lambda found: found[0].num_rows):
             unseen.update(dict.fromkeys(new))
-            kept = table.select(list(keep))
-            for name, column in values.items():
-                kept = kept.append_column(name, [column])
-            writer.write(kept)
+            writer.write(beside(table, keep, values))
     if unseen:
         report_unseen(np.array([*unseen], object), unseen=model.unseen, stacklevel=3)
     n_rows: int = writer.n_rows
     return n_rows
+
+
+def beside(table: "pa.Table", keep: Sequence[str], answers: Columns) -> "pa.Table":
+    """The columns of a table to keep, and answers to its rows beside them."""
+    kept = table.select(list(keep))
+    for name, values in answers.items():
+        kept = kept.append_column(name, [values])
+    return kept
 
 
 @dataclass(frozen=True)
@@ -300,7 +305,7 @@ class Predictor:
     It travels to every machine of a cluster, and holds no more than predictions need.
     """
 
-    scorer: Scorer | ClassScorer
+    scorer: AnyScorer
     reader: Reader
     coverage: float
     refuses_unseen: bool
@@ -349,8 +354,6 @@ def _in_memory(
     """Labelled rows as a frame; from a path as an Arrow table, or in pandas for the user's classifier."""
     if not isinstance(labeled, (str, PathLike)):
         return None if labeled is None else framed(labeled, "Labelled data").to_native()
-    import pyarrow as pa
-
     source = as_source(labeled, group=group)
     return _for_classifier(pa.concat_tables(source.batches(source.columns)), model)
 
@@ -361,8 +364,6 @@ def _for_classifier(table: Features, model: GroupShiftClassifier) -> Features:
 
 def _labeled_part(source: BatchSource, target: str, model: GroupShiftClassifier) -> Features:
     """Labelled rows of a table that holds both."""
-    import pyarrow as pa
-
     check_columns(source.columns, [target], "The data")
     found = []
     for table in source.batches(source.columns):

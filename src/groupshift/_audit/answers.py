@@ -88,22 +88,20 @@ def _is_none(value: object, unlabeled_value: object) -> bool:
 
 
 def _columns(labels: Features) -> dict[str, ValueArray]:
-    frame = as_frame(labels)
-    names = list(labels) if isinstance(labels, dict) else [] if frame is None else frame.columns
-    if frame is None and not isinstance(labels, dict):
+    table = labels if isinstance(labels, dict) else as_frame(labels)
+    if table is None:
         raise TypeError(
             f"labels is a {type(labels).__name__}. Pass the table that plan.labeled(...) makes, or the file of rows to label, "
             "read as a frame."
         )
+    names = list(table) if isinstance(table, dict) else table.columns
     if missing := [name for name in (LABEL, TICKET) if name not in names]:
         raise ValueError(
             f"The table of labels has no column {missing[0]!r}; it has {some(names)}. Keep the columns of the file that `audit` "
             "wrote."
         )
     kept = [name for name in (ROW, LABEL, TICKET) if name in names]
-    if frame is not None:
-        return {name: frame.get_column(name).to_numpy() for name in kept}
-    return {name: as_column(labels[name]) for name in kept}
+    return {name: as_column(table[name]) for name in kept}
 
 
 def _check_asked(found: Sequence[object], has_label: BoolArray, row: ValueArray | None) -> None:

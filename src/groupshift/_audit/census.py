@@ -30,7 +30,7 @@ class Census:
         content = content_keys(rows.matrix) ^ hash_keys(scored.group.astype(np.uint64), 5)
         check = int(hash_keys(content ^ hash_keys(place, 6), 7).sum(dtype=np.uint64))
         weight = np.asarray(rows.weight, float)
-        return cls(scored.log_odds, weight, scored.group, scored.cluster, check)
+        return cls(scored.score, weight, scored.group, scored.cluster, check)
 
     def __len__(self) -> int:
         return len(self.log_odds)

@@ -13,7 +13,7 @@ from groupshift._audit.found import AuditFound, learn
 from groupshift._audit.plan import AuditPlan, draw_plan
 from groupshift._audit.state import State
 from groupshift._fit.estimate import Estimate
-from groupshift._fit.scorer import Scorer
+from groupshift._fit.scorer import AnyScorer
 from groupshift._math.arrays import ValueArray
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.codes import Codes
@@ -41,7 +41,7 @@ class Auditable(Protocol):
     @property
     def frame_library_(self) -> str | None: ...
 
-    def _scorer(self) -> Scorer: ...
+    def _scorer(self) -> AnyScorer: ...
     def _read_rows(
         self,
         X: Features,
@@ -210,27 +210,21 @@ def census_of(
     model: Auditable, X: Features, groups: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> Census:
     rows, values = model._read_rows(X, groups, sample_weight)
-    scorer = model._scorer()
-    number = group_numbers(values, Codes.of(scorer.groups), has_groups=model.has_groups_, n_rows=len(rows))
+    known = Codes.of(model.estimate_.groups)
+    number = group_numbers(values, known, has_groups=model.has_groups_, n_rows=len(rows))
     if model.has_groups_ and values is None:
         raise ValueError(
             "This model was fitted with groups, but none were given. Pass groups=, so that each row is scored as its group's."
         )
     rows = rows.numbered(number)
-    starts = iter(range(0, len(rows), CHUNK))
-
-    def of_chunk(start: int) -> Census:
-        part = rows.take(slice(start, start + CHUNK))
-        return Census.of(part, scorer(part), start)
-
-    with workers(model.n_jobs):
-        return whole_census(list(map_chunks(of_chunk, starts)))
+    chunks = (rows.take(slice(start, start + CHUNK)) for start in range(0, len(rows), CHUNK))
+    return census_of_batches(model, lambda chunk, _: chunk, chunks)
 
 
 def census_of_batches(
     model: Auditable, reader: Callable[[Features, int], Rows], batches: Iterable[Features]
 ) -> Census:
-    """The same for rows that are read in batches."""
+    """Of rows that are read in batches."""
     scorer = model._scorer()
 
     def numbered() -> Iterator[tuple[Features, int]]:

@@ -13,6 +13,7 @@ from groupshift._fit.estimate import Estimate
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.betting import LEVEL, Steps, calibration_wealth, sequence, wealth
 from groupshift._math.common_shift import AuditRows, CommonShift, helper_shift, learn_common_shift
+from groupshift._rows.codes import Codes
 
 # Errors of the overall share that the confidence sequence tells apart.
 N_ERRORS = 401
@@ -190,6 +191,5 @@ def _for_groups(found: AuditFound, estimate: Estimate) -> CommonShift:
 def _by_name(
     names: ValueArray, values: FloatArray | IntArray, wanted: ValueArray, empty: float
 ) -> ValueArray:
-    at = {name: i for i, name in enumerate(names.tolist())}
-    found = [values[at[name]] if name in at else empty for name in wanted.tolist()]
-    return np.array(found, values.dtype)
+    at = Codes.of(names).transform(wanted)
+    return np.where(at >= 0, values[at], empty).astype(values.dtype)

@@ -9,7 +9,7 @@ from scipy.special import expit
 from groupshift._audit.census import Census
 from groupshift._audit.purchases import purchases
 from groupshift._audit.state import State
-from groupshift._audit.tickets import Asked, Design, order_uniform, write_tickets
+from groupshift._audit.tickets import Asked, Design, finished, order_uniform, write_tickets
 from groupshift._fit.estimate import Estimate
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.betting import Bounds
@@ -59,7 +59,7 @@ class AuditPlan:
     @property
     def inclusion(self) -> FloatArray:
         budget = self.design.budget
-        times = race_times(order_uniform(self.asked.row, self.design.seed), self.asked.chance)
+        times = finished(self.asked, self.design)
         following = times[budget] if len(times) > budget else self.design.threshold
         return inclusion(self.asked.chance[:budget], float(following))
 
@@ -94,15 +94,7 @@ def draw_plan(
     chance = chances_of(census, estimate, state)
     design, asked = draw(census, state, chance, budget=budget, seed=seed)
     rng = Seeds(seed).generator("audit purchases")
-    bought = purchases(
-        census.log_odds,
-        census.part,
-        chance,
-        curve=design.curve,
-        bounds=design.bounds,
-        prior=state.prior,
-        rng=rng,
-    )
+    bought = purchases(census, chance, design, state.prior, rng)
     return AuditPlan(design, asked, bought, tuple(_notes(census, estimate)), library)
 
 
@@ -159,7 +151,9 @@ def _bounds(p: FloatArray, part: FloatArray, chance: FloatArray) -> Bounds:
 
 def _notes(census: Census, estimate: Estimate) -> list[str]:
     """What users should know about the population that they gave."""
-    rows = np.bincount(census.group[census.group >= 0], minlength=len(estimate.groups))
+    # Shares are of the rows that weigh something.
+    own = census.group[(census.group >= 0) & (census.weight > 0)]
+    rows = np.bincount(own, minlength=len(estimate.groups))
     if np.array_equal(rows, estimate.rows.sum(1)):
         return []
     return [

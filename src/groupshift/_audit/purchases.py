@@ -4,7 +4,8 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.special import expit, logit
 
-from groupshift._audit.tickets import CURVE
+from groupshift._audit.census import Census
+from groupshift._audit.tickets import CURVE, Design
 from groupshift._math.arrays import FloatArray, ValueArray
 from groupshift._math.betting import LEVEL, Bounds, Steps, wealth
 from groupshift._math.common_shift import GRID, AuditRows, CommonPrior, learn_common_shift
@@ -32,33 +33,25 @@ class ShareCurve:
 
 
 def purchases(
-    log_odds: FloatArray,
-    part: FloatArray,
-    chance: FloatArray,
-    *,
-    curve: FloatArray,
-    bounds: Bounds,
-    prior: CommonPrior,
-    rng: np.random.Generator,
+    census: Census, chance: FloatArray, design: Design, prior: CommonPrior, rng: np.random.Generator
 ) -> dict[str, ValueArray]:
     """A table: labels, width of the overall share's interval, smallest error of the share found out four times in five."""
-    share = ShareCurve(curve)
-    counts = [n for n in LABELS if n < len(log_odds)]
+    share = ShareCurve(design.curve)
     lines = [
         (
             n,
-            _width(log_odds, part, chance, share, n, prior, rng),
-            _smallest_error(log_odds, part, chance, share, n, bounds, rng),
+            _width(census, chance, share, n, prior, rng),
+            _smallest_error(census, chance, share, n, design.bounds, rng),
         )
-        for n in counts
+        for n in LABELS
+        if n < len(census)
     ]
-    labels, width, error = (np.array(v) for v in zip(*lines, strict=True)) if lines else (np.zeros(0),) * 3
+    labels, width, error = np.array(lines).reshape(-1, 3).T
     return {"labels": labels.astype(np.int64), "width": width, "smallest_error": error}
 
 
 def _width(
-    log_odds: FloatArray,
-    part: FloatArray,
+    census: Census,
     chance: FloatArray,
     share: ShareCurve,
     n: int,
@@ -66,10 +59,10 @@ def _width(
     rng: np.random.Generator,
 ) -> float:
     """Expected width of the interval after an audit; a common shift is drawn from what is thought of it now."""
-    widths = []
+    widths, part = [], census.part
     for shift in rng.choice(GRID, TRIED_WIDTHS, p=prior.mass):
         drawn = rng.choice(len(chance), n, p=chance)
-        z = log_odds[drawn]
+        z = census.log_odds[drawn]
         y = (rng.random(n) < expit(z + shift)).astype(np.int64)
         rows = AuditRows(z, y, np.full(n, -1), part[drawn] / chance[drawn])
         found = learn_common_shift(rows, prior, own_variance=np.zeros(0))
@@ -79,25 +72,19 @@ def _width(
 
 
 def _smallest_error(
-    log_odds: FloatArray,
-    part: FloatArray,
-    chance: FloatArray,
-    share: ShareCurve,
-    n: int,
-    bounds: Bounds,
-    rng: np.random.Generator,
+    census: Census, chance: FloatArray, share: ShareCurve, n: int, bounds: Bounds, rng: np.random.Generator
 ) -> float:
     """The error of the overall share, up or down, that bets on so many labels find out with probability 0.8."""
     drawn = rng.choice(len(chance), (TRIED_ERRORS, n), p=chance)
-    uniform, z = rng.random(drawn.shape), log_odds[drawn]
-    claimed = float(share(0.0))
+    uniform, z = rng.random(drawn.shape), census.log_odds[drawn]
+    part, claimed = census.part[drawn], float(share(0.0))
 
     def power(error: float) -> float:
         found = []
         for truth in (claimed - error, claimed + error):
             if 0 < truth < 1:
                 y = uniform < expit(z + share.shift_to(truth))
-                residual = part[drawn] * (y - expit(z))
+                residual = part * (y - expit(z))
                 # Rows come again hardly ever: each draw is from all of them.
                 terms = residual / chance[drawn]
                 steps = Steps(terms, np.full_like(terms, -bounds.low), np.full_like(terms, bounds.high))

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 from scipy.stats import rankdata
 
-from groupshift._explain.evidence_parts import BoolArray, FloatArray, IntArray, ScoreDistributions
+from groupshift._explain.evidence_parts import ScoreDistributions
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.points import Points
 from groupshift._math.sums import ratio, sum_by
 from groupshift.metrics import grouped_auc
@@ -23,6 +24,8 @@ from groupshift.metrics import grouped_auc
 SMALL, MEDIUM, LARGE = 0.01, 0.06, 0.14
 # One-hot levels of a category that are compared; the rest are one.
 MAX_LEVELS = 20
+# Scores at which the distributions of two samples are compared.
+GRID_POINTS = 200
 # Cells whose score distributions are compared at a time: a hundred MB at most.
 CELLS_AT_ONCE = 50_000
 
@@ -59,6 +62,11 @@ class Strata:
         cell, example = self.cell[order], self.example[order]
         first = np.flatnonzero(np.r_[True, (np.diff(cell) != 0) | (np.diff(example) != 0)])
         return self.sums(np.add.reduceat(self.weight[order], first) ** 2, cell[first])
+
+    @property
+    def rows(self) -> IntArray:
+        """Number of rows in each stratum."""
+        return np.bincount(self.stratum, minlength=self.n_strata)
 
     @property
     def groups(self) -> IntArray:
@@ -158,15 +166,10 @@ def combined_p_value(p_values: FloatArray) -> FloatArray:
 
 
 def score_distributions(
-    log_odds: FloatArray,
-    y: IntArray,
-    weight: FloatArray,
-    cluster: IntArray,
-    n_clusters: int,
-    n_points: int = 200,
+    log_odds: FloatArray, y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int
 ) -> ScoreDistributions:
     """Distribution functions of the scores of labelled rows, by cluster and class, on one grid."""
-    grid = np.unique(np.quantile(log_odds, np.linspace(0, 1, n_points)))
+    grid = np.unique(np.quantile(log_odds, np.linspace(0, 1, GRID_POINTS)))
     stratum = cluster * 2 + y
     at = np.searchsorted(grid, log_odds)
     mass = sum_by(stratum * len(grid) + at, weight, 2 * n_clusters * len(grid))

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from groupshift._explain.assumption import LARGE, MEDIUM, SMALL
-from groupshift._explain.evidence_parts import Evidence, FloatArray, IntArray, Table
+from groupshift._explain.evidence_parts import Evidence
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.wording import percent
+from groupshift._math.arrays import FloatArray, IntArray, Table
 from groupshift._math.sums import ratio
 
 Overview = dict[str, float]
@@ -49,14 +50,13 @@ def assumption_holds(
     level, misfit = _independence_level(overview) if tested else None, _misfit(overview)
     # One word is given, so one finding decides it: that one comes first, and the other does not say the opposite.
     by_mixture = misfit > (level or 0)
-    sentences = [_independence_sentence(level, overview, by_mixture), *_worst(tables)] if tested else []
-    if "mixture_gap" in overview:
-        sentences.insert(0 if by_mixture else len(sentences), _mixture_sentence(misfit, overview, by_mixture))
-    if not tested:
+    if tested:
+        labels = [_independence_sentence(level, overview, by_mixture), *_worst(tables)]
+    else:
         why = why_untested(model, overview)
-        sentences.insert(
-            by_mixture, f"Whether the assumption holds could not be tested on labelled rows: {why}."
-        )
+        labels = [f"Whether the assumption holds could not be tested on labelled rows: {why}."]
+    mixture = [_mixture_sentence(misfit, overview, by_mixture)] if "mixture_gap" in overview else []
+    sentences = mixture + labels if by_mixture else labels + mixture
     if level is None and misfit == 0:
         # A mixture can always be fitted to too few rows: alone, a good fit proves nothing about groups.
         return "unknown", sentences
@@ -103,30 +103,27 @@ def _independence_level(overview: Overview) -> int | None:
     return None if level == 0 and score + 2 * error > MEDIUM else level
 
 
+HOLDS = (
+    "The assumption holds as far as labelled rows can tell",
+    "The assumption holds only roughly",
+    "The assumption does not hold",
+)
+
+
 def _independence_sentence(level: int | None, overview: Overview, by_mixture: bool) -> str:
     score, error = overview["score_effect"], overview["score_effect_error"]
     limits, chance = "below 1 % is negligible, above 6 % serious", ""
     if level is None:
         start = "Labelled rows are too few to tell whether the assumption holds"
     else:
-        start = (
-            "Labelled rows alone look better"
-            if by_mixture
-            else (
-                "The assumption holds as far as labelled rows can tell",
-                "The assumption holds only roughly",
-                "The assumption does not hold",
-            )[level]
-        )
+        start = "Labelled rows alone look better" if by_mixture else HOLDS[level]
         larger = max(score, overview.get("feature_effect", 0.0))
         # Two models with the same number may get two verdicts, where only noise decides between them: say so.
         if level < 2 and larger > (SMALL, MEDIUM)[level]:
             chance = f"; that it is above {(1, 6)[level]} % may be chance"
-    features = (
-        f", and {_effect(overview['feature_effect'])} of a feature's on average"
-        if "feature_effect" in overview
-        else ""
-    )
+    features = ""
+    if "feature_effect" in overview:
+        features = f", and {_effect(overview['feature_effect'])} of a feature's on average"
     return (
         f"{start}: among labelled rows of one cluster and class, the group explains {_effect(score)} ± "
         f"{_effect(error)} of the variance of the score{features} ({limits}{chance})."
@@ -155,12 +152,7 @@ def _worst(tables: dict[str, Table]) -> Iterator[str]:
 
 def _mixture_sentence(level: int, overview: Overview, decides: bool) -> str:
     fits = ("explain", "roughly explain", "do not explain")[level]
-    verdict = (
-        "",
-        "The assumption holds only roughly in the population: m",
-        "The assumption does not hold in the population: m",
-    )
-    start = verdict[level] if decides else "M"
+    start = f"{HOLDS[level]} in the population: m" if decides else "M"
     return (
         f"{start}ixtures of labelled positives and negatives {fits} the scores of population cells: observed and "
         f"fitted distributions are {overview['mixture_gap']:.2f} apart on a scale of 0 to 1, and chance alone would make it "

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from groupshift._audit.found import ENOUGH_LABELS, AuditFound
-from groupshift._explain.evidence_parts import Table
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.wording import percent, plural
+from groupshift._math.arrays import Table
 from groupshift._math.betting import LEVEL
 
 # Groups that are named beside what the audit moved them by.

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from groupshift._explain.evidence_parts import BoolArray, FloatArray, Table
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.wording import first_of, percent, plural
+from groupshift._math.arrays import BoolArray, FloatArray, Table
 from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.points import Points
 from groupshift._math.sums import mean_by, ratio
@@ -115,9 +115,8 @@ def caution_sentences(table: Table, n_rows: int, n_clusters: int) -> Iterator[We
         part = int(table["rows"][own].sum()) / n_rows if n_rows else 0.0
         amount = percent(part, 0) if part >= 0.01 else "less than 1 %"
         among = f", {amount} of the population" if part > 0 else ""
-        count = int(own.sum())
         named = _named(table, own, about, n_clusters)
-        yield Weighed(COST[name] * part, f"{plural(count, about)} ({named}{among}): {explanation}.")
+        yield Weighed(COST[name] * part, f"{plural(int(own.sum()), about)} ({named}{among}): {explanation}.")
 
 
 def by_cost(cautions: Iterable[Weighed]) -> tuple[str, ...]:
@@ -216,7 +215,7 @@ def _mean_scores(model: FittedModel) -> tuple[FloatArray, FloatArray]:
     return mean, np.sqrt(square / np.maximum(model.rows_.sum(1), 1))
 
 
-def _named(table: Table, own: BoolArray, about: str, n_clusters: int, most: int = 3) -> str:
+def _named(table: Table, own: BoolArray, about: str, n_clusters: int) -> str:
     groups, clusters = table["group"][own], table["cluster"][own]
     if about == "cluster":
         names = [str(k) for k in clusters]
@@ -224,4 +223,4 @@ def _named(table: Table, own: BoolArray, about: str, n_clusters: int, most: int 
         names = [f"{g} in cluster {k}" for g, k in zip(groups, clusters, strict=True)]
     else:
         names = [str(g) for g in groups]
-    return first_of(names, most)
+    return first_of(names)

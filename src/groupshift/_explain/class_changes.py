@@ -4,8 +4,8 @@ import numpy as np
 
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.class_share_tables import class_shares_by
-from groupshift._explain.evidence_parts import FloatArray, Table
-from groupshift._explain.share_intervals import ShareDifference, ShareInterval, check_groups
+from groupshift._explain.share_tables import ShareDifference, ShareInterval, check_groups, groups_of_either
+from groupshift._math.arrays import FloatArray, Table
 from groupshift._rows.codes import Codes
 
 
@@ -52,19 +52,13 @@ def class_share_changes(before: ClassModel, after: ClassModel, by: str, coverage
     names: Table = {}
     everyone = before.groups_[:1]
     if by == "group":
-        new = after.groups_[Codes.of(before.groups_).transform(after.groups_) < 0]
-        everyone = np.concatenate([before.groups_, new])
+        everyone = groups_of_either(before.groups_, after.groups_)
         names["group"] = np.repeat(everyone, len(before.classes_))
     names["class"] = np.tile(before.classes_, len(everyone))
     old, fresh = (_at(model, everyone, by, coverage) for model in (before, after))
     change, low, high = _difference(fresh, old)
-    return names | {
-        "before": old["share"],
-        "after": fresh["share"],
-        "change": change,
-        "low": low,
-        "high": high,
-    }
+    shares = {"before": old["share"], "after": fresh["share"], "change": change}
+    return names | shares | {"low": low, "high": high}
 
 
 def _at(model: ClassModel, groups: np.ndarray, by: str, coverage: float) -> dict[str, FloatArray]:

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from groupshift._explain.assumption import LARGE, MEDIUM, SMALL
-from groupshift._explain.assumption_words import mean_of_known, pooled_effect
+from groupshift._explain.assumption_words import pooled_effect
 from groupshift._explain.caution import FEW_GROUP_ROWS, FEW_LABELED_ROWS, Caution, caution_table
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.class_sensitivity import class_sensitivity, selected_sentence
 from groupshift._explain.class_share_tables import group_class_shares
 from groupshift._explain.cluster_profile import describe_clusters
-from groupshift._explain.diagnostics import Diagnosis
-from groupshift._explain.evidence_parts import Table
+from groupshift._explain.diagnostics import Diagnosis, features_table, strata_table
 from groupshift._explain.wording import first_of, percent, plural
+from groupshift._math.arrays import Table
 
 # A gain of the log loss by less than a hundredth of it is little.
 LITTLE = 0.01
@@ -162,27 +162,14 @@ def _hidden_labels(model: ClassModel) -> Table:
 
 
 def _independence(model: ClassModel) -> Table:
-    found, classes = model.evidence_.independence, model.classes_
-    n_clusters = len(found.rows)
-    strongest = np.nan_to_num(found.feature_effect, nan=-np.inf).argmax(-1)
-    return {
-        "cluster": np.repeat(np.arange(n_clusters), len(classes)),
-        "label": np.tile(classes, n_clusters),
-        "rows": found.rows.ravel(),
-        "score_effect": found.score_effect.ravel(),
-        "score_error": found.score_error.ravel(),
-        "feature_effect": mean_of_known(found.feature_effect, axis=-1).ravel(),
-        "strongest_feature": np.array(model.encoder_.names_, dtype=object)[strongest.ravel()],
-        "strongest_effect": np.take_along_axis(found.feature_effect, strongest[..., None], -1).ravel(),
-    }
+    found = model.evidence_.independence
+    counts = {"rows": found.rows}
+    return strata_table(model, counts, found.score_effect, found.score_error, found.feature_effect)
 
 
 def _features(model: ClassModel) -> Table:
     found = model.evidence_.independence
-    effect, error = pooled_effect(found.feature_effect, found.feature_error, found.rows)
-    order = np.argsort(-np.nan_to_num(effect, nan=-np.inf), kind="stable")
-    names = np.array(model.encoder_.names_, dtype=object)
-    return {"feature": names[order], "effect": effect[order], "std_error": error[order]}
+    return features_table(model, found.feature_effect, found.feature_error, found.rows)
 
 
 def _calibration(model: ClassModel) -> Table:

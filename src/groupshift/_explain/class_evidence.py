@@ -6,11 +6,19 @@ import numpy as np
 from scipy.special import softmax
 
 from groupshift._explain.assumption import comparable, group_effects
-from groupshift._explain.evidence import examples_of, feature_effects, few_rows, profiles_of, strata_of
-from groupshift._explain.evidence_parts import ClusterProfiles, Examples, FloatArray, IntArray
+from groupshift._explain.evidence import (
+    examples_of,
+    feature_effects,
+    few_rows,
+    profiles_of,
+    reliability_bins,
+    strata_of,
+)
+from groupshift._explain.evidence_parts import ClusterProfiles, Examples
 from groupshift._fit.problem import Problem
 from groupshift._fit.trials import LabeledRows, gain
-from groupshift._math.sums import mean_by, ratio, sum_by
+from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.sums import mean_by, sum_by
 from groupshift._math.vector_scaling import class_log_loss, crossfit_scaling
 from groupshift._multi.class_stages import ClassFinished
 from groupshift._multi.class_trials import try_class_partition
@@ -123,7 +131,7 @@ def _independence(problem: Problem, finished: ClassFinished) -> ClassIndependenc
         found.std_error,
         by_score.effect.reshape(shape),
         by_score.std_error.reshape(shape),
-        np.bincount(strata.stratum, minlength=strata.n_strata).reshape(shape),
+        strata.rows.reshape(shape),
     )
 
 
@@ -187,12 +195,6 @@ def _compared(rows: LabeledRows, number: IntArray, plain: FloatArray, moved: Flo
 def _reliability(rows: LabeledRows, log_p: FloatArray) -> FloatArray:
     """Weight, mean probability and share in bins of probability, all classes against their rest together."""
     p = softmax(log_p, axis=1)
-    is_class = (rows.y[:, None] == np.arange(p.shape[1])).astype(float)
-    cut = np.quantile(p, np.linspace(0, 1, CALIBRATION_BINS + 1)[1:-1])
-    place = np.searchsorted(cut, p.ravel(), side="right")
+    is_class = (rows.y[:, None] == np.arange(p.shape[1])).astype(np.int64)
     weight = np.repeat(rows.weight, p.shape[1])
-    total, predicted, observed = (
-        sum_by(place, weight * value, CALIBRATION_BINS)
-        for value in (np.ones(p.size), p.ravel(), is_class.ravel())
-    )
-    return np.column_stack([total, ratio(predicted, total), ratio(observed, total)])
+    return reliability_bins(p.ravel(), is_class.ravel(), weight, CALIBRATION_BINS)[0]

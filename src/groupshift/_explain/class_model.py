@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from groupshift._explain.class_evidence import ClassEvidence
-from groupshift._explain.evidence_parts import Column, FloatArray, Table
+from groupshift._math.arrays import FloatArray, Table, ValueArray
 from groupshift._multi.class_estimate import ClassEstimate
 from groupshift._multi.class_learned import ClassLearned
 from groupshift._rows.encoder import FeatureEncoder
@@ -13,14 +13,14 @@ from groupshift._rows.encoder import FeatureEncoder
 class ClassModel(Protocol):
     """Read, never changed."""
 
-    classes_: Column
+    classes_: ValueArray
     encoder_: FeatureEncoder
     frame_library_: str | None
     role_names_: Mapping[str, str | None]
     has_groups_: bool
-    labeled_groups_: Column
-    groups_: Column
-    known_groups_: Column
+    labeled_groups_: ValueArray
+    groups_: ValueArray
+    known_groups_: ValueArray
     known_overall_: FloatArray | None  # see `ClassEstimate`
     n_clusters_: int
     candidates_: Table | None

@@ -4,8 +4,8 @@ import numpy as np
 
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.class_share_tables import group_class_shares, overall_class_shares
-from groupshift._explain.evidence_parts import FloatArray, Table
 from groupshift._explain.wording import percent
+from groupshift._math.arrays import FloatArray, Table
 
 # Numbers that may be computed for the table: beyond that a diagnosis would take minutes.
 MAX_NUMBERS = 1_000_000_000

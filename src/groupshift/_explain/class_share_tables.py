@@ -3,10 +3,9 @@
 import numpy as np
 
 from groupshift._explain.class_model import ClassModel
-from groupshift._explain.evidence_parts import FloatArray, IntArray, Table
-from groupshift._explain.share_tables import count_interval
+from groupshift._explain.share_tables import count_interval, labeled_sample, over_clusters
+from groupshift._math.arrays import FloatArray, IntArray, Table
 from groupshift._rows.checks import check_coverage
-from groupshift._rows.codes import Codes
 
 
 def class_shares_by(model: ClassModel, by: str, coverage: float) -> Table:
@@ -39,7 +38,7 @@ def class_shares_by(model: ClassModel, by: str, coverage: float) -> Table:
         "share": share.ravel(),
         "low": low.ravel(),
         "high": high.ravel(),
-        "labeled_share": labeled_class_shares(model).ravel(),
+        "labeled_share": labeled_sample(model)[0].ravel(),
     }
 
 
@@ -64,24 +63,8 @@ def _overall(model: ClassModel, error: FloatArray, coverage: float) -> Table:
 
 def group_class_shares(model: ClassModel) -> tuple[FloatArray, FloatArray, IntArray]:
     """Shares of each group, clusters weighted by its rows, their standard errors, and its rows: (n_groups, n_classes)."""
-    estimate = model.estimate_
-    weight = estimate.row_weight / np.maximum(estimate.row_weight.sum(1, keepdims=True), 1e-300)
-    share = np.einsum("gk,gkc->gc", weight, estimate.share)
-    error = weight[:, :, None] * estimate.share_error
-    # Cells of one group share the error of the group's effect, and have one of their own.
-    common = np.clip(estimate.shared_deviation / np.sqrt(np.maximum(estimate.variance, 1e-300)), 0, 1)
-    variance = (error**2 * (1 - common**2)).sum(1) + (error * common).sum(1) ** 2
-    rows = np.repeat(estimate.rows.sum(1)[:, None], share.shape[1], 1)
-    return share, np.sqrt(variance), rows
-
-
-def labeled_class_shares(model: ClassModel) -> FloatArray:
-    """Shares among the labelled rows of each group of the population, NaN without any: (n_groups, n_classes)."""
-    share, n_groups = model.evidence_.groups.share, len(model.groups_)
-    at = np.zeros(n_groups, np.int64)
-    if model.has_groups_:
-        at = Codes.of(model.labeled_groups_).transform(model.groups_)
-    return np.where((at >= 0)[:, None], share[at], np.nan)
+    share, error = over_clusters(model.estimate_)
+    return share, error, np.repeat(model.estimate_.rows.sum(1)[:, None], share.shape[1], 1)
 
 
 def overall_class_shares(model: ClassModel) -> tuple[FloatArray, FloatArray]:

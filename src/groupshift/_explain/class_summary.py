@@ -7,6 +7,7 @@ from groupshift._explain.class_model import ClassModel
 from groupshift._explain.class_share_tables import overall_class_shares
 from groupshift._explain.summary import ShareLine, Summary, cluster_lines
 from groupshift._explain.wording import percent, plural
+from groupshift._math.arrays import IntArray
 
 HEADINGS = ShareLine("class", "share", "of groups, from to", "labelled sample", "rows")
 # Classes named before the rest are only counted.
@@ -50,25 +51,14 @@ def _class_lines(model: ClassModel) -> list[ShareLine]:
     low, high = range_over_groups(model)
     order = np.argsort(-after, kind="stable")
     rows = model.estimate_.rows.sum() * after
+
+    def line(name: str, within: str, own: IntArray) -> ShareLine:
+        share, labeled = (percent(float(part[own].sum())) for part in (after, before))
+        return ShareLine(name, share, within, labeled, f"{rows[own].sum():,.0f}")
+
     lines = [
-        ShareLine(
-            str(model.classes_[c]),
-            percent(float(after[c])),
-            f"{percent(float(low[c]))} to {percent(float(high[c]))}",
-            percent(float(before[c])),
-            f"{rows[c]:,.0f}",
-        )
+        line(str(model.classes_[c]), f"{percent(low[c])} to {percent(high[c])}", c)
         for c in order[:MAX_CLASSES]
     ]
-    if len(order) > MAX_CLASSES:
-        rest = order[MAX_CLASSES:]
-        lines.append(
-            ShareLine(
-                f"{len(rest)} more",
-                percent(float(after[rest].sum())),
-                "",
-                percent(float(before[rest].sum())),
-                f"{rows[rest].sum():,.0f}",
-            )
-        )
-    return lines
+    rest = order[MAX_CLASSES:]
+    return [*lines, line(f"{len(rest)} more", "", rest)] if len(rest) else lines

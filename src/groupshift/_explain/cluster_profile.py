@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from groupshift._explain.evidence_parts import BoolArray, ClusterProfiles, FloatArray, IntArray, Table
-from groupshift._math.sums import ratio, sum_by
+from groupshift._explain.evidence_parts import ClusterProfiles
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, Table
+from groupshift._math.sums import power_of_two, ratio, sum_by
 from groupshift._rows.encoder import FeatureEncoder
 
 # Differences below a fifth of a standard deviation are no description of a place (Cohen's "small").
@@ -63,13 +64,16 @@ def describe_clusters(profiles: ClusterProfiles, encoder: FeatureEncoder, most: 
 def _number(
     column: FloatArray, weight: FloatArray, cluster: IntArray, n_clusters: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    unit = power_of_two(np.abs(column).max())
+    column = column / unit
     total, value = sum_by(cluster, weight, n_clusters), sum_by(cluster, weight * column, n_clusters)
     mean = value.sum() / max(total.sum(), 1e-300)
     spread = np.sqrt(np.average((column - mean) ** 2, weights=weight)) if total.sum() > 0 else 0.0
     inside, outside = ratio(value, total), ratio(value.sum() - value, total.sum() - total)
     # Rounding leaves a constant column a spread of about 1e-16 of its size.
     constant = spread <= 1e-9 * max(abs(mean), 1e-300)
-    return inside, outside, np.zeros(n_clusters) if constant else (inside - outside) / spread
+    difference = np.zeros(n_clusters) if constant else (inside - outside) / spread
+    return inside * unit, outside * unit, difference
 
 
 def _category(

@@ -1,7 +1,7 @@
 """Answers before anyone trusts a prediction: is it worth it, does the assumption hold, what to beware of."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 
 import numpy as np
 
@@ -9,12 +9,15 @@ from groupshift._explain import assumption_words, verdict
 from groupshift._explain.assumption import chance_distance, mixture_distance
 from groupshift._explain.audit_words import audit_sentences
 from groupshift._explain.caution import Weighed, by_cost, caution_sentences, find_cautions, row_value
+from groupshift._explain.class_model import ClassModel
 from groupshift._explain.cluster_profile import describe_clusters
-from groupshift._explain.evidence_parts import FloatArray, HiddenLabels, Table
+from groupshift._explain.evidence_parts import HiddenLabels
 from groupshift._explain.expected_gain import coarser, expected_population_gain
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.identified import identified_in, identifying_of
 from groupshift._explain.sensitivity import overall_numbers, selection_cost, sensitivity, undecided
+from groupshift._explain.summary import diagnosis_html, diagnosis_text
+from groupshift._math.arrays import FloatArray, IntArray, Table
 from groupshift._math.label_shift import mlls
 from groupshift._rows.frames import frame_like
 
@@ -98,26 +101,13 @@ class Diagnosis:
         return {name: frame_like(getattr(self, name), self.frame_library) for name in TABLES}
 
     def __str__(self) -> str:
-        from groupshift._explain.summary import diagnosis_text
-
         return diagnosis_text(self)
 
     def _repr_html_(self) -> str:
-        from groupshift._explain.summary import diagnosis_html
-
         return diagnosis_html(self)
 
 
-TABLES = (
-    "hidden_labels",
-    "independence",
-    "features",
-    "mixture",
-    "cautions",
-    "clusters",
-    "calibration",
-    "sensitivity",
-)
+TABLES = tuple(part.name for part in fields(Diagnosis) if part.type is Table)
 
 
 def diagnose(model: FittedModel) -> Diagnosis:
@@ -146,7 +136,7 @@ def diagnose(model: FittedModel) -> Diagnosis:
         "calibration": _calibration(model),
         "sensitivity": sensitivity(model),
     }
-    shares = overall_numbers(model)
+    shares = overall_numbers(model, tables["sensitivity"])
     overview = _overview(model, tables, shares)
     worth, first = verdict.is_worth_it(model, overview)
     holds, assumption = assumption_words.assumption_holds(model, overview, tables)
@@ -183,10 +173,7 @@ def _hidden_labels(model: FittedModel) -> Table:
     if held_out is None or not model.has_groups_:
         return {"group": model.labeled_groups_[:0], **{name: np.zeros(0) for name in columns}}
     hidden = held_out.by_group
-    return {
-        "group": model.labeled_groups_[hidden.group],
-        **{name: getattr(hidden, name) for name in columns},
-    }
+    return {"group": model.labeled_groups_[hidden.group], **{name: getattr(hidden, name) for name in columns}}
 
 
 def _independence(model: FittedModel) -> Table:
@@ -194,34 +181,46 @@ def _independence(model: FittedModel) -> Table:
     score_effect = score_error = np.full(found.rows.shape, np.nan)
     if held_out is not None:
         score_effect, score_error = held_out.score_independence.effect, held_out.score_independence.std_error
-    strongest = np.nan_to_num(found.effect, nan=-np.inf).argmax(-1)
+    counts = {"rows": found.rows, "groups": found.groups}
+    table = strata_table(model, counts, score_effect, score_error, found.effect)
+    return table | {"p_value": found.p_value.ravel()}
+
+
+def strata_table(
+    model: FittedModel | ClassModel,
+    counts: dict[str, IntArray],
+    score_effect: FloatArray,
+    score_error: FloatArray,
+    effect: FloatArray,
+) -> Table:
+    """Effects of the group by cluster and class: on the score, (n_clusters, n_classes), and on features, with an axis more."""
+    strongest = np.nan_to_num(effect, nan=-np.inf).argmax(-1)
     return {
-        "cluster": np.repeat(np.arange(model.n_clusters_), 2),
-        "label": np.tile(model.classes_, model.n_clusters_),
-        "rows": found.rows.ravel(),
-        "groups": found.groups.ravel(),
+        "cluster": np.repeat(np.arange(len(effect)), len(model.classes_)),
+        "label": np.tile(model.classes_, len(effect)),
+        **{name: values.ravel() for name, values in counts.items()},
         "score_effect": score_effect.ravel(),
         "score_error": score_error.ravel(),
-        "feature_effect": assumption_words.mean_of_known(found.effect, axis=-1).ravel(),
+        "feature_effect": assumption_words.mean_of_known(effect, axis=-1).ravel(),
         "strongest_feature": np.array(model.encoder_.names_, dtype=object)[strongest.ravel()],
-        "strongest_effect": np.take_along_axis(found.effect, strongest[..., None], -1).ravel(),
-        "p_value": found.p_value.ravel(),
+        "strongest_effect": np.take_along_axis(effect, strongest[..., None], -1).ravel(),
     }
 
 
 def _features(model: FittedModel) -> Table:
-    found = model.evidence_.independence
-    effect, error = assumption_words.pooled_effect(found.effect, found.std_error, found.rows)
+    found, told = model.evidence_.independence, identifying_of(model)
+    table = features_table(model, found.effect, found.std_error, found.rows)
+    return table | {"identifies": np.array([told.get(name, np.nan) for name in table["feature"]])}
+
+
+def features_table(
+    model: FittedModel | ClassModel, effect: FloatArray, error: FloatArray, rows: IntArray
+) -> Table:
+    """Effects of the group on features over all clusters and classes, the largest first."""
+    effect, error = assumption_words.pooled_effect(effect, error, rows)
     order = np.argsort(-np.nan_to_num(effect, nan=-np.inf), kind="stable")
     names = np.array(model.encoder_.names_, dtype=object)
-    told = identifying_of(model)
-    identifies = np.array([told.get(name, np.nan) for name in names[order]])
-    return {
-        "feature": names[order],
-        "effect": effect[order],
-        "std_error": error[order],
-        "identifies": identifies,
-    }
+    return {"feature": names[order], "effect": effect[order], "std_error": error[order]}
 
 
 def _mixture(model: FittedModel) -> Table:

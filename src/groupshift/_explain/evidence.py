@@ -15,17 +15,13 @@ from groupshift._explain.assumption import (
 )
 from groupshift._explain.cluster_profile import cluster_profiles
 from groupshift._explain.evidence_parts import (
-    BoolArray,
     Calibration,
     ClusterProfiles,
-    Column,
     Evidence,
     Examples,
-    FloatArray,
     HeldOut,
     HiddenLabels,
     Independence,
-    IntArray,
     LabeledSample,
     Reliability,
     ScoreIndependence,
@@ -37,13 +33,8 @@ from groupshift._fit.feature_importance import feature_importance
 from groupshift._fit.learned import PredictionRates
 from groupshift._fit.problem import Problem, Settings
 from groupshift._fit.stages import Finished
-from groupshift._fit.trials import (
-    LabeledRows,
-    expected_prior,
-    gain,
-    labeled_prior,
-    shifts_of_labeled,
-)
+from groupshift._fit.trials import LabeledRows, expected_prior, gain, labeled_prior, shifts_of_labeled
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.calibration import crossfit_platt
 from groupshift._math.label_shift import bbse, mlls
 from groupshift._math.odds import log_loss_rows
@@ -143,10 +134,8 @@ def _independence(problem: Problem, partition: Partition, seed: int) -> Independ
     rows, shape = problem.labeled.take(few), (partition.n_clusters, 2)
     strata = strata_of(rows, problem.y[few], partition.predict(rows), shape)
     found = feature_effects(rows, problem.encoder.is_category, strata, shape)
-    p_value = combined_p_value(found.p_value)
-    return Independence(
-        found.effect, found.std_error, p_value, _rows_of(strata), strata.groups.reshape(-1, 2)
-    )
+    p_value, groups = combined_p_value(found.p_value), strata.groups.reshape(shape)
+    return Independence(found.effect, found.std_error, p_value, strata.rows.reshape(shape), groups)
 
 
 def feature_effects(rows: Rows, is_category: BoolArray, strata: Strata, shape: tuple[int, int]) -> Effects:
@@ -163,17 +152,15 @@ def feature_effects(rows: Rows, is_category: BoolArray, strata: Strata, shape: t
 
 def _score_independence(strata: Strata, log_odds: FloatArray) -> ScoreIndependence:
     found = group_effects(comparable(log_odds, False), strata)
-    return ScoreIndependence(found.effect.reshape(-1, 2), found.std_error.reshape(-1, 2), _rows_of(strata))
+    return ScoreIndependence(
+        found.effect.reshape(-1, 2), found.std_error.reshape(-1, 2), strata.rows.reshape(-1, 2)
+    )
 
 
 def strata_of(rows: Rows, y: IntArray, cluster: IntArray, shape: tuple[int, int]) -> Strata:
     """Rows by cluster and class; `shape` is (n_clusters, n_classes)."""
     n_groups = int(rows.group.max()) + 1
     return Strata(cluster * shape[1] + y, rows.group, rows.weight, rows.key, shape[0] * shape[1], n_groups)
-
-
-def _rows_of(strata: Strata) -> IntArray:
-    return np.bincount(strata.stratum, minlength=strata.n_strata).reshape(-1, 2)
 
 
 def few_rows(rows: Rows, seed: int) -> IntArray:
@@ -203,14 +190,15 @@ def _held_out(problem: Problem, finished: Finished, fold: IntArray) -> HeldOut:
         # Most of the population lies in groups without labels: gains are those of groups that the classifier did not see.
         hidden, shift = finished.settled.by_groups
         plain, log_odds = hidden.plain, hidden.log_odds
-    trust = None if trial is None else trial.trust
+    by_group, total = _compared(rows, number, plain, log_odds, shift)
+    trust = None if trial is None else TrustEvidence(trial.trust.estimate, trial.trust.std_error)
     return HeldOut(
         scores=score_distributions(log_odds, y, rows.weight, cluster, n_clusters),
         score_independence=_score_independence(strata_of(own, y, cluster, (n_clusters, 2)), log_odds),
-        by_group=_hidden_labels(rows, number, plain, log_odds, shift),
-        total=_totals(rows, plain, log_odds, shift),
+        by_group=by_group,
+        total=total,
         calibration=Calibration(_reliability(rows, plain), _reliability(rows, log_odds + shift)),
-        trust=None if trust is None else TrustEvidence(trust.estimate, trust.std_error),
+        trust=trust,
     )
 
 
@@ -263,21 +251,23 @@ def _unpooled_shifts(
     return shift
 
 
-def _hidden_labels(
+def _compared(
     rows: LabeledRows, number: IntArray, plain: FloatArray, log_odds: FloatArray, shift: FloatArray
-) -> HiddenLabels:
+) -> tuple[HiddenLabels, Totals]:
+    """The plain classifier beside the model on hidden labels: by group, and in all."""
     n, shifted = rows.n_groups, log_odds + shift
+    before, after, unshifted = (log_loss_rows(values, rows.y) for values in (plain, shifted, log_odds))
 
-    def mean(values: Column) -> FloatArray:
+    def mean(values: ValueArray) -> FloatArray:
         return mean_by(rows.group, values, rows.weight, n, empty=0.0)
 
-    return HiddenLabels(
+    by_group = HiddenLabels(
         group=number,
         rows=np.bincount(rows.group, minlength=n),
         share=mean(rows.y),
         mean_score=mean(log_odds),
-        loss_global=mean(log_loss_rows(plain, rows.y)),
-        loss_model=mean(log_loss_rows(shifted, rows.y)),
+        loss_global=mean(before),
+        loss_model=mean(after),
         auc_global=grouped_auc(rows.y, plain, rows.weight, rows.group, n),
         auc_model=grouped_auc(rows.y, shifted, rows.weight, rows.group, n),
         mean_global=mean(expit(plain)),
@@ -285,18 +275,11 @@ def _hidden_labels(
         estimated_shift=mean(shift),
         observed_shift=observed_shift(log_odds, rows.y, rows.weight, rows.group, n),
     )
-
-
-def _totals(rows: LabeledRows, plain: FloatArray, log_odds: FloatArray, shift: FloatArray) -> Totals:
-    shifted = log_odds + shift
-    before, after = log_loss_rows(plain, rows.y), log_loss_rows(shifted, rows.y)
     loss_gain, loss_error = gain(before, after, rows)
-    classifier_gain, classifier_error = gain(before, log_loss_rows(log_odds, rows.y), rows)
-    auc_before, auc_after, auc_error = grouped_auc_gain(
-        plain, shifted, rows.y, rows.weight, rows.group, rows.n_groups
-    )
-    return Totals(
-        groups=rows.n_groups,
+    classifier_gain, classifier_error = gain(before, unshifted, rows)
+    auc_before, auc_after, auc_error = grouped_auc_gain(plain, shifted, rows.y, rows.weight, rows.group, n)
+    return by_group, Totals(
+        groups=n,
         rows=len(rows.y),
         loss_global=float(np.average(before, weights=rows.weight)),
         loss_model=float(np.average(after, weights=rows.weight)),
@@ -314,19 +297,20 @@ def _totals(rows: LabeledRows, plain: FloatArray, log_odds: FloatArray, shift: F
 def _reliability(rows: LabeledRows, log_odds: FloatArray) -> Reliability:
     """Overall, and by group as finely as their number allows."""
     by_group_bins = int(np.clip(MAX_CALIBRATION_CELLS // rows.n_groups, 1, CALIBRATION_BINS))
-    everyone = np.zeros(len(log_odds), np.int64)
+    p = expit(log_odds)
     return Reliability(
-        _reliability_bins(rows, expit(log_odds), everyone, 1, 2 * CALIBRATION_BINS)[0],
-        _reliability_bins(rows, expit(log_odds), rows.group, rows.n_groups, by_group_bins),
+        reliability_bins(p, rows.y, rows.weight, 2 * CALIBRATION_BINS)[0],
+        reliability_bins(p, rows.y, rows.weight, by_group_bins, rows.group, rows.n_groups),
     )
 
 
-def _reliability_bins(
-    rows: LabeledRows, p: FloatArray, group: IntArray, n_groups: int, n_bins: int
+def reliability_bins(
+    p: FloatArray, y: IntArray, weight: FloatArray, n_bins: int, group: IntArray | int = 0, n_groups: int = 1
 ) -> FloatArray:
+    """Weight, mean probability and share of positives in bins of probability: (n_groups, n_bins, 3)."""
     cut = np.quantile(p, np.linspace(0, 1, n_bins + 1)[1:-1])
     cell = group * n_bins + np.searchsorted(cut, p, side="right")
     total, predicted, positive = (
-        sum_by(cell, rows.weight * value, n_groups * n_bins) for value in (np.ones(len(p)), p, rows.y)
+        sum_by(cell, weight * value, n_groups * n_bins) for value in (np.ones(len(p)), p, y)
     )
     return np.stack([total, ratio(predicted, total), ratio(positive, total)], -1).reshape(n_groups, n_bins, 3)

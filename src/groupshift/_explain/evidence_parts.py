@@ -5,17 +5,10 @@ Groups are numbers into `labeled_groups_`, features numbers into `encoder_.names
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-# A column of a table holds numbers, or names of any kind.
-Column = NDArray[Any]
-Table = dict[str, Column]
+from groupshift._math.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

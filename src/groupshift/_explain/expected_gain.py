@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.special import expit, log_expit, logit
 
-from groupshift._explain.evidence_parts import FloatArray, IntArray
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.auc_gain import auc_gain, overall_prior
 from groupshift._math.points import Points
 from groupshift._math.sums import mean_by, sum_by
@@ -49,7 +49,7 @@ def observed_shift(
     return shift
 
 
-def expected_population_gain(model: FittedModel, *, random_state: int = 0) -> dict[str, float]:
+def expected_population_gain(model: FittedModel) -> dict[str, float]:
     """What the group adds in the population, if scores are right: to the AUC by Theorem 1, and off the log loss.
 
     The intervals (90 %) take shifts as uncertain as the model says they are: true shifts are drawn around the
@@ -72,7 +72,7 @@ def expected_population_gain(model: FittedModel, *, random_state: int = 0) -> di
     estimated = points.score + model.shift_.ravel()[points.cell]
     if not all(_two_classes(log_odds, points.weight) for log_odds in (agnostic, estimated)):
         return {}
-    drawn = _gains_under_doubt(model, points, agnostic, estimated, random_state)
+    drawn = _gains_under_doubt(model, points, agnostic, estimated)
     auc = auc_gain(agnostic, prior=prior, **rows)
     low, high = np.quantile(drawn[:, 0], [0.05, 0.95])
     overview = {
@@ -89,9 +89,9 @@ def expected_population_gain(model: FittedModel, *, random_state: int = 0) -> di
     }
 
 
-def coarser(points: Points, width: float = COARSE_BIN) -> Points:
+def coarser(points: Points) -> Points:
     """The same points on a coarser grid, so that an answer takes seconds for any population."""
-    at = np.rint(points.score / width).astype(np.int64)
+    at = np.rint(points.score / COARSE_BIN).astype(np.int64)
     at -= at.min(initial=0)
     span = int(at.max(initial=0)) + 1
     key, place = np.unique(points.cell * span + at, return_inverse=True)
@@ -104,14 +104,14 @@ def coarser(points: Points, width: float = COARSE_BIN) -> Points:
 
 
 def _gains_under_doubt(
-    model: FittedModel, points: Points, agnostic: FloatArray, estimated: FloatArray, random_state: int
+    model: FittedModel, points: Points, agnostic: FloatArray, estimated: FloatArray
 ) -> FloatArray:
     """Gains in AUC and in log loss, (DRAWS, 2), over the same scores without shifts, if shifts were as drawn.
 
     What all groups have in common, and how large shifts are as a whole, is drawn once for all of them: it does not average
     out. The log loss is that of as many rows as there are.
     """
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(0)
     use, shift = model.view_use_, estimated - points.score
     scale_error = 0.0 if use is None else use.scale_error
     common = np.sqrt(model.common_variance_)

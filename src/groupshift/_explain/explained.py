@@ -1,34 +1,29 @@
 """What a fitted model says of itself: shares, diagnosis, summary, report."""
 
 from os import PathLike
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from groupshift._explain.class_changes import class_share_difference, overall_class_share
+from groupshift._explain.class_diagnosis import diagnose_classes
 from groupshift._explain.class_model import ClassModel
-from groupshift._explain.diagnostics import Diagnosis
+from groupshift._explain.class_share_tables import class_shares_by
+from groupshift._explain.diagnostics import Diagnosis, diagnose
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._explain.identified import importance_of
+from groupshift._explain.share_errors import overall_share, share_difference, shares_by
+from groupshift._explain.share_tables import ShareDifference, ShareInterval
+from groupshift._explain.summary import summary_html, summary_text
 from groupshift._multi.class_scorer import by_class
 from groupshift._rows.frames import Features, frame_beside, frame_like, library_of
-
-if TYPE_CHECKING:
-    from groupshift._explain.share_intervals import ShareDifference, ShareInterval
 
 
 def _of_classes(model: object) -> ClassModel:
     """A fitted model of more than two classes, by the types of what it holds."""
     return cast("ClassModel", model)
-
-
-def _check_two(model: FittedModel, method: str) -> None:
-    """What is made for two classes says so."""
-    if model.is_multiclass_:
-        raise ValueError(
-            f"{method} is for two classes, and this model has {len(model.classes_)}. Fit a model of one class against the rest, "
-            "y == that_class, and ask it."
-        )
 
 
 def _is_negative(model: FittedModel, of_class: object) -> bool:
@@ -63,14 +58,10 @@ class Explained(FittedModel):
         """
         check_is_fitted(self)
         if self.is_multiclass_:
-            from groupshift._explain.class_share_tables import class_shares_by
-
             return frame_like(class_shares_by(_of_classes(self), by, coverage), self.frame_library_)
-        from groupshift._explain.share_errors import shares_by
-
         return frame_like(shares_by(self, by, coverage), self.frame_library_)
 
-    def overall_share(self, *, coverage: float = 0.9, of_class: object = None) -> "ShareInterval":
+    def overall_share(self, *, coverage: float = 0.9, of_class: object = None) -> ShareInterval:
         """Share of positives among all population rows, by weight, with its interval: `share`, `low`, `high`.
 
         The interval holds what is not known of each group, the chance of every row and, unless a known rate or random labels
@@ -79,11 +70,7 @@ class Explained(FittedModel):
         """
         check_is_fitted(self)
         if self.is_multiclass_:
-            from groupshift._explain.class_changes import overall_class_share
-
             return overall_class_share(_of_classes(self), of_class, coverage)
-        from groupshift._explain.share_errors import overall_share
-
         found = overall_share(self, coverage)
         if _is_negative(self, of_class):
             return found._replace(share=1 - found.share, low=1 - found.high, high=1 - found.low)
@@ -91,7 +78,7 @@ class Explained(FittedModel):
 
     def share_difference(
         self, group: object, other: object, *, coverage: float = 0.9, of_class: object = None
-    ) -> "ShareDifference":
+    ) -> ShareDifference:
         """Share of one group less that of another, with its interval: `difference`, `low`, `high`.
 
         Errors that groups have in common cancel, so that it may be known better than either share. With more than two classes,
@@ -99,11 +86,7 @@ class Explained(FittedModel):
         """
         check_is_fitted(self)
         if self.is_multiclass_:
-            from groupshift._explain.class_changes import class_share_difference
-
             return class_share_difference(_of_classes(self), group, other, of_class, coverage)
-        from groupshift._explain.share_errors import share_difference
-
         if _is_negative(self, of_class):
             group, other = other, group
         return share_difference(self, group, other, coverage)
@@ -131,9 +114,11 @@ class Explained(FittedModel):
         twenty features that scores follow most
         """
         check_is_fitted(self)
-        _check_two(self, "feature_importance")
-        from groupshift._explain.identified import importance_of
-
+        if self.is_multiclass_:
+            raise ValueError(
+                f"feature_importance is for two classes, and this model has {len(self.classes_)}. Fit a model of one class "
+                "against the rest, y == that_class, and ask it."
+            )
         found = importance_of(self)
         columns = {
             "feature": np.array(list(found), dtype=object),
@@ -145,18 +130,12 @@ class Explained(FittedModel):
         """Is it worth it, does the assumption hold, where not to trust it: a `Diagnosis` in sentences and tables."""
         check_is_fitted(self)
         if self.is_multiclass_:
-            from groupshift._explain.class_diagnosis import diagnose_classes
-
             return diagnose_classes(_of_classes(self))
-        from groupshift._explain.diagnostics import diagnose
-
         return diagnose(self)
 
     def summary(self) -> str:
         """What was learned and whether to trust it, as a text that fits a screen."""
         check_is_fitted(self)
-        from groupshift._explain.summary import summary_text
-
         return summary_text(self)
 
     def report(self, path: str | PathLike[str], *, title: str | None = None, force: bool = False) -> None:
@@ -171,6 +150,4 @@ class Explained(FittedModel):
         drawn: str = super()._html_repr()  # type: ignore[misc]  # scikit-learn's, beside this class
         if not hasattr(self, "evidence_"):
             return drawn
-        from groupshift._explain.summary import summary_html
-
         return summary_html(self) + drawn

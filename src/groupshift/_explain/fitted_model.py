@@ -10,7 +10,7 @@ from groupshift._explain.evidence_parts import Evidence
 from groupshift._fit.estimate import Estimate
 from groupshift._fit.learned import Learned
 from groupshift._fit.posterior import LabeledPosterior
-from groupshift._fit.scorer import Scorer
+from groupshift._fit.scorer import AnyScorer
 from groupshift._fit.trials import CandidateTable
 from groupshift._fit.view_shifts import ViewUse
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
@@ -96,7 +96,7 @@ class FittedModel:
             self,
             X: Features,
             groups: ArrayLike | None,
-            answer: Callable[[Scorer, Rows], dict[str, FloatArray]],
+            answer: Callable[[AnyScorer, Rows], dict[str, FloatArray]],
         ) -> list[dict[str, FloatArray]]: ...
         def get_params(self, deep: bool = True) -> dict[str, object]: ...
         def diagnose(self) -> "Diagnosis": ...

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from groupshift._explain.evidence_parts import FloatArray
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._math.arrays import FloatArray
 from groupshift._rows.frames import some
 
 

@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from groupshift._explain.evidence_parts import Table
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.wording import percent
 from groupshift._fit.trials import LENIENT, MIN_TRUST, PARTITION_LEVEL, noise_margin
-from groupshift._math.arrays import BoolArray
+from groupshift._math.arrays import BoolArray, Table
 
 
 def reasons(table: Table, n_groups: int) -> list[str]:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import expit, logit
 
-from groupshift._explain.evidence_parts import FloatArray, Table
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_errors import overall_share
 from groupshift._explain.share_tables import group_level_shares, overall_shares
 from groupshift._explain.wording import percent
+from groupshift._math.arrays import FloatArray, Table
 from groupshift._math.feature_means import BELIEVED
 from groupshift._math.known_shares import mean_posterior
 
@@ -57,15 +57,18 @@ def sensitivity(model: FittedModel) -> Table:
     }
 
 
-def overall_numbers(model: FittedModel) -> dict[str, float]:
-    """The overall share, its 90 % interval, and what it would be under other labelling or at face value."""
+def overall_numbers(model: FittedModel, table: Table) -> dict[str, float]:
+    """The overall share, its 90 % interval, and what it would be under other labelling (from `sensitivity`) or at face value."""
     found = overall_share(model)
-    numbers = {"share": found.share, "share_low": found.low, "share_high": found.high}
-    numbers["share_if_half"], numbers["share_if_twice"] = (
-        shares_if_selected(model, o)[0] for o in (0.5, 2.0)
-    )
-    numbers["share_at_face_value"] = _at_face_value(model)
-    return numbers
+    half, twice = (float(table[name][0]) if table else np.nan for name in ("if_half", "if_twice"))
+    return {
+        "share": found.share,
+        "share_low": found.low,
+        "share_high": found.high,
+        "share_if_half": half,
+        "share_if_twice": twice,
+        "share_at_face_value": _at_face_value(model),
+    }
 
 
 def selection_cost(numbers: dict[str, float]) -> float:

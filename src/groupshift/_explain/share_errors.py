@@ -1,6 +1,6 @@
 """The overall share with its interval, and differences of shares: errors that groups have in common cancel in them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -8,68 +8,63 @@ from scipy.special import ndtri
 
 from groupshift._explain.class_changes import class_share_changes
 from groupshift._explain.class_model import ClassModel
-from groupshift._explain.evidence_parts import FloatArray, IntArray, Table
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.share_intervals import ShareDifference, ShareInterval, check_groups
 from groupshift._explain.share_tables import (
+    ShareDifference,
+    ShareInterval,
     cell_shares,
+    check_groups,
     group_level_shares,
+    groups_of_either,
     interval,
     labeled_sample,
     overall_shares,
 )
+from groupshift._math.arrays import FloatArray, IntArray, Table
 from groupshift._math.known_shares import mean_posterior
 from groupshift._math.sums import ratio, sum_by
 from groupshift._rows.checks import check_coverage
 from groupshift._rows.codes import Codes
 from groupshift._rows.frames import Features, frame_like
 
+# Where errors come from: `common`, `rest` and `slope` of `_Shares`.
+_Errors = tuple[FloatArray, FloatArray, FloatArray]
+
 
 @dataclass(frozen=True)
-class _Errors:
-    """Errors of some shares, such as those of all groups, by where they come from: arrays (n,)."""
+class _Shares:
+    """Shares with their limits, what nothing decides left out, and where their errors come from: arrays (n,)."""
 
+    share: FloatArray
+    low: FloatArray
+    high: FloatArray
     common: FloatArray  # standard deviation by what all groups have in common
     rest: FloatArray  # variance of what each has by itself
     slope: FloatArray  # how far it follows a shift of all groups that nothing in the data decides
+
+    @classmethod
+    def of(cls, model: FittedModel, by: str, coverage: float) -> "_Shares":
+        """Of all groups of a model, or of its population."""
+        if by == "group":
+            table = group_level_shares(model, coverage)
+            return cls(table["share"], table["low"], table["high"], *_of_groups(model))
+        share, (common, rest, slope) = np.array([overall_shares(model)[1]]), _of_population(model)
+        rows = np.array([model.rows_.sum()])
+        limits = interval(model, share, np.sqrt(common**2 + rest), rows, coverage)
+        return cls(share, *limits, common, rest, slope)
 
     @property
     def variance(self) -> FloatArray:
         return self.common**2 + self.rest
 
-
-@dataclass(frozen=True)
-class _Side:
-    """Shares with their limits, what nothing decides left out, and where their errors come from."""
-
-    table: Table  # share, low, high
-    errors: _Errors
-
-    @classmethod
-    def of(cls, model: FittedModel, by: str, coverage: float) -> "_Side":
-        """Of all groups of a model, or of its population."""
-        if by == "group":
-            return cls(group_level_shares(model, coverage), _of_groups(model))
-        share, errors = np.array([overall_shares(model)[1]]), _of_population(model)
-        rows = np.array([model.rows_.sum()])
-        low, high = interval(model, share, np.sqrt(errors.variance), rows, coverage)
-        return cls({"share": share, "low": low, "high": high}, errors)
-
-    @property
-    def reach(self) -> tuple[FloatArray, FloatArray]:
-        """How far the limits lie below and above."""
-        return self.table["share"] - self.table["low"], self.table["high"] - self.table["share"]
-
-    def at(self, numbers: IntArray) -> "_Side":
+    def at(self, numbers: IntArray) -> "_Shares":
         """Those of the given numbers; NaN where a number is -1."""
-        table = {name: _at(self.table[name], numbers) for name in ("share", "low", "high")}
-        parts = self.errors.common, self.errors.rest, self.errors.slope
-        return _Side(table, _Errors(*(_at(part, numbers) for part in parts)))
+        own = (getattr(self, name)[numbers] for name in self.__dataclass_fields__)
+        return _Shares(*(np.where(numbers >= 0, values, np.nan) for values in own))
 
-    def apart(self) -> "_Side":
+    def apart(self) -> "_Shares":
         """With nothing in common with others."""
-        errors = self.errors
-        return _Side(self.table, _Errors(np.zeros_like(errors.common), errors.variance, errors.slope))
+        return replace(self, common=np.zeros_like(self.common), rest=self.variance)
 
 
 def shares_by(model: FittedModel, by: str, coverage: float) -> Table:
@@ -98,8 +93,8 @@ def overall_share(model: FittedModel, coverage: float = 0.9) -> ShareInterval:
         return ShareInterval(np.nan, np.nan, np.nan)
     if model.audit_ is not None:
         return ShareInterval(share, *model.audit_.posterior.interval(coverage))
-    errors = _of_population(model)
-    error = np.sqrt(errors.variance + model.unidentified_ * errors.slope**2)
+    common, rest, slope = _of_population(model)
+    error = np.sqrt(common**2 + rest + model.unidentified_ * slope**2)
     low, high = interval(model, np.array([share]), error, np.array([model.rows_.sum()]), coverage)
     return ShareInterval(share, float(low[0]), float(high[0]))
 
@@ -124,9 +119,9 @@ def share_difference(
     """Share of one group less that of another; what all groups have in common cancels in it."""
     check_coverage(coverage)
     at = check_groups(model.groups_, group, other)
-    groups = _Side.of(model, "group", coverage)
+    groups = _Shares.of(model, "group", coverage)
     first, second = groups.at(at[:1]), groups.at(at[1:])
-    undecided = model.unidentified_ * (first.errors.slope - second.errors.slope) ** 2
+    undecided = model.unidentified_ * (first.slope - second.slope) ** 2
     difference, low, high = _difference(first, second, undecided, coverage)
     return ShareDifference(float(difference[0]), float(low[0]), float(high[0]))
 
@@ -176,51 +171,43 @@ def share_changes(
     if after.is_multiclass_:
         first, second = (cast("ClassModel", model) for model in (before, after))
         return frame_like(class_share_changes(first, second, by, coverage), after.frame_library_)
-    sides = [_Side.of(model, by, coverage) for model in (before, after)]
-    names: Table = {}
+    models, names = (before, after), Table()
+    sides = [_Shares.of(model, by, coverage) for model in models]
     if by == "group":
-        new = after.groups_[Codes.of(before.groups_).transform(after.groups_) < 0]
-        names["group"] = np.concatenate([before.groups_, new])
-        sides = [
-            side.at(Codes.of(model.groups_).transform(names["group"]))
-            for side, model in zip(sides, (before, after), strict=True)
-        ]
-    old, new_side = sides
-    undecided = [
-        np.sqrt(model.unidentified_) * side.errors.slope
-        for model, side in zip((before, after), sides, strict=True)
-    ]
+        names["group"] = groups_of_either(before.groups_, after.groups_)
+        at = [Codes.of(model.groups_).transform(names["group"]) for model in models]
+        sides = [side.at(numbers) for side, numbers in zip(sides, at, strict=True)]
+    old, new = sides
+    moved = [np.sqrt(m.unidentified_) * side.slope for m, side in zip(models, sides, strict=True)]
     is_shared = _same_labels(before, after)
-    variance = (undecided[1] - undecided[0]) ** 2 if is_shared else undecided[1] ** 2 + undecided[0] ** 2
-    change, low, high = _difference(new_side, old if is_shared else old.apart(), variance, coverage)
-    columns = {"before": old.table["share"], "after": new_side.table["share"], "change": change}
-    return frame_like(names | columns | {"low": low, "high": high}, after.frame_library_)
+    undecided = (moved[1] - moved[0]) ** 2 if is_shared else moved[1] ** 2 + moved[0] ** 2
+    change, low, high = _difference(new, old if is_shared else old.apart(), undecided, coverage)
+    columns = {"before": old.share, "after": new.share, "change": change, "low": low, "high": high}
+    return frame_like(names | columns, after.frame_library_)
 
 
 def _difference(
-    first: "_Side", second: "_Side", undecided: FloatArray, coverage: float
+    first: _Shares, second: _Shares, undecided: FloatArray, coverage: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """First less second, with limits made of those of both (Zou and Donner, 2008), which may be skewed and reach 0 and 1."""
-    a, b = first.errors, second.errors
-    correlation = ratio(a.common * b.common, np.sqrt(a.variance * b.variance), empty=0.0)
+    spread = np.sqrt(first.variance * second.variance)
+    correlation = ratio(first.common * second.common, spread, empty=0.0)
     more = ndtri(0.5 + coverage / 2) ** 2 * undecided
-    difference = first.table["share"] - second.table["share"]
+    difference = first.share - second.share
 
     def reach(up: FloatArray, down: FloatArray) -> FloatArray:
         return np.sqrt(np.maximum(up**2 + down**2 - 2 * correlation * up * down, 0) + more)
 
-    below, above = first.reach
-    other_below, other_above = second.reach
-    low = np.maximum(difference - reach(below, other_above), -1)
-    high = np.minimum(difference + reach(above, other_below), 1)
-    return difference, low, high
+    below = reach(first.share - first.low, second.high - second.share)
+    above = reach(first.high - first.share, second.share - second.low)
+    return difference, np.maximum(difference - below, -1), np.minimum(difference + above, 1)
 
 
 def _of_groups(model: FittedModel) -> _Errors:
     weight = model.row_weight_ / np.maximum(model.row_weight_.sum(1, keepdims=True), 1e-300)
     common, shared, own, slope = _by_cell(model, weight)
     rest = (shared.sum(1)) ** 2 + own.sum(1)
-    return _Errors(common.sum(1), rest, slope.sum(1))
+    return common.sum(1), rest, slope.sum(1)
 
 
 def _of_population(model: FittedModel) -> _Errors:
@@ -231,9 +218,7 @@ def _of_population(model: FittedModel) -> _Errors:
         # Nothing is known worse than by the rate that was given.
         variance = common.sum() ** 2 + rest + model.unidentified_ * slope.sum() ** 2
         scale = min(1.0, model.known_overall_[1] / np.sqrt(max(variance, 1e-300)))
-    return _Errors(
-        *(np.array([value]) for value in (scale * common.sum(), scale**2 * rest, scale * slope.sum()))
-    )
+    return np.array([scale * common.sum()]), np.array([scale**2 * rest]), np.array([scale * slope.sum()])
 
 
 def _by_cell(model: FittedModel, weight: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -258,11 +243,6 @@ def _by_cell(model: FittedModel, weight: FloatArray) -> tuple[FloatArray, FloatA
         weight**2 * own,
         np.where(is_known, 0, weight * slope),
     )
-
-
-def _at(values: FloatArray, at: IntArray) -> FloatArray:
-    """Values of the given numbers; NaN where a number is -1."""
-    return np.where(at >= 0, values[at], np.nan)
 
 
 def _same_labels(before: FittedModel, after: FittedModel) -> bool:

@@ -1,12 +1,33 @@
 """Shares of positives as tables, with intervals: by cell, and by group over its clusters."""
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.special import betaincinv, logit, ndtri
 
-from groupshift._explain.evidence_parts import FloatArray, IntArray, Table
+from groupshift._explain.class_model import ClassModel
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._fit.estimate import Estimate
+from groupshift._math.arrays import FloatArray, IntArray, Table, ValueArray
 from groupshift._math.odds import in_doubt
+from groupshift._multi.class_estimate import ClassEstimate
 from groupshift._rows.codes import Codes
+
+
+class ShareInterval(NamedTuple):
+    """A share of positives, or of a class, and its interval."""
+
+    share: float
+    low: float
+    high: float
+
+
+class ShareDifference(NamedTuple):
+    """The difference of two shares and its interval."""
+
+    difference: float
+    low: float
+    high: float
 
 
 def cell_shares(model: FittedModel, coverage: float) -> Table:
@@ -24,25 +45,31 @@ def cell_shares(model: FittedModel, coverage: float) -> Table:
 
 
 def group_level_shares(model: FittedModel, coverage: float) -> Table:
-    """One line for each group: shares of its clusters weighted by its rows (post-stratified)."""
-    total = np.maximum(model.row_weight_.sum(1, keepdims=True), 1e-300)
-    weight = model.row_weight_ / total
-    share = (weight * model.group_prior_).sum(1)
-    error = weight * model.share_error_
+    """One line for each group: shares of its clusters weighted by its rows."""
+    (share, error), rows = over_clusters(model.estimate_), model.rows_.sum(1)
+    low, high = interval(model, share, error, rows, coverage)
+    return {"group": model.groups_, "rows": rows, "share": share, "low": low, "high": high}
+
+
+def over_clusters(estimate: Estimate | ClassEstimate) -> tuple[FloatArray, FloatArray]:
+    """Shares of each group, clusters weighted by its rows (post-stratified), and their standard errors: (n_groups, …)."""
+    weight = estimate.row_weight / np.maximum(estimate.row_weight.sum(1, keepdims=True), 1e-300)
+    weight = weight.reshape(estimate.share.shape[:2] + (1,) * (estimate.share.ndim - 2))
+    error = weight * estimate.share_error
     # Cells of one group share the error of the group's effect, and have one of their own.
-    common = np.clip(model.shared_deviation_ / np.sqrt(np.maximum(model.shift_variance_, 1e-300)), 0, 1)
+    common = np.clip(estimate.shared_deviation / np.sqrt(np.maximum(estimate.variance, 1e-300)), 0, 1)
     variance = (error**2 * (1 - common**2)).sum(1) + (error * common).sum(1) ** 2
-    low, high = interval(model, share, np.sqrt(variance), model.rows_.sum(1), coverage)
-    return {"group": model.groups_, "rows": model.rows_.sum(1), "share": share, "low": low, "high": high}
+    return (weight * estimate.share).sum(1), np.sqrt(variance)
 
 
-def labeled_sample(model: FittedModel) -> tuple[FloatArray, IntArray]:
-    """Share of positives (NaN without any) and number of the labelled rows of each group of the population."""
-    labeled, n_groups = model.evidence_.groups, len(model.groups_)
-    codes = Codes.of(model.labeled_groups_)
-    at = codes.transform(model.groups_) if model.has_groups_ else np.zeros(n_groups, np.int64)
-    rows = np.where(at >= 0, labeled.rows[at], 0)
-    return np.where(rows > 0, labeled.share[at], np.nan), rows
+def labeled_sample(model: FittedModel | ClassModel) -> tuple[FloatArray, IntArray]:
+    """Shares (NaN without any) and number of the labelled rows of each group of the population."""
+    labeled, at = model.evidence_.groups, np.zeros(len(model.groups_), np.int64)
+    if model.has_groups_:
+        at = Codes.of(model.labeled_groups_).transform(model.groups_)
+    rows, share = np.where(at >= 0, labeled.rows[at], 0), labeled.share[at]
+    share[rows == 0] = np.nan
+    return share, rows
 
 
 def overall_shares(model: FittedModel) -> tuple[float, float]:
@@ -81,3 +108,19 @@ def count_interval(
     low = np.where(is_known, np.floor(np.minimum(low, share) * n + 1e-9) / n, share)
     high = np.where(is_known, np.ceil(np.maximum(high, share) * n - 1e-9) / n, share)
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
+
+
+def check_groups(groups: ValueArray, *names: object) -> IntArray:
+    """Numbers of groups that a user names; each must have unlabelled rows."""
+    at = Codes.of(groups).transform(np.array(names, groups.dtype))
+    for name, number in zip(names, at.tolist(), strict=True):
+        if number < 0:
+            raise ValueError(
+                f"Group {name!r} has no unlabelled rows in this model, so its share is not known. groups_ lists those that do."
+            )
+    return at
+
+
+def groups_of_either(before: ValueArray, after: ValueArray) -> ValueArray:
+    """Groups of two models: those of the first, then those that only the second has."""
+    return np.concatenate([before, after[Codes.of(before).transform(after) < 0]])

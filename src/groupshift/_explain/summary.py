@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from groupshift._explain.evidence_parts import FloatArray
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.share_errors import overall_share
 from groupshift._explain.share_tables import group_level_shares, labeled_sample, overall_shares
 from groupshift._explain.wording import percent, plural, short
+from groupshift._math.arrays import FloatArray, Table
 
 if TYPE_CHECKING:
     from groupshift._explain.class_model import ClassModel
-    from groupshift._explain.diagnostics import Diagnosis, Table
+    from groupshift._explain.diagnostics import Diagnosis
 
 WIDTH = 88
 # Groups named at each end of the list of shares.
@@ -107,11 +107,8 @@ class Summary:
         """How much more there is to know, if there is."""
         found = self.diagnosis
         count = len(found.assumption) + len(found.caution) - len(self.cautions)
-        return (
-            (f"And {plural(count, 'finding')} more, which may cost less: the report has all.",)
-            if count
-            else ()
-        )
+        sentence = f"And {plural(count, 'finding')} more, which may cost less: the report has all."
+        return (sentence,) if count else ()
 
     @property
     def main_sentences(self) -> tuple[str, ...]:
@@ -189,27 +186,22 @@ def _shifts_used(model: FittedModel) -> str:
     return "shifts follow the groups' mean features alone" if by_features else "shifts by known shares alone"
 
 
-def share_lines(model: FittedModel, ends: int = ENDS) -> list[ShareLine]:
+def share_lines(model: FittedModel) -> list[ShareLine]:
     """Shares of all rows together, then of the lowest and highest groups."""
-    table = group_level_shares(model, 0.9)
-    labeled, _ = labeled_sample(model)
-    before, _ = overall_shares(model)
-    after = overall_share(model, 0.9)
+    table, labeled = group_level_shares(model, 0.9), labeled_sample(model)[0]
+    before, after = overall_shares(model)[0], overall_share(model, 0.9)
     whole = f"{percent(after.low)} to {percent(after.high)}"
     lines = [ShareLine("all", percent(after.share), whole, percent(before), f"{int(model.rows_.sum()):,}")]
     if not model.has_groups_:
         return lines
     order = np.argsort(table["share"], kind="stable").tolist()
-    skipped = len(order) > 2 * ends
-    for g in [*order[:ends], None, *order[-ends:]] if skipped else order:
-        if g is None:
-            lines.append(ShareLine("⋮", "", "", "", ""))
-            continue
+    is_long = len(order) > 2 * ENDS
+    for g in [*order[:ENDS], *order[-ENDS:]] if is_long else order:
         share, low, high = (percent(table[column][g]) for column in ("share", "low", "high"))
-        rows = f"{int(table['rows'][g]):,}"
-        lines.append(
-            ShareLine(str(model.groups_[g]), share, f"{low} to {high}", percent(float(labeled[g])), rows)
-        )
+        name, rows = str(model.groups_[g]), f"{int(table['rows'][g]):,}"
+        lines.append(ShareLine(name, share, f"{low} to {high}", percent(float(labeled[g])), rows))
+    if is_long:
+        lines.insert(1 + ENDS, ShareLine("⋮", "", "", "", ""))
     return lines
 
 

@@ -41,15 +41,11 @@ def is_worth_it(model: FittedModel, overview: Overview) -> tuple[str, str]:
     relative, relative_error = gain / before, error / before
     amount = f"{percent(abs(relative))} ± {percent(relative_error)}"
     if not len(model.groups_):
-        return (
-            "unknown",
-            f"Nothing is shifted yet, for lack of unlabelled rows. {_potential(relative, relative_error, margin)}",
-        )
+        potential = _potential(relative, relative_error, margin)
+        return "unknown", f"Nothing is shifted yet, for lack of unlabelled rows. {potential}"
     if not shifted:
-        return (
-            "no",
-            f"{_why_no_shift(model)}, so the probabilities are those of a plain calibrated classifier.",
-        )
+        why = _why_no_shift(model)
+        return "no", f"{why}, so the probabilities are those of a plain calibrated classifier."
     if abs(relative) < NOTHING and (relative_error < NOTHING or abs(gain) > margin * error):
         return "perhaps", (
             f"Perhaps worth it, not shown: {compared}, which is as good as no difference. Labelled groups do not "

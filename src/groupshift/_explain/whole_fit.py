@@ -10,7 +10,7 @@ from groupshift._explain.evidence_parts import Evidence
 from groupshift._fit.estimate import Estimate, estimate
 from groupshift._fit.learned import Learned
 from groupshift._fit.problem import Known, KnownRates, KnownShare, Notes, Problem, Rate
-from groupshift._fit.scorer import Details, Scorer
+from groupshift._fit.scorer import AnyScorer, Details, Scorer
 from groupshift._fit.stages import run
 from groupshift._fit.trials import CandidateTable
 from groupshift._math.arrays import ValueArray
@@ -83,10 +83,8 @@ def estimate_again(
 
 def scorer_of(
     learned: Learned | ClassLearned, found: Estimate | ClassEstimate, classes: ValueArray
-) -> Scorer | ClassScorer:
+) -> AnyScorer:
     """What predictions are made by."""
-    if isinstance(learned, ClassLearned) and isinstance(found, ClassEstimate):
-        return ClassScorer.of(learned.posterior, found, classes)
-    assert isinstance(learned, Learned)
-    assert isinstance(found, Estimate)
-    return Scorer.of(learned.posterior, found)
+    if isinstance(learned, ClassLearned):
+        return ClassScorer.of(learned.posterior.score, found, classes)
+    return Scorer.of(learned.posterior.score, found)

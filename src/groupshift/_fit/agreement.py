@@ -75,11 +75,16 @@ def _check_agreement(overall: KnownRate, known: KnownShares | None, row_weight: 
         return
     is_exact = known.std_error == 0
     part = row_weight.sum(1)[known.group[is_exact]] / row_weight.sum()
-    least = float(part @ known.share[is_exact])
+    check_reached(overall.share, part, known.share[is_exact], "known_overall", 1e-6)
+
+
+def check_reached(overall: float, part: FloatArray, share: FloatArray, name: str, rounding: float) -> None:
+    """Refuse an overall share beyond what groups of known shares leave to the others; `part`: theirs of the population."""
+    least = float(part @ share)
     most = least + max(1 - float(part.sum()), 0.0)
-    # Rates are written with a few digits: what differs by less is the same number, rounded.
-    if not least - 1e-6 <= overall.share <= most + 1e-6:
+    # Shares are written with a few digits: what differs by less is the same number, rounded.
+    if not least - rounding <= overall <= most + rounding:
         raise ValueError(
-            f"known_overall is {overall.share:g}, but the groups with known shares ({part.sum():.1%} of the population) leave "
+            f"{name} is {overall:g}, but the groups with known shares ({part.sum():.1%} of the population) leave "
             f"it between {least:.4g} and {most:.4g}. Correct one of them, or give standard errors: (share, standard error)."
         )

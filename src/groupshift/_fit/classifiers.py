@@ -158,7 +158,8 @@ Pair: TypeAlias = tuple[Classifier, TrainingSet]
 def fit_each(estimator: Classifier, sets: Sequence[TrainingSet]) -> tuple[Classifier, ...]:
     """One model for each set, trained at once; where each cluster has a classifier, all clusters of all sets are."""
     pairs, models_of = _pairs(estimator, sets)
-    return models_of(fit_pairs(pairs))
+    is_python = all(grows_in_python(one) for one, _ in pairs)
+    return models_of(counted(at_once(fit_pair, pairs, is_python=is_python), len(pairs), "fits"))
 
 
 def _pairs(
@@ -198,12 +199,6 @@ def fit_sets(
     return fit_each(estimator, [TrainingSet(((rows, own),), y[own]) for own in sets])
 
 
-def fit_pairs(pairs: Sequence[Pair]) -> tuple[Classifier, ...]:
-    """A model for each pair of an estimator and what it is trained on, at once."""
-    is_python = all(grows_in_python(estimator) for estimator, _ in pairs)
-    return tuple(counted(at_once(fit_pair, pairs, is_python=is_python), len(pairs), "fits"))
-
-
 def grows_in_python(estimator: Classifier) -> bool:
     """Whether training is mostly Python's own work, and a trained copy small: boosted trees, also at the end of a pipeline.
 
@@ -223,14 +218,16 @@ def fit_pair(pair: Pair) -> Classifier:
     return training.fit(estimator)
 
 
-def raw_score(model: Classifier, features: Features, edge: float | None) -> FloatArray:
+def raw_score(
+    model: Classifier, features: Features, edge: float | None, cluster: IntArray | None = None
+) -> FloatArray:
     """What a fitted classifier says of rows: with an `edge`, the log-odds of its probability, held about that far from 0 and 1.
 
     Without an edge, and from classifiers without probabilities, the decision function is taken as it is, or else the
-    probability, which is how Platt scaling is commonly fed.
+    probability, which is how Platt scaling is commonly fed. `cluster`: of the rows, where it is known already.
     """
     if isinstance(model, PerClusterClassifier):
-        return model.scores(features, model.cluster(features), edge)
+        return model.scores(features, model.cluster(features) if cluster is None else cluster, edge)
     if isinstance(model, SwappedClassifier):
         return -raw_score(model.estimator_, features, edge)
     with _explained(model, features):
@@ -289,19 +286,22 @@ def out_of_fold_scores(
 ) -> FloatArray:
     """Scores of rows by the model that did not see their fold; by the classifier of `cluster` where each has one."""
 
-    def of_fold(f: int) -> FloatArray:
-        own, model = rows[f], models[f]
-        part = take_rows(features, own)
-        if cluster is not None and isinstance(model, PerClusterClassifier):
-            return model.scores(part, cluster[own], edge)
-        return raw_score(model, part, edge)
+    def of_fold(f: int, own: IntArray) -> FloatArray:
+        clusters = None if cluster is None else cluster[own]
+        return raw_score(models[f], take_rows(features, own), edge, clusters)
 
-    rows = [np.flatnonzero(fold == f) for f in range(len(models))]
-    score = np.empty(len(fold))
+    return by_fold(of_fold, fold, len(models), np.empty(len(fold)))
+
+
+def by_fold(
+    answer: Callable[[int, IntArray], FloatArray], fold: IntArray, n_folds: int, found: FloatArray
+) -> FloatArray:
+    """`found`, filled with the answers for the rows of each fold: of its number and theirs, all at once."""
+    rows = [np.flatnonzero(fold == f) for f in range(n_folds)]
     with_rows = [f for f, own in enumerate(rows) if len(own)]
-    for f, found in zip(with_rows, at_once(of_fold, with_rows), strict=True):
-        score[rows[f]] = found
-    return score
+    for f, answered in zip(with_rows, at_once(lambda f: answer(f, rows[f]), with_rows), strict=True):
+        found[rows[f]] = answered
+    return found
 
 
 class SwappedClassifier(BaseEstimator):

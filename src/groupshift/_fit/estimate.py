@@ -11,10 +11,11 @@ from groupshift._fit.agreement import Agreed, agree
 from groupshift._fit.learned import Learned
 from groupshift._fit.looked_at import LookedAt
 from groupshift._fit.own_views import OwnViews
-from groupshift._fit.problem import NOTHING_KNOWN, Known
+from groupshift._fit.problem import Known
 from groupshift._fit.trials import MIN_CLASS_ROWS
 from groupshift._fit.view_shifts import PopulationView, ViewUse, compare_within, view_shifts
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
+from groupshift._math.class_points import ClassPoints
 from groupshift._math.context import Context, group_sums
 from groupshift._math.feature_means import LEAST_LEFT, MeanSums
 from groupshift._math.known_shares import mean_posterior
@@ -34,26 +35,60 @@ MANY_CELLS = 5_000
 
 
 @dataclass(frozen=True)
-class Estimate:
+class AnyEstimate:
     """What the population's rows say, given what was learned; `update` replaces it whole.
 
-    Arrays have shape (n_groups, n_clusters) unless another is given.
+    Arrays have shape (n_groups, n_clusters) unless another is given; of more than two classes, those marked with * have a last
+    axis for the classes.
     """
 
     groups: ValueArray  # (n_groups,): names, in the order of the first axis
     rows: IntArray
     row_weight: FloatArray
-    shift: FloatArray  # log-odds added to the labelled posterior
-    variance: FloatArray  # of the shift
-    shared_deviation: FloatArray  # the covariance of two shifts of one group is the product of their entries
+    shift: (
+        FloatArray  # *: added to the labelled posterior, in log-odds; of more classes, in log-probabilities
+    )
+    variance: FloatArray  # *: of the shift; of more classes, of each against the rest, in log-odds
+    shared_deviation: (
+        FloatArray  # *: the covariance of two shifts of one group is the product of their entries
+    )
     pooling: FloatArray  # part of a shift that is borrowed from other cells, 0 to 1
-    share: FloatArray  # of positives, α_k^g
-    share_error: FloatArray
-    unseen_shift: FloatArray  # (n_clusters,): of a group that has no rows here
-    unseen_variance: FloatArray  # (n_clusters,)
-    points: Points | None  # the sums that all this was made of; None without a population
+    share: FloatArray  # *: of positives, α_k^g, or of each class
+    share_error: FloatArray  # *
+    unseen_shift: FloatArray  # (n_clusters,) *: of a group that has no rows here
+    unseen_variance: FloatArray  # (n_clusters,) *
+    points: Points | ClassPoints | None  # the sums that all this was made of; None without a population
     use: ViewUse | None  # how far each view of a shift is used; None where a trust was given
-    known_groups: ValueArray  # groups whose rate of positives the user knows
+    known_groups: ValueArray  # groups whose rates the user knows
+
+    @classmethod
+    def of_nothing(cls, groups: ValueArray, labeled_prior: FloatArray) -> Self:
+        """No population: no groups to shift."""
+        cells, empty = np.zeros((0, len(labeled_prior))), np.zeros((0, *labeled_prior.shape))
+        zero = np.zeros(labeled_prior.shape)
+        return cls(
+            groups=groups,
+            rows=cells.astype(np.int64),
+            row_weight=cells,
+            shift=empty,
+            variance=empty,
+            shared_deviation=empty,
+            pooling=cells,
+            share=empty,
+            share_error=empty,
+            unseen_shift=zero,
+            unseen_variance=zero,
+            points=None,
+            use=None,
+            known_groups=groups,
+        )
+
+
+@dataclass(frozen=True)
+class Estimate(AnyEstimate):
+    """Of two classes."""
+
+    points: Points | None
     # These have defaults for files that were written before them.
     known_overall: tuple[float, float] | None = None  # the population's rate and its standard error
     common_variance: FloatArray | float = 0.0  # (n_clusters,): the part that all groups have in common
@@ -134,12 +169,12 @@ def estimate(
     learned: Learned,
     population: Population | None,
     groups: ValueArray,
-    known: Known = NOTHING_KNOWN,
+    known: Known,
 ) -> Estimate:
     """Shares and shifts of every cell of the population."""
     if population is None:
         known.check_rows()
-        return _of_nothing(learned, groups)
+        return Estimate.of_nothing(groups, learned.labeled_prior)
     n_groups, n_clusters = len(groups), learned.n_clusters
     # Shares are learned from scores by models of folds, and are those of the scores that rows will be predicted with.
     is_learned = learned.shares is not None or known.any
@@ -151,12 +186,7 @@ def estimate(
         TallyRows(score, predict, n_groups, n_clusters, learned.space, learned.context, looked_at)
     )
     points = sums.points.thinned(learned.design_effect)
-    cells = _Cells(
-        learned,
-        points,
-        points.rows.reshape(n_groups, n_clusters),
-        points.weight_sum.reshape(n_groups, n_clusters),
-    )
+    cells = _Cells(learned, points)
     mixture = cells.pooled()
     context = np.zeros(n_groups)
     if learned.context is not None:
@@ -172,8 +202,7 @@ def estimate(
         shifts, use = compare_within(learned.own, shifts, use, groups, points)
     if sums.predicted is not None:
         # Shares are of the very probabilities that will be predicted.
-        points = sums.predicted.thinned(learned.design_effect)
-        cells = replace(cells, points=points)
+        cells = replace(cells, points=sums.predicted.thinned(learned.design_effect))
     agreed = agree(learned, shifts, known, groups, cells.points, cells.row_weight)
     shifts = agreed.shifts
     share, share_error = cells.shares(shifts, mixture, agreed)
@@ -190,34 +219,12 @@ def estimate(
         share_error=share_error,
         unseen_shift=shifts.cluster_shift,
         unseen_variance=shifts.unseen_variance,
-        points=points,
+        points=cells.points,
         use=use,
-        known_groups=groups[np.array([g in known.shares for g in groups.tolist()], bool)],
+        known_groups=known.among(groups),
         known_overall=None if known.overall is None else (known.overall.share, known.overall.std_error),
         common_variance=agreed.common_variance,
         unidentified=agreed.unidentified,
-    )
-
-
-def _of_nothing(learned: Learned, groups: ValueArray) -> Estimate:
-    """No population: no groups to shift."""
-    empty = np.zeros((0, learned.n_clusters))
-    zero = np.zeros(learned.n_clusters)
-    return Estimate(
-        groups=groups,
-        rows=empty.astype(np.int64),
-        row_weight=empty,
-        shift=empty,
-        variance=empty,
-        shared_deviation=empty,
-        pooling=empty,
-        share=empty,
-        share_error=empty,
-        unseen_shift=zero,
-        unseen_variance=zero,
-        points=None,
-        use=None,
-        known_groups=groups,
     )
 
 
@@ -227,8 +234,16 @@ class _Cells:
 
     learned: Learned
     points: Points
-    rows: IntArray
-    row_weight: FloatArray
+
+    @property
+    def rows(self) -> IntArray:
+        """(n_groups, n_clusters)."""
+        return self.points.rows.reshape(-1, self.learned.n_clusters)
+
+    @property
+    def row_weight(self) -> FloatArray:
+        """(n_groups, n_clusters)."""
+        return self.points.weight_sum.reshape(-1, self.learned.n_clusters)
 
     def pooled(self) -> PooledShifts:
         """Shifts of the cells before trust."""
@@ -327,27 +342,27 @@ class _Cells:
         of_mixture = expit(base + mixture.shift)
         mean, doubt = mean_posterior(self.points, shifts.shift)
         mean = np.where(np.isnan(mean), expit(base + shifts.shift), mean)
+        rows = np.maximum(self.points.effective_rows.reshape(mean.shape), 0.5)
+        slope = np.where(np.isnan(doubt), mean * (1 - mean), doubt)
         if learned.own is not None or agreed.any_known:
             # The share of the rows at hand: what is not known of their shift, and the chance of each row.
-            rows = np.maximum(self.points.effective_rows.reshape(mean.shape), 0.5)
-            slope = np.where(np.isnan(doubt), mean * (1 - mean), doubt)
             share = np.clip(mean, 1e-12, 1 - 1e-12)
             error = np.sqrt(slope**2 * shifts.variance + slope / rows)
         elif learned.shares is None:
             # A plain classifier's share: groups differ from it as much as labelled groups do, and each row by chance.
-            rows = np.maximum(self.points.effective_rows.reshape(mean.shape), 0.5)
-            slope = np.where(np.isnan(doubt), mean * (1 - mean), doubt)
             share, error = mean, np.sqrt(slope**2 * learned.residual_variance + slope / rows)
         else:
             share = learned.trust * of_mixture + (1 - learned.trust) * mean
-            error = self._share_error(mixture, share, doubt)
+            error = self._share_error(mixture, share, doubt, rows)
             # Had the trust been another, the share would lie nearer to one of the two estimates that meet in it.
             error = np.sqrt(error**2 + learned.trust_variance * (of_mixture - mean) ** 2)
         if (known := agreed.known) is not None:
             error[known.group] = np.minimum(error[known.group], known.std_error[:, None])
         return share, error
 
-    def _share_error(self, mixture: PooledShifts, share: FloatArray, doubt: FloatArray) -> FloatArray:
+    def _share_error(
+        self, mixture: PooledShifts, share: FloatArray, doubt: FloatArray, rows: FloatArray
+    ) -> FloatArray:
         """Standard errors of shares in which two estimates meet.
 
         The mixture's share is right as far as shifts are trusted; otherwise the mean of the predicted probabilities
@@ -355,10 +370,8 @@ class _Cells:
         """
         learned = self.learned
         spread = share * (1 - share)
-        rows = np.maximum(self.points.effective_rows.reshape(share.shape), 0.5)
         of_mixture = spread * np.sqrt(mixture.variance + learned.residual_variance)
         of_mean = np.sqrt(
             np.where(np.isnan(doubt), spread, doubt) ** 2 * learned.residual_variance + spread / rows
         )
-        error: FloatArray = learned.trust * of_mixture + (1 - learned.trust) * of_mean
-        return error
+        return learned.trust * of_mixture + (1 - learned.trust) * of_mean

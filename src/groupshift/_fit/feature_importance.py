@@ -24,9 +24,7 @@ def feature_importance(problem: Problem, trained: Trained, learned: Learned) -> 
     """
     if trained.fold is None:
         return {}
-    key = problem.labeled.key[trained.judged]
-    order = np.argsort(uniform_keys(key, problem.seeds.named("importance rows")), kind="stable")
-    few = np.sort(order[:MAX_ROWS])
+    few = trained.few(problem, MAX_ROWS, "importance rows")
     rows, y, fold = (
         problem.labeled.take(trained.judged[few]),
         problem.y[trained.judged[few]],

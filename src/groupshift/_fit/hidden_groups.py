@@ -6,11 +6,11 @@ from typing import Self
 import numpy as np
 
 from groupshift._fit.classifiers import fit_sets, out_of_fold_scores
-from groupshift._fit.judge import Judged, confirmed
+from groupshift._fit.judge import Judged
 from groupshift._fit.pooled import Pooled
 from groupshift._fit.problem import Problem
 from groupshift._fit.trained import Trained, training_sets
-from groupshift._fit.trials import try_log_odds
+from groupshift._fit.trials import confirmed, try_log_odds
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.calibration import PlattScaling
 from groupshift._rows.keys import uniform_keys
@@ -70,7 +70,7 @@ def survives_hiding(problem: Problem, judged: Judged, hidden: HiddenGroups) -> b
     rows = judged.trained.labeled_rows(problem)
     whole = try_log_odds(rows, hidden.plain, np.zeros_like(candidate.cluster), 1)
     cut = try_log_odds(rows, hidden.log_odds, candidate.cluster, candidate.n_clusters)
-    return all(confirmed(loss, cut.loss, rows) for loss in (whole.plain(rows.y), whole.loss))
+    return all(confirmed(loss, cut.loss, rows) for loss in (whole.plain, whole.loss))
 
 
 def knows_groups(pooled: Pooled, trained: Trained) -> bool:

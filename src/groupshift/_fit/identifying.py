@@ -127,8 +127,7 @@ def _agreement(part: IntArray, group: IntArray) -> FloatArray:
         pair = np.unique(pair, return_inverse=True)[1]
     one = np.ones(len(part))
     same, all_rows = (sum_by(p, one, int(p.max()) + 1)[p] - 1 for p in (pair, part))
-    agreement: FloatArray = np.where(all_rows > 0, same / np.maximum(all_rows, 1), 0.0)
-    return agreement
+    return np.where(all_rows > 0, same / np.maximum(all_rows, 1), 0.0)
 
 
 def _neighbours_agree(columns: FloatArray, group: IntArray) -> FloatArray:

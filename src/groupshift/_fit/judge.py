@@ -14,6 +14,7 @@ from groupshift._fit.classifiers import (
     PerClusterClassifier,
     fits_ahead,
     out_of_fold_scores,
+    raw_score,
 )
 from groupshift._fit.cut_search import begin_cuts
 from groupshift._fit.pooled import Pooled
@@ -21,23 +22,21 @@ from groupshift._fit.posterior import probability_edge
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.trained import Trained, choose_estimator, training_sets
 from groupshift._fit.trials import (
-    LENIENT,
     CandidateTable,
-    HeldOutTrial,
     LabeledRows,
     Trial,
     Tried,
     candidate_table,
     choose,
+    confirmed,
     gain,
-    noise_margin,
     try_held_out,
     try_partition,
     why_none,
     with_trust,
     without_shift,
 )
-from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.arrays import IntArray
 from groupshift._math.calibration import crossfit_platt
 from groupshift._math.dispersion import dispersion
 from groupshift._math.sums import renumbered
@@ -75,9 +74,9 @@ class Judged:
     trial: Trial | None  # None where no labels were hidden
     table: CandidateTable | None = None  # all candidates as the judge saw them
     notes: Notes = ()
-    held_out: HeldOutTrial | None = None  # of partitions that were learned without the judged groups
+    held_out: Tried | None = None  # of partitions that were learned without the judged groups
 
-    def trusted_by(self, held_out: HeldOutTrial | None, rows: LabeledRows) -> Self:
+    def trusted_by(self, held_out: Tried | None, rows: LabeledRows) -> Self:
         """With no more trust than partitions have that were learned without the judged groups, where there are such."""
         if self.trial is None or held_out is None:
             return self
@@ -148,12 +147,11 @@ def judge(problem: Problem, pooled: Pooled, trained: Trained, begun: Begun | Non
         reason = nothing_confirmed(problem, trials, rows)
         return Judged(trained, whole, _plain(trials[0], rows), table, (reason,))
     chosen, trial = candidates[number], trials[number]
-    if isinstance(trial, Trial):
-        judged = Judged(trained, chosen, trial, table)
-        return _described(problem, try_per_cluster(problem, judged) or judged)
-    # Held-out partitions have spoken for the way that it was learned; from here on it is the one that is used.
-    judged = Judged(trained, chosen, try_candidate(problem, trained, chosen), table)
-    return _described(problem, (try_per_cluster(problem, judged) or judged).trusted_by(trial, rows))
+    # Where held-out partitions have spoken for the way that it was learned: from here on it is the one that is used.
+    held_out = None if isinstance(trial, Trial) else trial
+    used = trial if isinstance(trial, Trial) else try_candidate(problem, trained, chosen)
+    judged = Judged(trained, chosen, used, table)
+    return _described(problem, (try_per_cluster(problem, judged) or judged).trusted_by(held_out, rows))
 
 
 def back_to_one_cluster(problem: Problem, trained: Trained, judged: Judged) -> Judged:
@@ -205,7 +203,7 @@ def _differs_by_group(rows: LabeledRows, cluster: IntArray) -> bool:
 
 def _trials(
     rows: LabeledRows, trained: Trained, candidates: Sequence[Candidate]
-) -> AbstractContextManager[Iterator[Iterator[Trial | HeldOutTrial]]]:
+) -> AbstractContextManager[Iterator[Iterator[Tried]]]:
     """A block in which there are trials of the candidates, as one batch; see `ahead`."""
     own = trained.judged
     cut = [
@@ -215,7 +213,7 @@ def _trials(
     return ahead(partial(_try, rows), [cut], is_python=True)
 
 
-def _try(rows: LabeledRows, cut: tuple[IntArray, int, HeldOutClusters | None]) -> Trial | HeldOutTrial:
+def _try(rows: LabeledRows, cut: tuple[IntArray, int, HeldOutClusters | None]) -> Tried:
     cluster, n_clusters, held_out = cut
     if held_out is None:
         return try_partition(rows, cluster, n_clusters)
@@ -293,16 +291,10 @@ def promises(problem: Problem, judged: Judged, first: Classifier, edge: float | 
         rows.design_effect,
     )
     features = take_rows(problem.labeled.features, own)
-    score = out_of_fold_scores([first], features, np.zeros(len(own), np.int64), edge, cluster)
+    score = raw_score(first, features, edge, cluster)
     tried = each_in_python(
         partial(try_partition, cluster=cluster, n_clusters=candidate.n_clusters),
         [part, replace(part, score=score)],
     )
     present, better = (trial.loss for trial in tried)
     return gain(present, better, part)[0] > 0
-
-
-def confirmed(loss: FloatArray, better: FloatArray, rows: LabeledRows) -> bool:
-    """Whether hidden labels confirm a step that learns little from what judges it: by about one standard error."""
-    mean, error = gain(loss, better, rows)
-    return mean > noise_margin(rows.n_groups, LENIENT) * error

@@ -17,10 +17,10 @@ from groupshift._fit.trained import Trained
 from groupshift._fit.trials import (
     LabeledRows,
     Trial,
+    confirmed,
     expected_prior,
     gain,
     labeled_prior,
-    noise_margin,
     rarer_class_rows,
 )
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
@@ -31,7 +31,6 @@ from groupshift._math.label_shift import prediction_rates
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE, residual_variance
 from groupshift._regions.space import Space
-from groupshift._rows.keys import uniform_keys
 
 # A regression over groups learns from the groups it is judged on, each left out in turn: one chance in ten is allowed.
 CONTEXT_LEVEL = 0.9
@@ -45,38 +44,46 @@ PredictionRates: TypeAlias = tuple[FloatArray, FloatArray]
 
 
 @dataclass(frozen=True)
-class Learned:
-    """Everything that labelled rows taught; `update` keeps it as it is."""
+class AnyLearned:
+    """Everything that labelled rows taught, whatever the number of classes; `update` keeps it as it is."""
 
-    posterior: LabeledPosterior
-    # Scores the population: as any row, or, where its rows were learned from, by models that did not see them.
-    population_posterior: LabeledPosterior | FoldPosterior
-    labeled_prior: FloatArray  # (n_clusters,): α̃_k
+    labeled_prior: FloatArray  # (n_clusters,): α̃_k; of more than two classes (n_clusters, n_classes): π
     labeled_rows: IntArray  # (n_clusters,)
-    rarer_class_rows: FloatArray  # (n_clusters,): labelled rows of the rarer class, copies counted once
-    prediction_rates: PredictionRates | None  # for BBSE alone
-    space: Space
     trust: float  # factor on every shift
     trust_variance: float
-    residual_variance: float  # of true shifts around trusted ones
-    context: Context | None  # what a group's mean features say about its shift
-    design_effect: float  # how many times fewer examples than rows the population has
+    design_effect: (
+        float  # how many times fewer examples than rows the population has; of more classes, its groups
+    )
     labeled_groups: ValueArray
     shares: str | None
     shrinkage: str
-    own: OwnViews | None  # None: shifts are those of the population's scores, times the trust
-    hidden: (
-        OwnViews | None
-    )  # the same by classifiers that saw no label of a group, for groups without labels; None: as `own`
     selection: str
     seed: int  # of the integration over what own and population views have in common
-    # What labelled rows say of the directions of feature space; None where no common shift is asked about, and in older files.
-    means: FeatureMeans | None = None
-    left_out: tuple[str, ...] = ()  # features that the classifiers do not see, since they tell the group
 
     @property
     def n_clusters(self) -> int:
         return len(self.labeled_prior)
+
+
+@dataclass(frozen=True)
+class Learned(AnyLearned):
+    """Of two classes."""
+
+    posterior: LabeledPosterior
+    # Scores the population: as any row, or, where its rows were learned from, by models that did not see them.
+    population_posterior: LabeledPosterior | FoldPosterior
+    rarer_class_rows: FloatArray  # (n_clusters,): labelled rows of the rarer class, copies counted once
+    prediction_rates: PredictionRates | None  # for BBSE alone
+    space: Space
+    residual_variance: float  # of true shifts around trusted ones
+    context: Context | None  # what a group's mean features say about its shift
+    own: OwnViews | None  # None: shifts are those of the population's scores, times the trust
+    hidden: (
+        OwnViews | None
+    )  # the same by classifiers that saw no label of a group, for groups without labels; None: as `own`
+    # What labelled rows say of the directions of feature space; None where no common shift is asked about, and in older files.
+    means: FeatureMeans | None = None
+    left_out: tuple[str, ...] = ()  # features that the classifiers do not see, since they tell the group
 
 
 @dataclass(frozen=True)
@@ -140,7 +147,11 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged, hidden: HiddenGroup
             None
             if trust.own is None or problem.population is None or problem.settings.selection != "unknown"
             else look_at_labeled(
-                problem, pooled, judged, log_odds, _few_rows(problem, trained, "rows of feature means")
+                problem,
+                pooled,
+                judged,
+                log_odds,
+                trained.few(problem, MAX_CLUSTERING_ROWS, "rows of feature means"),
             )
         ),
     )
@@ -239,15 +250,6 @@ def _plain_variance(problem: Problem, judged: Judged, log_odds: FloatArray) -> f
     return residual_variance(log_odds, rows.y, rows.weight, rows.group, np.zeros(rows.n_groups))
 
 
-def _few_rows(problem: Problem, trained: Trained, stream: str) -> IntArray:
-    """Numbers of judged rows: all of them, or a sample where they are many."""
-    key = problem.labeled.key[trained.judged]
-    if len(key) <= MAX_CLUSTERING_ROWS:
-        return np.arange(len(key))
-    order = np.argsort(uniform_keys(key, problem.seeds.named(stream)), kind="stable")
-    return np.sort(order[:MAX_CLUSTERING_ROWS])
-
-
 def _learn_context(
     problem: Problem, pooled: Pooled, trained: Trained, rows: LabeledRows, log_odds: FloatArray
 ) -> tuple[Context | None, Notes]:
@@ -258,7 +260,7 @@ def _learn_context(
         or problem.settings.shrinkage != "hierarchical"
     ):
         return None, ()
-    few = _few_rows(problem, trained, "context rows")
+    few = trained.few(problem, MAX_CLUSTERING_ROWS, "context rows")
     judged = problem.labeled.take(trained.judged[few])
     context = Context().fit(
         pooled.space.transform(judged.matrix),
@@ -273,10 +275,11 @@ def _learn_context(
     curvature = np.maximum(curvature, 1e-6)
     context.learn(gradient / curvature, 1 / curvature)
     context.labeled_groups_ = problem.labeled_groups[np.unique(problem.labeled.group[trained.judged])]
+    plain = log_loss_rows(log_odds, rows.y)
     better = log_loss_rows(log_odds + context.left_out_[rows.group], rows.y)
-    mean, error = gain(log_loss_rows(log_odds, rows.y), better, rows)
-    if mean <= noise_margin(rows.n_groups, CONTEXT_LEVEL) * error or mean <= 0:
+    if not confirmed(plain, better, rows, CONTEXT_LEVEL):
         return None, ()
+    mean, error = gain(plain, better, rows)
     note = Note(
         f"Groups with alike features have alike shifts: this lowers the hidden-label loss by {mean:.4f} ± {error:.4f}."
     )

@@ -6,11 +6,10 @@ import numpy as np
 
 from groupshift._fit.classifiers import Classifier, fit_sets, out_of_fold_scores
 from groupshift._fit.hidden_groups import calibrated_by_fold, folds_of_groups
-from groupshift._fit.judge import confirmed
 from groupshift._fit.pooled import Pooled
 from groupshift._fit.problem import Note, Problem
 from groupshift._fit.trained import Trained, choose_estimator, train, training_sets
-from groupshift._fit.trials import gain
+from groupshift._fit.trials import confirmed, gain
 from groupshift._math.arrays import FloatArray
 from groupshift._math.odds import log_loss_rows
 from groupshift._regions.partitions import Partition

@@ -50,8 +50,7 @@ def parts_of(groups: ValueArray, labeled_groups: ValueArray) -> IntArray:
     """The part that each group is of: labelled ones are numbered first, and where groups are many, several share a part."""
     number = Codes.of(labeled_groups).transform(groups)
     half = N_PARTS // 2
-    found: IntArray = np.where(number >= 0, number % half, half + np.arange(len(groups)) % half)
-    return found
+    return np.where(number >= 0, number % half, half + np.arange(len(groups)) % half)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from groupshift._math.odds import log_loss_rows
 from groupshift._math.sites import cell_sites
 from groupshift._math.sums import mean_by, sum_by
 from groupshift._math.trust import most_trust
-from groupshift._math.view_worlds import OWN_SCORES, Views
+from groupshift._math.view_worlds import OWN_SCORES, SCORES, Views
 from groupshift._math.views import Predicted, label_sites, learn_views
 from groupshift._math.within_groups import LabeledMeans
+from groupshift._rows.codes import Codes
 from groupshift._rows.workers import each_in_python
 
 # Scores are used if hidden labels make it likelier than not; half a standard error more, since what scores are worth was
@@ -26,13 +27,50 @@ MAX_STRETCH = 3.0
 
 
 @dataclass(frozen=True)
-class OwnViews:
-    """What labelled rows say of the shifts of their groups' cells: their labels, and their scores without them."""
+class AnyOwnViews:
+    """What labelled rows say of the shifts of their groups' cells: their labels, and their scores without them.
+
+    Of more than two classes, each against the rest: a class of a group is to `Views` what a group is where there are two.
+    """
 
     groups: ValueArray  # (n_labeled_groups,): names
-    response: FloatArray  # (n_labeled_groups, n_clusters, 2)
+    response: FloatArray  # (n_labeled_groups, n_clusters, 2), or (n_labeled_groups, n_classes, n_clusters, 2)
     precision: FloatArray  # the same shape
     rows: IntArray  # (n_labeled_groups,)
+
+    def views(self) -> Views:
+        """These two views; that of the population is missing."""
+        nothing = np.zeros((0, *self.response.shape[1:-1]))
+        return self.beside(self.groups[:0], self.rows[:0], nothing, nothing)
+
+    def beside(
+        self, groups: ValueArray, rows: IntArray, response: FloatArray, precision: FloatArray
+    ) -> Views:
+        """Views of the population's groups, with what its rows say, then of labelled groups that have no rows in it."""
+        everyone = np.concatenate([groups, self.groups[Codes.of(groups).transform(self.groups) < 0]])
+        at = Codes.of(self.groups).transform(everyone)
+        has_labels, n_here = at >= 0, len(groups)
+
+        def together(own: FloatArray, of_population: FloatArray) -> FloatArray:
+            views = np.zeros((len(everyone), *own.shape[1:-1], 3))
+            views[has_labels, ..., :SCORES] = own[at[has_labels]]
+            views[:n_here, ..., SCORES] = of_population
+            return views.reshape(-1, *views.shape[-2:])
+
+        remainder = np.zeros(len(everyone))
+        here = np.flatnonzero(has_labels[:n_here])
+        remainder[here] = self.rows[at[here]] / np.maximum(rows[here], 1)
+        return Views(
+            together(self.response, response),
+            together(self.precision, precision),
+            np.repeat(remainder, int(np.prod(self.response.shape[1:-2]))),
+        )
+
+
+@dataclass(frozen=True)
+class OwnViews(AnyOwnViews):
+    """Of two classes."""
+
     is_confirmed: bool  # whether scores foretell hidden labels
     can_confirm: (
         bool  # whether they could have: not where the classifier has the labels of each group by heart
@@ -41,12 +79,6 @@ class OwnViews:
     # What population rows of a group are compared with; None where clusters are several, and in older files.
     means: LabeledMeans | None = None
 
-    def views(self) -> Views:
-        """These two views; that of the population is missing."""
-        missing = np.zeros((*self.response.shape[:2], 1))
-        response, precision = (np.concatenate([v, missing], 2) for v in (self.response, self.precision))
-        return Views(response, precision, np.zeros(len(self.groups)))
-
 
 @dataclass(frozen=True)
 class Foretold:
@@ -54,7 +86,6 @@ class Foretold:
 
     own: OwnViews
     shift: FloatArray  # (n_rows,)
-    loss: FloatArray  # (n_rows,)
     use: float  # how far the shift follows scores, 0 to 1
 
 
@@ -67,7 +98,7 @@ def foretell(
     names: ValueArray,
     selection: str,
     seed: int,
-    can_confirm: bool = True,
+    can_confirm: bool,
 ) -> Foretold:
     """Hide the labels of each group: do its scores foretell them, and do intervals hold its share?
 
@@ -90,7 +121,7 @@ def foretell(
     is_confirmed = can_confirm and mean > HIDDEN_MARGIN * error
     if not is_confirmed:
         found = model.predict(views.only(), of_labeled=True)
-        shift, loss = np.zeros_like(shift), plain
+        shift = np.zeros_like(shift)
     stretch = _stretch(rows, log_odds + shift, cluster, found)
     # In each of several clusters a group has too few labelled rows, and scores that hidden labels confirmed.
     means = (
@@ -98,7 +129,7 @@ def foretell(
     )
     own = OwnViews(names, response, precision, n_rows, is_confirmed, can_confirm, stretch, means)
     use = np.average(found.use[..., OWN_SCORES], weights=scores.weight + 1e-9) if is_confirmed else 0.0
-    return Foretold(own, shift, loss, float(np.clip(use, 0, most_trust(rows.n_groups))))
+    return Foretold(own, shift, float(np.clip(use, 0, most_trust(rows.n_groups))))
 
 
 def _stretch(rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, found: Predicted) -> float:

@@ -8,13 +8,12 @@ from scipy.special import logit
 from groupshift._fit.classifiers import (
     FINEST_EDGE,
     Classifier,
-    PerClusterClassifier,
     hold,
     out_of_fold_scores,
     raw_score,
 )
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.calibration import PlattScaling, mean_offsets
+from groupshift._math.calibration import PlattScaling, as_far_as_shown, mean_offsets
 from groupshift._math.odds import log_loss_rows
 from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import fold_of
@@ -36,23 +35,21 @@ def choose_edge(log_odds: FloatArray, y: IntArray, weight: FloatArray) -> float:
     A forest whose votes are unanimous is not certain, and is best held. Boosted trees go on telling rows apart far beyond;
     a standard error of the gain must show it. Log-odds are those of rows that the classifier was not trained on.
     """
-    chosen = coarse = probability_edge(len(y))
+    coarse = probability_edge(len(y))
     if np.abs(log_odds).max() <= logit(1 - coarse):
-        return chosen
-    everyone = np.zeros(len(y), np.int64)
+        return coarse
 
     def loss(edge: float) -> FloatArray:
-        score = hold(log_odds, edge)
-        platt = PlattScaling().fit(score, y, weight, everyone, 1)
-        return log_loss_rows(platt.transform(score, everyone), y)
+        return calibrated_loss(hold(log_odds, edge), y, weight)
 
-    lowest = loss(coarse)
-    for edge in (coarse**2, FINEST_EDGE):
-        wider = loss(edge)
-        gain = weight * (lowest - wider)
-        if gain.sum() > np.sqrt((gain**2).sum()):
-            chosen, lowest = edge, wider
-    return chosen
+    return as_far_as_shown((coarse, coarse**2, FINEST_EDGE), loss, weight)
+
+
+def calibrated_loss(score: FloatArray, y: IntArray, weight: FloatArray) -> FloatArray:
+    """Log loss of rows after Platt scaling of all of them together."""
+    everyone = np.zeros(len(y), np.int64)
+    platt = PlattScaling().fit(score, y, weight, everyone, 1)
+    return log_loss_rows(platt.transform(score, everyone), y)
 
 
 @dataclass(frozen=True)
@@ -68,11 +65,7 @@ class LabeledPosterior:
 
     def score(self, rows: Rows) -> tuple[FloatArray, IntArray]:
         cluster = self.partition.predict(rows)
-        if isinstance(self.classifier, PerClusterClassifier):
-            raw = self.classifier.scores(rows.features, cluster, self.edge)
-        else:
-            raw = raw_score(self.classifier, rows.features, self.edge)
-        return self.log_odds(raw, cluster), cluster
+        return self.log_odds(raw_score(self.classifier, rows.features, self.edge, cluster), cluster), cluster
 
     def log_odds(self, raw: FloatArray, cluster: IntArray) -> FloatArray:
         """What the classifier's scores say."""
@@ -89,8 +82,7 @@ class LabeledPosterior:
         cluster, n_clusters = self.partition.predict(sample), self.partition.n_clusters
         fold = fold_of(sample.lasting_key, len(models), seed)
         blind = out_of_fold_scores(models, sample.features, fold, self.edge, cluster)
-        everyone = np.zeros_like(fold)
-        raw = out_of_fold_scores((self.classifier,), sample.features, everyone, self.edge, cluster)
+        raw = raw_score(self.classifier, sample.features, self.edge, cluster)
         before, wanted = (self.calibration.transform(score, cluster) for score in (raw, blind))
         return replace(self, offset=mean_offsets(before, wanted, sample.weight, cluster, n_clusters))
 

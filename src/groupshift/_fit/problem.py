@@ -29,19 +29,20 @@ class Known:
     @classmethod
     def of(cls, shares: KnownRates | None, overall: Rate | None, groups: ValueArray) -> "Known":
         """Rates as users give them, each between 0 and 1 and of a group of the population."""
-        present = set(groups.tolist())
-        found = {}
-        for group, value in dict(shares or {}).items():
-            if group not in present:
-                raise ValueError(
-                    f"known_shares names group {group!r}, which has no unlabelled rows. Leave it out, or add rows of it."
-                )
-            found[group] = _rate(value, f"known_shares of group {group!r}")
+        found = {
+            group: _rate(value, f"known_shares of group {group!r}")
+            for group, value in of_present_groups(shares, groups).items()
+        }
         return cls(found, None if overall is None else _rate(overall, "known_overall"))
 
     @property
     def any(self) -> bool:
         return bool(self.shares) or self.overall is not None
+
+    def among(self, groups: ValueArray) -> ValueArray:
+        """Those of the groups whose rates are known."""
+        known: ValueArray = groups[np.array([g in self.shares for g in groups.tolist()], bool)]
+        return known
 
     def check_rows(self) -> None:
         """Refuse what is known of a population that is not there."""
@@ -54,10 +55,26 @@ class Known:
 NOTHING_KNOWN = Known({})
 
 
+def of_present_groups(shares: KnownRates | None, groups: ValueArray) -> dict[Any, Any]:
+    """What is known of groups, all of them of the population."""
+    known, present = dict(shares or {}), set(groups.tolist())
+    for group in known:
+        if group not in present:
+            raise ValueError(
+                f"known_shares names group {group!r}, which has no unlabelled rows. Leave it out, or add rows of it."
+            )
+    return known
+
+
+def share_and_error(value: object) -> tuple[float, float]:
+    """A share as users give it, alone or with its standard error."""
+    share, error = value if isinstance(value, (tuple, list)) else (value, 0.0)
+    return float(share), float(error)
+
+
 def _rate(value: Rate, name: str) -> KnownRate:
     try:
-        share, error = value if isinstance(value, (tuple, list)) else (value, 0.0)
-        rate = KnownRate(float(share), float(error))
+        rate = KnownRate(*share_and_error(value))
     except (TypeError, ValueError):
         rate = KnownRate(np.nan)
     if not (0 <= rate.share <= 1 and 0 <= rate.std_error < np.inf):

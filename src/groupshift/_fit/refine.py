@@ -17,12 +17,12 @@ from groupshift._fit.classifiers import (
 )
 from groupshift._fit.estimate import Estimate, estimate
 from groupshift._fit.hidden_groups import HiddenGroups
-from groupshift._fit.judge import Judged, confirmed, promises, try_candidate
+from groupshift._fit.judge import Judged, promises, try_candidate
 from groupshift._fit.learned import Settled, settle
 from groupshift._fit.pooled import Pooled
 from groupshift._fit.posterior import FoldPosterior
 from groupshift._fit.problem import Note, Notes, Problem
-from groupshift._fit.trials import without_shift
+from groupshift._fit.trials import confirmed, without_shift
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._rows.keys import fold_of, uniform_keys
 from groupshift._rows.progress import begin

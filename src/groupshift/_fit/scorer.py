@@ -1,113 +1,117 @@
 """Group-aware log-odds of rows: what every prediction is made by, in memory, in files, on clusters and by commands."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TypedDict
+from typing import Self, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
 
-from groupshift._fit.estimate import Estimate
-from groupshift._fit.posterior import LabeledPosterior
+from groupshift._fit.estimate import AnyEstimate, Score
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.odds import in_doubt
 from groupshift._rows.checks import check_coverage
 from groupshift._rows.rows import Rows
 
-
-class Details(TypedDict):
-    """What `predict_details` says of rows; of more than two classes the first three have a column for each."""
-
-    probability: FloatArray
-    low: FloatArray
-    high: FloatArray
-    cluster: IntArray
-    pooled: BoolArray
+# What `predict_details` says of rows: probability, low, high, cluster, pooled. Of more than two classes the first three have a
+# column for each.
+Details: TypeAlias = dict[str, FloatArray | IntArray | BoolArray]
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Group-aware log-odds, cluster and group number (-1: unseen) of rows."""
+    """Group-aware scores, cluster and group number (-1: unseen) of rows."""
 
-    log_odds: FloatArray
+    score: FloatArray  # log-odds; of more than two classes log-probabilities, up to a constant a row
     cluster: IntArray
     group: IntArray
 
 
 @dataclass(frozen=True)
-class Scorer:
-    """Theorem 2 for rows whose groups are numbered as those of the estimate.
+class AnyScorer(ABC):
+    """Theorem 2 for rows whose groups are numbered as those of the estimate, whatever the number of classes.
 
     It holds what a prediction needs and no more: it travels to every machine of a cluster.
     """
 
-    posterior: LabeledPosterior
-    estimate: Estimate
+    score: Score  # of the labelled posterior
+    estimate: AnyEstimate
 
     @classmethod
-    def of(cls, posterior: LabeledPosterior, estimate: Estimate) -> "Scorer":
-        return cls(posterior, replace(estimate, points=None))
+    def of(cls, score: Score, estimate: AnyEstimate, *others: ValueArray) -> Self:
+        return cls(score, replace(estimate, points=None), *others)
 
     @property
     def groups(self) -> ValueArray:
         return self.estimate.groups
 
     def __call__(self, rows: Rows) -> Scored:
-        log_odds, cluster = self.posterior.score(rows)
-        if len(self.groups):
-            shift, common = self.estimate.shift, self.estimate.unseen_shift
-            log_odds = log_odds + _of_cells(shift, common, rows.group, cluster)
-        return Scored(log_odds, cluster, rows.group)
+        score, cluster = self.score(rows)
+        scored = Scored(score, cluster, rows.group)
+        return replace(scored, score=score + self._shift(scored)) if len(self.groups) else scored
 
+    @abstractmethod
     def probability(self, scored: Scored) -> FloatArray:
-        """Of the positive class, (n_rows,)."""
-        return in_doubt(scored.log_odds)
+        """Of the positive class, (n_rows,), or of all of several, (n_rows, n_classes); never exactly 0 or 1."""
 
-    def columns(self, rows: Rows, coverage: float) -> dict[str, FloatArray | IntArray | BoolArray]:
-        """Details of rows as columns of a table."""
-        found = self.details(self(rows), coverage)
-        return {
-            "probability": found["probability"],
-            "low": found["low"],
-            "high": found["high"],
-            "cluster": found["cluster"],
-            "pooled": found["pooled"],
-        }
-
-    @property
-    def column_types(self) -> dict[str, type]:
-        """Names and kinds of these columns: Dask wants to know before any row is read."""
-        return {"probability": float, "low": float, "high": float, "cluster": np.int64, "pooled": bool}
+    @abstractmethod
+    def _interval(self, scored: Scored, reach: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Probabilities, and what they are if log-odds are lower or higher by `reach`."""
 
     def parts(self, scored: Scored) -> dict[str, FloatArray]:
-        """What a row's features say, what its group adds in log-odds, and what both make of it."""
-        shift = np.zeros(len(scored.cluster))
-        if len(self.groups):
-            shift = _of_cells(self.estimate.shift, self.estimate.unseen_shift, scored.group, scored.cluster)
-        plain = in_doubt(scored.log_odds - shift)
-        return {"plain_probability": plain, "shift": shift, "probability": in_doubt(scored.log_odds)}
+        """What a row's features say, what its group adds to the score, and what both make of it."""
+        shift = self._shift(scored)
+        plain = self.probability(replace(scored, score=scored.score - shift))
+        return {"plain_probability": plain, "shift": shift, "probability": self.probability(scored)}
 
     def details(self, scored: Scored, coverage: float) -> Details:
         """Probabilities with their intervals; the interval is what is not known about the shift of a row's cell."""
-        estimate, cluster, group = self.estimate, scored.cluster, scored.group
-        variance, pooled = estimate.unseen_variance[cluster], group < 0
-        if len(self.groups):
-            variance = _of_cells(estimate.variance, estimate.unseen_variance, group, cluster)
-            pooled |= (
-                estimate.pooling.ravel().take(group * estimate.shift.shape[1] + cluster, mode="wrap") > 0.5
-            )
+        estimate = self.estimate
+        variance = _of_cells(estimate.variance, estimate.unseen_variance, scored)
+        pooling = _of_cells(estimate.pooling, np.ones(estimate.pooling.shape[1]), scored)
         reach = ndtri(0.5 + check_coverage(coverage) / 2) * np.sqrt(variance)
+        probability, low, high = self._interval(scored, reach)
         return {
-            "probability": in_doubt(scored.log_odds),
-            "low": in_doubt(scored.log_odds - reach),
-            "high": in_doubt(scored.log_odds + reach),
-            "cluster": cluster,
-            "pooled": pooled,
+            "probability": probability,
+            "low": low,
+            "high": high,
+            "cluster": scored.cluster,
+            "pooled": pooling > 0.5,
         }
 
+    def columns(self, rows: Rows, coverage: float) -> Details:
+        """Details of rows as columns of a table."""
+        return self.details(self(rows), coverage)
 
-def _of_cells(own: FloatArray, common: FloatArray, group: IntArray, cluster: IntArray) -> FloatArray:
-    """The value of each row's cell; that of its cluster where its group is unseen (-1)."""
-    value = own.ravel().take(group * len(common) + cluster, mode="wrap")
+    @property
+    @abstractmethod
+    def column_types(self) -> dict[str, type]:
+        """Names and kinds of these columns: Dask wants to know before any row is read."""
+
+    def _shift(self, scored: Scored) -> FloatArray:
+        return _of_cells(self.estimate.shift, self.estimate.unseen_shift, scored)
+
+
+class Scorer(AnyScorer):
+    """Of two classes: scores are log-odds."""
+
+    def probability(self, scored: Scored) -> FloatArray:
+        return in_doubt(scored.score)
+
+    def _interval(self, scored: Scored, reach: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return in_doubt(scored.score), in_doubt(scored.score - reach), in_doubt(scored.score + reach)
+
+    @property
+    def column_types(self) -> dict[str, type]:
+        return {"probability": float, "low": float, "high": float, "cluster": np.int64, "pooled": bool}
+
+
+def _of_cells(own: FloatArray, common: FloatArray, scored: Scored) -> FloatArray:
+    """The values of each row's cell; those of its cluster where its group is unseen (-1), or where there are no groups."""
+    group, cluster = scored.group, scored.cluster
+    if not len(own):
+        return common[cluster]
+    value = own.reshape(-1, *common.shape[1:]).take(group * len(common) + cluster, axis=0, mode="wrap")
     unseen = np.flatnonzero(group < 0)
     if len(unseen):
         value[unseen] = common[cluster[unseen]]
@@ -116,10 +120,4 @@ def _of_cells(own: FloatArray, common: FloatArray, group: IntArray, cluster: Int
 
 def concatenated_details(parts: list[Details]) -> Details:
     """Details of chunks in their order."""
-    return {
-        "probability": np.concatenate([part["probability"] for part in parts]),
-        "low": np.concatenate([part["low"] for part in parts]),
-        "high": np.concatenate([part["high"] for part in parts]),
-        "cluster": np.concatenate([part["cluster"] for part in parts]),
-        "pooled": np.concatenate([part["pooled"] for part in parts]),
-    }
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

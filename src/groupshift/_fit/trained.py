@@ -23,15 +23,14 @@ from groupshift._fit.classifiers import (
     raw_score,
     seeded_classifier,
 )
-from groupshift._fit.posterior import choose_edge, probability_edge
+from groupshift._fit.posterior import calibrated_loss, choose_edge, probability_edge
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.trials import LabeledRows
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.calibration import PlattScaling
-from groupshift._math.odds import log_loss_rows
 from groupshift._math.sums import renumbered
 from groupshift._regions.partitions import Partition
-from groupshift._rows.keys import class_order, copy_correlation, design_effect, stratified_folds
+from groupshift._rows.frames import take_rows
+from groupshift._rows.keys import class_order, copy_correlation, design_effect, stratified_folds, uniform_keys
 from groupshift._rows.progress import counted
 from groupshift._rows.workers import ahead, n_workers
 
@@ -65,12 +64,34 @@ class Trained:
 
     def labeled_rows(self, problem: Problem) -> LabeledRows:
         """The judge's view of the labelled rows; groups that hold none of them are left out."""
-        rows = problem.labeled.take(self.judged)
-        fold = self.fold if self.fold is not None else np.zeros(len(self.judged), np.int64)
-        group = renumbered(rows.group)
-        # Rows of unequal weight say less than as many equal ones (Kish), and so do copies.
-        weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum()) / self.design_effect
-        return LabeledRows(self.score, problem.y[self.judged], weight, group, fold, self.design_effect)
+        return judged_rows(
+            problem, self.judged, self.score, self.fold, self.design_effect, self.design_effect
+        )
+
+    def few(self, problem: Problem, most: int, stream: str) -> IntArray:
+        """Numbers of judged rows: all of them, or a sample where they are many."""
+        key = problem.labeled.key[self.judged]
+        if len(key) <= most:
+            return np.arange(len(key))
+        order = np.argsort(uniform_keys(key, problem.seeds.named(stream)), kind="stable")
+        return np.sort(order[:most])
+
+
+def judged_rows(
+    problem: Problem,
+    judged: IntArray,
+    score: FloatArray,
+    fold: IntArray | None,
+    design_effect: float,
+    effect_on_weight: float,
+) -> LabeledRows:
+    """Labelled rows as the judge sees them; how many times fewer examples than rows there are, in all and for weights."""
+    rows = problem.labeled.take(judged)
+    if fold is None:
+        fold = np.zeros(len(judged), np.int64)
+    # Rows of unequal weight say less than as many equal ones (Kish), and so do copies.
+    weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum()) / effect_on_weight
+    return LabeledRows(score, problem.y[judged], weight, renumbered(rows.group), fold, design_effect)
 
 
 @dataclass(frozen=True)
@@ -149,16 +170,22 @@ def _hold_out(problem: Problem, estimator: Classifier, partition: Partition | No
     # Rows held out then have each cluster's own share of positives, α̃_k; another share would pass for a shift of every
     # group in that cluster.
     strata = y if partition is None else y * partition.n_clusters + partition.predict(labeled)
-    n_parts = min(5, problem.fewest_examples)
-    held = stratified_folds(strata, labeled.key, n_parts, problem.seeds.named("held out")) == 0
-    rest, judged = np.flatnonzero(~held), np.flatnonzero(held)
+    rest, judged, fold = held_out(problem, strata)
     model = fit_sets(estimator, labeled, y, [rest])[0]
-    own = labeled.take(judged)
+    score = raw_score(model, take_rows(labeled.features, judged), None)
+    return Trained(estimator, (), model, judged, score, fold, None)
+
+
+def held_out(problem: Problem, strata: IntArray) -> tuple[IntArray, IntArray, IntArray | None]:
+    """Rows to train on, a fifth of the examples held out of each stratum, and folds of these, unless they are too few."""
+    y, key, seeds = problem.y, problem.labeled.key, problem.seeds
+    n_parts = min(5, problem.fewest_examples)
+    is_held = stratified_folds(strata, key, n_parts, seeds.named("held out")) == 0
+    judged = np.flatnonzero(is_held)
     fold = None
     if len(judged) > 3:
-        fold = stratified_folds(y[judged], own.key, 2, problem.seeds.named("held out, judged"))
-    score = raw_score(model, own.features, None)
-    return Trained(estimator, (), model, judged, score, fold, None)
+        fold = stratified_folds(y[judged], key[judged], 2, seeds.named("held out, judged"))
+    return np.flatnonzero(~is_held), judged, fold
 
 
 def _row_folds(problem: Problem) -> IntArray | None:
@@ -225,10 +252,7 @@ def _better(problem: Problem, first: FirstLook) -> tuple[tuple[Classifier, ...],
 
     def loss(model: Classifier) -> FloatArray:
         # As it will be used: calibrated.
-        score = raw_score(model, held.features, FINEST_EDGE)
-        cluster = np.zeros(len(score), np.int64)
-        platt = PlattScaling().fit(score, truth, held.weight, cluster, 1)
-        return log_loss_rows(platt.transform(score, cluster), truth)
+        return calibrated_loss(raw_score(model, held.features, FINEST_EDGE), truth, held.weight)
 
     *large, small = first.models
     gain, weight = loss(small) - loss(large[0]), held.weight / held.weight.sum()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from scipy.special import expit, stdtrit
@@ -12,6 +12,7 @@ from groupshift._math.calibration import crossfit_platt
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.points import BIN_WIDTH, Points, collect_points
 from groupshift._math.shrinkage import PooledShifts, pool_shifts
+from groupshift._math.sums import mean_by
 from groupshift._math.trust import Trust, learn_trust
 
 # One standard error, with Student's honesty for few groups: enough for steps that learn little from what judges them.
@@ -49,48 +50,26 @@ class LabeledRows:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """How one candidate did on the hidden labels."""
+class Tried:
+    """How a partition, or a way to learn partitions, did on the hidden labels: what choosing asks for."""
 
-    cluster: IntArray
-    n_clusters: int
-    log_odds: FloatArray  # (n_rows,): cross-fitted and calibrated, before any shift
-    shift: FloatArray  # (n_rows,): estimated as if the row's group had no labels; before trust
+    n_clusters: int  # of the partition that would be used
+    plain: FloatArray  # (n_rows,): log loss without any shift
     loss: FloatArray  # (n_rows,): log loss after the trusted shift
     trust: Trust
-    shift_variance: FloatArray  # (n_groups, n_clusters), before trust
-
-    def plain(self, y: IntArray) -> FloatArray:
-        """Log loss of each row without any shift."""
-        return log_loss_rows(self.log_odds, y)
 
 
 @dataclass(frozen=True)
-class HeldOutTrial:
-    """How a way to learn partitions did on the labels of groups that it did not learn from."""
+class Trial(Tried):
+    """How one candidate did on the hidden labels."""
 
-    n_clusters: int  # of the partition learned from all groups
-    log_odds: FloatArray
-    loss: FloatArray
-    trust: Trust
-
-    def plain(self, y: IntArray) -> FloatArray:
-        return log_loss_rows(self.log_odds, y)
+    cluster: IntArray
+    log_odds: FloatArray  # (n_rows,): cross-fitted and calibrated, before any shift
+    shift: FloatArray  # (n_rows,): estimated as if the row's group had no labels; before trust
+    shift_variance: FloatArray  # (n_groups, n_clusters), before trust
 
 
-class Tried(Protocol):
-    """What choosing between trials asks of them, whatever the number of classes."""
-
-    @property
-    def n_clusters(self) -> int: ...
-
-    @property
-    def loss(self) -> FloatArray: ...
-
-    @property
-    def trust(self) -> Trust: ...
-
-    def plain(self, y: IntArray) -> FloatArray: ...
+AnyTrial = TypeVar("AnyTrial", bound=Tried)
 
 
 def labeled_prior(y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int) -> FloatArray:
@@ -135,12 +114,7 @@ def _cluster_mean(
     values: FloatArray | IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int
 ) -> FloatArray:
     """Mean in each cluster; a cluster without rows has that of all."""
-    total = np.bincount(cluster, weights=weight, minlength=n_clusters)
-    sums = np.bincount(cluster, weights=weight * values, minlength=n_clusters)
-    mean: FloatArray = np.divide(
-        sums, total, out=np.full(n_clusters, np.average(values, weights=weight)), where=total > 0
-    )
-    return mean
+    return mean_by(cluster, values, weight, n_clusters, empty=float(np.average(values, weights=weight)))
 
 
 def try_partition(rows: LabeledRows, cluster: IntArray, n_clusters: int) -> Trial:
@@ -153,13 +127,12 @@ def try_log_odds(rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, n_c
     """The same with scores that are calibrated already."""
     pooled = shifts_of_labeled(rows, log_odds, cluster, n_clusters)
     shift = pooled.shift[rows.group, cluster]
-    trust, loss = _trusted(rows, log_odds, shift)
-    return Trial(cluster, n_clusters, log_odds, shift, loss, trust, pooled.variance)
+    return Trial(*_tried(rows, log_odds, shift, n_clusters), cluster, log_odds, shift, pooled.variance)
 
 
 def try_held_out(
     rows: LabeledRows, held_out: IntArray, clusters: Sequence[IntArray], n_clusters: int
-) -> HeldOutTrial:
+) -> Tried:
     """The same, each group's rows in the clusters of a partition that was learned without it.
 
     Parameters
@@ -177,14 +150,20 @@ def try_held_out(
         # All rows calibrate each partition, as they will calibrate the one that is used.
         one = try_partition(rows, cluster, int(cluster.max()) + 1)
         log_odds[own], shift[own] = one.log_odds[own], one.shift[own]
-    trust, loss = _trusted(rows, log_odds, shift)
-    return HeldOutTrial(n_clusters, log_odds, loss, trust)
+    return Tried(*_tried(rows, log_odds, shift, n_clusters))
 
 
-def _trusted(rows: LabeledRows, log_odds: FloatArray, shift: FloatArray) -> tuple[Trust, FloatArray]:
-    """How far shifts are to be trusted, and the loss of each row when they are."""
+def _tried(
+    rows: LabeledRows, log_odds: FloatArray, shift: FloatArray, n_clusters: int
+) -> tuple[int, FloatArray, FloatArray, Trust]:
+    """What `Tried` holds: losses without shifts, and with shifts as far as they are to be trusted."""
     trust = learn_trust(log_odds, shift, rows.y, rows.weight, rows.group, rows.n_groups)
-    return trust, log_loss_rows(log_odds + trust.without[rows.group] * shift, rows.y)
+    return n_clusters, log_loss_rows(log_odds, rows.y), _trusted_loss(rows, log_odds, shift, trust), trust
+
+
+def _trusted_loss(rows: LabeledRows, log_odds: FloatArray, shift: FloatArray, trust: Trust) -> FloatArray:
+    """Of each row, with the trust that the other groups have."""
+    return log_loss_rows(log_odds + trust.without[rows.group] * shift, rows.y)
 
 
 def shifts_of_labeled(
@@ -230,6 +209,11 @@ def noise_margin(n_groups: int, level: float = 0.975) -> float:
     return float(stdtrit(max(n_groups - 1, 1), level))
 
 
+def confirmed(loss: FloatArray, better: FloatArray, rows: LabeledRows, level: float = LENIENT) -> bool:
+    """Whether hidden labels confirm a step; one that learns little from what judges it, by about one standard error."""
+    return _exceeds(gain(loss, better, rows), noise_margin(rows.n_groups, level))
+
+
 def choose(trials: Sequence[Tried], rows: LabeledRows) -> int | None:
     """Number of the trial to use; None for no shift at all.
 
@@ -238,22 +222,18 @@ def choose(trials: Sequence[Tried], rows: LabeledRows) -> int | None:
     learn, and must beat Global beyond noise, through its shifts and not through its calibration alone, and beat one cluster
     too. Of those that do, the best is taken, or a simpler one within a standard error of it.
     """
-    margin = noise_margin(rows.n_groups, PARTITION_LEVEL)
     whole = trials[0]
-    plain = whole.plain(rows.y)
+    plain = whole.plain
     accepted = [
         t
         for t in trials[1:]
         if t.trust.value >= MIN_TRUST
-        and _exceeds(gain(plain, t.loss, rows), margin)
-        and _exceeds(gain(t.plain(rows.y), t.loss, rows), margin)
+        and confirmed(plain, t.loss, rows, PARTITION_LEVEL)
+        and confirmed(t.plain, t.loss, rows, PARTITION_LEVEL)
         and _exceeds(gain(whole.loss, t.loss, rows), 1.0)
     ]
     if not accepted:
-        lenient = noise_margin(rows.n_groups, LENIENT)
-        return (
-            0 if whole.trust.value >= MIN_TRUST and _exceeds(gain(plain, whole.loss, rows), lenient) else None
-        )
+        return 0 if whole.trust.value >= MIN_TRUST and confirmed(plain, whole.loss, rows) else None
     best = min(accepted, key=lambda t: (rows.weight @ t.loss, t.n_clusters))
     simpler = [
         t
@@ -266,13 +246,9 @@ def choose(trials: Sequence[Tried], rows: LabeledRows) -> int | None:
 
 def why_none(trials: Sequence[Tried], rows: LabeledRows) -> str:
     """Why `choose` took none of the trials: the reason that decided, in a sentence."""
-    plain = trials[0].plain(rows.y)
-    margins = [
-        noise_margin(rows.n_groups, LENIENT if i == 0 else PARTITION_LEVEL) for i in range(len(trials))
-    ]
-    better = [
-        t for t, margin in zip(trials, margins, strict=True) if _exceeds(gain(plain, t.loss, rows), margin)
-    ]
+    plain = trials[0].plain
+    levels = LENIENT, *[PARTITION_LEVEL] * (len(trials) - 1)
+    better = [t for t, level in zip(trials, levels, strict=True) if confirmed(plain, t.loss, rows, level)]
     held_back = [t for t in better if t.trust.value < MIN_TRUST]
     if not held_back:
         return "No partition has shifts that lower the hidden-label loss beyond noise."
@@ -292,7 +268,7 @@ def candidate_table(
     names: list[str], trials: Sequence[Tried], chosen: int | None, rows: LabeledRows
 ) -> CandidateTable:
     """The judge's scores of all candidates, "no shift" (Global) first."""
-    plain = trials[0].plain(rows.y)
+    plain = trials[0].plain
     gains = [gain(plain, t.loss, rows) for t in trials]
     total = rows.weight.sum()
     return {
@@ -311,11 +287,10 @@ def candidate_table(
 
 def with_trust(trial: Trial, trust: Trust, rows: LabeledRows) -> Trial:
     """The trial with a trust that was learned elsewhere."""
-    loss = log_loss_rows(trial.log_odds + trust.without[rows.group] * trial.shift, rows.y)
-    return replace(trial, trust=trust, loss=loss)
+    return replace(trial, trust=trust, loss=_trusted_loss(rows, trial.log_odds, trial.shift, trust))
 
 
-def without_shift(trial: Trial, rows: LabeledRows) -> Trial:
+def without_shift(trial: AnyTrial, rows: LabeledRows) -> AnyTrial:
     """The trial with its shifts left out: the plain classifier."""
     nothing = replace(trial.trust, value=0.0, without=np.zeros(rows.n_groups))
-    return replace(trial, trust=nothing, loss=trial.plain(rows.y))
+    return replace(trial, trust=nothing, loss=trial.plain)

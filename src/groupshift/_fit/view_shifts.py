@@ -299,19 +299,13 @@ def _unidentified(learned: Learned, no_selection: float, by_label: ByLabel | Non
 
 def _views(own: OwnViews, population: PopulationView, chosen: BoolArray) -> Views:
     """Views of the chosen groups of the population, then of other labelled groups."""
-    groups, n_here = population.groups[chosen], int(chosen.sum())
-    everyone = np.concatenate([groups, own.groups[Codes.of(groups).transform(own.groups) < 0]])
-    n_clusters = own.response.shape[1]
-    response, precision = np.zeros((len(everyone), n_clusters, 3)), np.zeros((len(everyone), n_clusters, 3))
-    at = Codes.of(own.groups).transform(everyone)
-    is_labeled = at >= 0
-    response[is_labeled, :, :2] = own.response[at[is_labeled]]
-    precision[is_labeled, :, :2] = own.precision[at[is_labeled]]
+    scores = population.scores
+    views = own.beside(
+        population.groups[chosen],
+        population.rows[chosen],
+        scores.response[chosen] - population.mixture.cluster_shift,
+        scores.weight[chosen],
+    )
     # What group means explain is the mean of a shift: labels speak of the rest.
-    response[:n_here, :, LABELS] -= population.context[chosen, None]
-    response[:n_here, :, SCORES] = population.scores.response[chosen] - population.mixture.cluster_shift
-    precision[:n_here, :, SCORES] = population.scores.weight[chosen]
-    remainder = np.zeros(len(everyone))
-    here = np.flatnonzero(is_labeled[:n_here])
-    remainder[here] = own.rows[at[here]] / np.maximum(population.rows[chosen][here], 1)
-    return Views(response, precision, remainder)
+    views.response[: int(chosen.sum()), :, LABELS] -= population.context[chosen, None]
+    return views

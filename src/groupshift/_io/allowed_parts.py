@@ -14,72 +14,46 @@ from dataclasses import dataclass
 
 from groupshift._io.allowed_estimators import SKLEARN_PARTS, is_allowed_estimator
 
-# Our types in model files, where each class is today. A file calls them "groupshift/PlattScaling", so that a class can
-# move: its line here changes, and files stay as they are. A new type that fitted models hold gets a line.
-OWN_TYPES = (
-    "groupshift.baselines:CoralClassifier",
-    "groupshift.baselines:GroupAwareClassifier",
-    "groupshift.classifier:GroupShiftClassifier",
-    "groupshift._audit.found:AuditFound",
-    "groupshift._audit.found:DesignShare",
-    "groupshift._audit.found:Verdicts",
-    "groupshift._audit.state:State",
-    "groupshift._fit.audited:SharePosterior",
-    "groupshift._fit.classifiers:PerClusterClassifier",
-    "groupshift._fit.classifiers:SwappedClassifier",
-    "groupshift._fit.estimate:Estimate",
-    "groupshift._fit.view_shifts:ViewUse",
-    "groupshift._fit.learned:Learned",
-    "groupshift._fit.own_views:OwnViews",
-    "groupshift._fit.posterior:FoldPosterior",
-    "groupshift._fit.posterior:LabeledPosterior",
-    "groupshift._io.columns:TableClassifier",
-    "groupshift._math.calibration:PlattScaling",
-    "groupshift._math.common_shift:CommonPrior",
-    "groupshift._math.common_shift:CommonShift",
-    "groupshift._math.context:Context",
-    "groupshift._math.feature_means:FeatureMeans",
-    "groupshift._math.feature_means:MeanSums",
-    "groupshift._math.within_groups:LabeledMeans",
-    "groupshift._math.points:Points",
-    "groupshift._math.class_points:ClassPoints",
-    "groupshift._math.vector_scaling:VectorScaling",
-    "groupshift._multi.class_estimate:ClassEstimate",
-    "groupshift._multi.class_learned:ClassLearned",
-    "groupshift._multi.class_learned:ClassViews",
-    "groupshift._multi.class_scores:ClassPosterior",
-    "groupshift._regions.cutting:CutPartition",
-    "groupshift._regions.gaussian_cells:GaussianPartition",
-    "groupshift._regions.partitions:GivenPartition",
-    "groupshift._regions.partitions:LinearPartition",
-    "groupshift._regions.partitions:WholeSpace",
-    "groupshift._regions.space:Space",
-    "groupshift._rows.codes:Codes",
-    "groupshift._rows.encoder:FeatureEncoder",
-    "groupshift._rows.schema:Schema",
-    *(
-        f"groupshift._explain.class_evidence:{part}"
-        for part in ("ClassEvidence", "ClassHidden", "ClassIndependence", "ClassSample")
-    ),
-    *(
-        f"groupshift._explain.evidence_parts:{part}"
-        for part in (
-            "Calibration",
-            "ClusterProfiles",
-            "Evidence",
-            "Examples",
-            "HeldOut",
-            "HiddenLabels",
-            "Independence",
-            "LabeledSample",
-            "Reliability",
-            "ScoreDistributions",
-            "ScoreIndependence",
-            "Totals",
-            "TrustEvidence",
-        )
-    ),
-)
+# Our types in model files, by the module where each class is today. A file calls them "groupshift/PlattScaling", so that a
+# class can move: its place here changes, and files stay as they are. A new type that fitted models hold is added.
+# fmt: off
+OWN = {
+    "baselines": "CoralClassifier GroupAwareClassifier",
+    "classifier": "GroupShiftClassifier",
+    "_audit.found": "AuditFound DesignShare Verdicts",
+    "_audit.state": "State",
+    "_fit.audited": "SharePosterior",
+    "_fit.classifiers": "PerClusterClassifier SwappedClassifier",
+    "_fit.estimate": "Estimate",
+    "_fit.view_shifts": "ViewUse",
+    "_fit.learned": "Learned",
+    "_fit.own_views": "OwnViews",
+    "_fit.posterior": "FoldPosterior LabeledPosterior",
+    "_io.columns": "TableClassifier",
+    "_math.calibration": "PlattScaling",
+    "_math.common_shift": "CommonPrior CommonShift",
+    "_math.context": "Context",
+    "_math.feature_means": "FeatureMeans MeanSums",
+    "_math.within_groups": "LabeledMeans",
+    "_math.points": "Points",
+    "_math.class_points": "ClassPoints",
+    "_math.vector_scaling": "VectorScaling",
+    "_multi.class_estimate": "ClassEstimate",
+    "_multi.class_learned": "ClassLearned ClassViews",
+    "_multi.class_scores": "ClassPosterior",
+    "_regions.cutting": "CutPartition",
+    "_regions.gaussian_cells": "GaussianPartition",
+    "_regions.partitions": "GivenPartition LinearPartition WholeSpace",
+    "_regions.space": "Space",
+    "_rows.codes": "Codes",
+    "_rows.encoder": "FeatureEncoder",
+    "_rows.schema": "Schema",
+    "_explain.class_evidence": "ClassEvidence ClassHidden ClassIndependence ClassSample",
+    "_explain.evidence_parts": "Calibration ClusterProfiles Evidence Examples HeldOut HiddenLabels Independence "
+        "LabeledSample Reliability ScoreDistributions ScoreIndependence Totals TrustEvidence",
+}
+# fmt: on
+OWN_TYPES = tuple(f"groupshift.{module}:{name}" for module, names in OWN.items() for name in names.split())
 # What stands for the module of a type of ours in a file.
 OURS = "groupshift/"
 # A described part, as skops writes it, and where a type is: module and class.

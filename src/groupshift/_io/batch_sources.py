@@ -57,11 +57,8 @@ class CellTable:
         names = list(self.columns if columns is None else columns)
         if new := [name for name in names if name not in self._readings]:
             surveys = add_up(map_chunks(self._survey, self._cells(new))).by_name
-            dialect = self.parts[0].dialect
-            mark = decimal_mark(surveys.values(), dialect.separator if dialect else None)
-            self._readings.update(
-                {name: self._reading(name, survey, mark) for name, survey in surveys.items()}
-            )
+            mark = decimal_mark(surveys.values(), self.parts[0].separator)
+            self._readings.update({name: self._reading(name, found, mark) for name, found in surveys.items()})
         for table in in_batches(self._cells(names), self.batch_rows):
             yield pa.table({name: self._readings[name](table[name]) for name in names})
 

@@ -109,6 +109,12 @@ def value_counts(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
     return counts.field("values"), counts.field("counts").to_numpy()
 
 
+def counts_of_texts(column: pa.ChunkedArray) -> Counter[str]:
+    """How often each text of an Arrow column occurs; missing ones are not counted."""
+    values, rows = value_counts(column)
+    return Counter(dict(zip(values.to_pylist(), rows.tolist(), strict=True)))
+
+
 def _hashed(values: pa.Array) -> NDArray[np.uint64]:
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         numbers = values.to_numpy(zero_copy_only=False)
@@ -135,14 +141,13 @@ def _hashed_texts(texts: pa.LargeStringArray) -> NDArray[np.uint64]:
     if length.any():
         # Places of the bytes within their text.
         place = np.arange(ends[0], ends[-1]) - np.repeat(ends[:-1], length)
-        mixed = np.frombuffer(content, np.uint8)[ends[0] : ends[-1]] * _factors(int(length.max()))[place]
+        mixed = (
+            np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]
+            * hash_keys(np.arange(length.max()), 1)[place]
+        )
         filled = np.flatnonzero(length)
         total[filled] = np.add.reduceat(mixed, ends[:-1][filled] - ends[0])
     return hash_keys(total + length.astype(np.uint64), 0)
-
-
-def _factors(n_places: int) -> NDArray[np.uint64]:
-    return hash_keys(np.arange(n_places), 1)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,6 @@ class ColumnPlan:
         return {key: value for key, value in asdict(self).items() if value not in (None, ".")}
 
 
-# scikit-learn has no types.
 class TableClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that takes nothing but numbers, on tables: categories as codes, missing values as NaN.
 
@@ -70,9 +69,6 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     one_hot : bool
         For linear classifiers: numbers are scaled, and a missing one is an average one; categories are columns of 0 and 1.
     """
-
-    # Files of models from before there was a choice do not hold it.
-    one_hot = False
 
     def __init__(self, estimator: BaseEstimator, *, one_hot: bool = False):
         self.estimator = estimator

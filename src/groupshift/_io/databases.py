@@ -22,6 +22,8 @@ TABLES = {
     "DuckDB": "select table_name from information_schema.tables",
 }
 A_NAME = r"[\w.]+"
+# Schemes of addresses of files.
+FILE_SYSTEMS = ("s3", "gs", "gcs", "hdfs", "file", "http", "https", "abfs", "az")
 
 
 def database_of(head: bytes) -> str | None:
@@ -38,17 +40,7 @@ def is_url(place: str) -> bool:
     (True, False, False)
     """
     scheme = re.match(r"([a-z0-9]+)(\+\w+)?://", place)
-    return scheme is not None and scheme[1] not in (
-        "s3",
-        "gs",
-        "gcs",
-        "hdfs",
-        "file",
-        "http",
-        "https",
-        "abfs",
-        "az",
-    )
+    return scheme is not None and scheme[1] not in FILE_SYSTEMS
 
 
 def file_tables(path: Path, database: str, query: str | None) -> Iterator[pa.Table]:

@@ -65,6 +65,14 @@ def plan_in_file(plan: ColumnPlan, survey: ColumnSurvey, mark: str | None) -> Co
     return plan
 
 
+def plans_in_file(
+    plans: Sequence[ColumnPlan], surveys: Mapping[str, ColumnSurvey], source: Source
+) -> list[ColumnPlan]:
+    """Plans as a file needs them whose columns were surveyed; those of other columns as they are."""
+    mark = decimal_mark(surveys.values(), source.separator)
+    return [plan_in_file(plan, surveys[plan.name], mark) if plan.name in surveys else plan for plan in plans]
+
+
 def typical(values: pa.ChunkedArray, kind: str) -> float | None:
     """The typical size of numbers (the median without zeros), or the typical day of dates; None of others or of few."""
     if kind == "date":
@@ -91,15 +99,13 @@ def read_file(
     if not parts:
         return FileReading(list(plans), [], [])
     head = pa.concat_tables(parts)
-    if own is not None:
-        return compared(head, plans, own, str(source.path))
-    surveys = {name: survey_column(head[name], count_distinct=False) for name in names}
-    mark = decimal_mark(surveys.values(), source.dialect.separator if source.dialect else None)
-    own = [plan_in_file(plan, surveys[plan.name], mark) if plan.name in surveys else plan for plan in plans]
-    return compared(head, plans, own, str(source.path))
+    if own is None:
+        surveys = {name: survey_column(head[name], count_distinct=False) for name in names}
+        own = plans_in_file(plans, surveys, source)
+    return _compared(head, plans, own, str(source.path))
 
 
-def compared(
+def _compared(
     head: pa.Table, fitted: Sequence[ColumnPlan], own: Sequence[ColumnPlan], path: str
 ) -> FileReading:
     """Whether columns of a file hold what was fitted, by their type and size."""
@@ -155,11 +161,3 @@ def _first_lost(column: pa.ChunkedArray, values: pa.ChunkedArray) -> str:
     text = as_text(column)
     lost = pc.and_(text.is_valid(), values.is_null())
     return str(text.filter(lost)[0].as_py())
-
-
-def surveys_in_file(
-    plans: Sequence[ColumnPlan], surveys: Mapping[str, ColumnSurvey], source: Source
-) -> list[ColumnPlan]:
-    """Plans for a file that was surveyed whole."""
-    mark = decimal_mark(surveys.values(), source.dialect.separator if source.dialect else None)
-    return [plan_in_file(plan, surveys[plan.name], mark) for plan in plans]

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 STANDARD_OUTPUT = "-"
 STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 SEPARATORS = {"csv": ",", "tsv": "\t"}
-FORMATS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
-FORMATS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow") | dict.fromkeys(
-    (".jsonl", ".ndjson"), "jsonl"
-)
-FORMATS |= {".xlsx": "xlsx", ".dta": "dta", ".sav": "sav"}
+# By the ends of names that ask for them.
+# fmt: off
+FORMATS = {
+    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
+    ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".xlsx": "xlsx", ".dta": "dta", ".sav": "sav",
+}
+# fmt: on
 # What text can be is packed too; the other formats pack what they hold themselves.
 TEXTS = (*SEPARATORS, "jsonl")
 # Packages of extras that write a format.
@@ -54,7 +56,7 @@ def check_output(path: AnyPath, *, force: bool = False, inputs: Sequence[AnyPath
     'Cannot write /no/such/folder/out.csv: the folder /no/such/folder does not exist. Create it, or name
     another place.'
     """
-    if str(path) == STANDARD_OUTPUT or _is_device(path):
+    if _is_stream(path):
         return
     target = Path(path)
     folder = target.parent
@@ -147,7 +149,7 @@ def table_format(path: AnyPath) -> str:
     >>> table_format("shares.csv.gz"), table_format("p.parquet"), table_format("-")
     ('csv', 'parquet', 'csv')
     """
-    if str(path) == STANDARD_OUTPUT or _is_device(path):
+    if _is_stream(path):
         return "csv"
     name, packing = split_name(Path(path).name)
     found = FORMATS.get(Path(name).suffix.lower())
@@ -172,7 +174,7 @@ def check_page_name(path: AnyPath) -> None:
     'A report is one HTML page, and report.pdf is no name for one. End it in .html; a browser prints it as
     PDF.'
     """
-    if str(path) == STANDARD_OUTPUT or _is_device(path):
+    if _is_stream(path):
         return
     if Path(path).suffix.lower() not in PAGE_ENDINGS:
         raise OutputError(
@@ -228,12 +230,8 @@ class TableWriter:
         from groupshift._io.workbooks import SheetWriter
 
         # These write all at once, and only what is complete.
-        whole: Writer
-        whole = (
-            SheetWriter(file, schema.names)
-            if self._format == "xlsx"
-            else StatisticsWriter(file, self._format)
-        )
+        is_sheet = self._format == "xlsx"
+        whole: Writer = SheetWriter(file, schema.names) if is_sheet else StatisticsWriter(file, self._format)
         self._opened.callback(self._finish, whole)
         return whole
 
@@ -242,9 +240,8 @@ class TableWriter:
             whole.close()
         except OSError:
             raise
-        except (
-            Exception
-        ) as error:  # of the package that writes the format, about names or values that it does not know
+        # Of the package that writes the format, about names or values that it does not know.
+        except Exception as error:
             reason = str(error).strip().rstrip(".")
             raise OutputError(
                 f"Cannot write {self._path}: {reason}. Rename what it names, or write .csv or .parquet."
@@ -283,6 +280,11 @@ def kind_of(path: AnyPath) -> str:
         stat.S_ISSOCK: "a socket",
     }
     return next((kind for is_one, kind in kinds.items() if is_one(mode)), "a device")
+
+
+def _is_stream(path: AnyPath) -> bool:
+    """Whether a path is standard output or a device, of which nothing is asked."""
+    return str(path) == STANDARD_OUTPUT or _is_device(path)
 
 
 def _is_device(path: AnyPath) -> bool:
@@ -354,7 +356,7 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
-        return True
+        pass
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO
 
@@ -30,7 +31,7 @@ def is_json(text: bytes) -> bool:
 def json_tables(path: Path, packing: str | None) -> Iterator[pa.Table]:
     """The objects of a file as rows; what is a list or an object itself stays text."""
     objects = _objects(path, packing)
-    head = [row for _, row in zip(range(HEAD_ROWS), objects, strict=False)]
+    head = list(islice(objects, HEAD_ROWS))
     names = list(dict.fromkeys(key for row in head for key in row))
     if not names:
         raise SourceError(
@@ -38,14 +39,13 @@ def json_tables(path: Path, packing: str | None) -> Iterator[pa.Table]:
         )
 
     def rows() -> Iterator[list[object]]:
-        for part in (head, objects):
-            for row in part:
-                if new := row.keys() - set(names):
-                    raise SourceError(
-                        f"{path} has the key {sorted(new)[0]!r} in a late row but in none of the first {HEAD_ROWS:,}. "
-                        "Write every key in the first row, with null where it has no value."
-                    )
-                yield [_flat(row.get(name)) for name in names]
+        for row in chain(head, objects):
+            if new := row.keys() - set(names):
+                raise SourceError(
+                    f"{path} has the key {sorted(new)[0]!r} in a late row but in none of the first {HEAD_ROWS:,}. "
+                    "Write every key in the first row, with null where it has no value."
+                )
+            yield [_flat(row.get(name)) for name in names]
 
     yield from tables_of_rows(names, rows())
 

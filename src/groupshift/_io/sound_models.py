@@ -63,16 +63,14 @@ def check_sound(model: Model) -> None:
                 _check_fields(part)
             if name in FINITE:
                 _check_finite(part)
-    if hasattr(model, "schema_"):
-        _check_encoder(model.schema_.encoder)
-        check_trees(model, len(model.schema_.encoder.names_))
-        _try_classifiers(model)
-        if type(model.learned_.posterior.partition).__name__ == "CutPartition":
-            _check_cuts(model.learned_.posterior.partition, len(model.schema_.encoder.names_))
+    has_shares = hasattr(model, "schema_")
+    if has_shares:
+        _check_encoder(model.encoder_)
+    check_trees(model, len(model.encoder_.names_))
+    _try_classifiers(model)
+    if has_shares:
+        _check_cuts(model.learned_.posterior.partition, len(model.encoder_.names_))
         _check_shapes(model)
-    else:
-        check_trees(model, len(model.encoder_.names_))
-        _try_classifiers(model)
 
 
 def _check_fields(part: object) -> None:
@@ -194,7 +192,9 @@ def _check_shapes(model: Model) -> None:
 
 
 def _check_cuts(partition: Model, n_columns: int) -> None:
-    """A cut splits a cell that there is, across a column that there is."""
+    """A cut splits a cell that there is, across a column that there is; other partitions have no cuts."""
+    if type(partition).__name__ != "CutPartition":
+        return
     n_cuts = len(partition.cell)
     sound = (
         all(values.shape == (n_cuts,) for values in (partition.cell, partition.column, partition.threshold))

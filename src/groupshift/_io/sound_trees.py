@@ -62,9 +62,7 @@ def _check_tree(tree: Tree, width: int) -> None:
         raise UnsoundError("a decision tree in it has no nodes, or fewer than it counts")
     state = tree.__getstate__()
     nodes, values = state["nodes"], state["values"]
-    _check_nodes(
-        nodes, len(nodes), nodes["left_child"] != -1, ("left_child", "right_child", "feature"), width
-    )
+    _check_nodes(nodes, nodes["left_child"] != -1, ("left_child", "right_child", "feature"), width)
     sizes = {state["node_count"], len(nodes), len(values)}
     if len(sizes) > 1 or tree.n_features != width or not np.isfinite(values).all():
         raise UnsoundError("a decision tree in it has other sizes than it says")
@@ -73,15 +71,16 @@ def _check_tree(tree: Tree, width: int) -> None:
 def _check_boosted(tree: Tree, owner: object, width: int) -> None:
     nodes = tree.nodes
     inner = nodes["is_leaf"] == 0
-    _check_nodes(nodes, len(nodes), inner, ("left", "right", "feature_idx"), width)
+    _check_nodes(nodes, inner, ("left", "right", "feature_idx"), width)
     bitsets = (tree.raw_left_cat_bitsets, tree.binned_left_cat_bitsets)
-    if any(b.dtype != np.uint32 or b.ndim != 2 or b.shape[1] != BITSET_WORDS for b in bitsets):
-        raise UnsoundError("a decision tree in it asks for categories that do not exist")
     splits = nodes[inner & (nodes["is_categorical"] != 0)]
-    mapper = getattr(owner, "_bin_mapper", None)
-    if not np.all(splits["bitset_idx"].astype(np.int64) < min(map(len, bitsets))):
-        raise UnsoundError("a decision tree in it asks for categories that do not exist")
-    if not np.all(_categorical(mapper, width)[splits["feature_idx"].astype(np.int64)]):
+    asked, mapper = splits["feature_idx"].astype(np.int64), getattr(owner, "_bin_mapper", None)
+    exist = (
+        all(b.dtype == np.uint32 and b.ndim == 2 and b.shape[1] == BITSET_WORDS for b in bitsets)
+        and np.all(splits["bitset_idx"].astype(np.int64) < min(map(len, bitsets)))
+        and np.all(_categorical(mapper, width)[asked])
+    )
+    if not exist:
         raise UnsoundError("a decision tree in it asks for categories that do not exist")
     if not np.isfinite(nodes["value"]).all():
         raise UnsoundError("a decision tree in it has answers that are no numbers")
@@ -99,17 +98,15 @@ def _categorical(mapper: Any, width: int) -> NDArray[np.bool_]:
     return is_categorical != 0
 
 
-def _check_nodes(
-    nodes: Nodes, n_nodes: int, inner: NDArray[np.bool_], fields: tuple[str, str, str], width: int
-) -> None:
+def _check_nodes(nodes: Nodes, inner: NDArray[np.bool_], fields: tuple[str, str, str], width: int) -> None:
     """Every path through the nodes goes on to a later one and ends in a leaf, and every feature is there."""
-    if nodes.ndim != 1 or not n_nodes:
+    if nodes.ndim != 1 or not len(nodes):
         raise UnsoundError("a decision tree in it has no nodes")
     left, right, feature = fields
     own = np.flatnonzero(inner)
     for side in (left, right):
         child = nodes[side][own].astype(np.int64)
-        if not np.all((child > own) & (child < n_nodes)):
+        if not np.all((child > own) & (child < len(nodes))):
             raise UnsoundError("a decision tree in it has nodes that lead nowhere")
     asked = nodes[feature][own].astype(np.int64)
     if not np.all((asked >= 0) & (asked < width)):

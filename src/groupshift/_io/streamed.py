@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from groupshift._io.batch_sources import BatchSource
-from groupshift._rows.batches import OutsideMemory, Reader, picked
+from groupshift._rows.batches import OutsideMemory, Reader
 from groupshift._rows.chunks import Sum, add_up, map_chunks
 from groupshift._rows.first_pass import FirstLook, FirstPass
 from groupshift._rows.frames import Features
@@ -23,14 +23,11 @@ class Streamed(OutsideMemory):
     first: int = 0
 
     def picked(self, fraction: float, random_state: int) -> Iterator[Rows | None]:
-        return map_chunks(lambda part: picked(self.reader, *part, fraction, random_state), self._batches())
+        return map_chunks(lambda part: self.reader.picked(fraction, random_state, *part), self._batches())
 
     def sum(self, function: Callable[[Rows], Sum]) -> Sum:
-        def of_batch(part: tuple[Features, int]) -> Sum | None:
-            rows = self.reader(*part)
-            return function(rows) if len(rows) else None
-
-        return add_up(value for value in map_chunks(of_batch, self._batches()) if value is not None)
+        found = map_chunks(lambda part: self.reader.applied(function, *part), self._batches())
+        return add_up(value for value in found if value is not None)
 
     def _batches(self) -> Iterator[tuple[Features, int]]:
         first = self.first

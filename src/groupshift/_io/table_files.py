@@ -50,6 +50,11 @@ class Source:
     tables: Tables | None = None
     known: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def separator(self) -> str | None:
+        """What stands between the cells of a text file."""
+        return None if self.dialect is None else self.dialect.separator
+
     def describe(self) -> str:
         """How the file is read, in a few words."""
         if self.dialect is not None:

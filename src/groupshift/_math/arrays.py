@@ -11,3 +11,5 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 KeyArray: TypeAlias = NDArray[np.uint64]
 # Values of users: group names, labels, ids, of any hashable kind.
 ValueArray: TypeAlias = NDArray[Any]
+# Columns by name: numbers, or values of users.
+Table: TypeAlias = dict[str, ValueArray]

@@ -1,6 +1,7 @@
 """Calibration of a classifier's scores: Platt scaling per cluster."""
 
-from typing import Self
+from collections.abc import Callable, Sequence
+from typing import Self, TypeVar
 
 import numpy as np
 from scipy.special import expit
@@ -14,6 +15,8 @@ from groupshift._math.sums import sum_by
 SLOPE_SPREAD, INTERCEPT_SPREAD = 0.3, 1.0
 # Rows of even odds would say as much of a cluster's offset as all rows do: four times so many.
 ALL_ROWS_COUNT = 10
+
+Step = TypeVar("Step")
 
 
 class PlattScaling(FittedPart):
@@ -68,6 +71,18 @@ def mean_offsets(
         own = sum_by(cluster, gap, n_clusters), sum_by(cluster, slope, n_clusters)
         offset = offset + np.clip((own[0] + ALL_ROWS_COUNT * of_all) / (own[1] + ALL_ROWS_COUNT), -1, 1)
     return offset
+
+
+def as_far_as_shown(steps: Sequence[Step], loss: Callable[[Step], FloatArray], weight: FloatArray) -> Step:
+    """The last of the steps that a standard error of the rows' loss shows to be better than the one taken before it."""
+    chosen, *others = steps
+    lowest = loss(chosen)
+    for step in others:
+        further = loss(step)
+        gain = weight * (lowest - further)
+        if gain.sum() > np.sqrt((gain**2).sum()):
+            chosen, lowest = step, further
+    return chosen
 
 
 def crossfit_platt(

@@ -13,7 +13,7 @@ import numpy as np
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.prototypes import nearest
 from groupshift._math.simplex_shift import CellBatch, SharedRows, in_blocks, padded_batches
-from groupshift._math.sums import sum_by
+from groupshift._math.sums import ratio, sum_by
 
 # Posteriors this close to 0 are held: no sample says never.
 LEAST = 1e-12
@@ -84,8 +84,7 @@ class ClassPoints:
     @property
     def _rows_each(self) -> FloatArray:
         """Rows that a unit of weight is worth in each cell."""
-        square = self.weight_square_sum
-        return np.divide(self.weight_sum, square, out=np.zeros(self.n_cells), where=square > 0)
+        return ratio(self.weight_sum, self.weight_square_sum, empty=0.0)
 
     def __add__(self, other: "ClassPoints") -> "ClassPoints":
         key, weight, posterior = _merged(

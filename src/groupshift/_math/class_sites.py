@@ -41,19 +41,17 @@ def joined_shares(shift: FloatArray, prior: FloatArray) -> FloatArray:
 
 
 def _inside(share: FloatArray) -> FloatArray:
-    clipped: FloatArray = np.clip(share, SMALLEST, 1 - SMALLEST)
-    return clipped
+    return np.clip(share, SMALLEST, 1 - SMALLEST)
 
 
 def contrasts(q: FloatArray) -> FloatArray:
     """How logit q_c follows δ: its own, less those of the others by their parts of the rest; (n_cells, n_classes, n_classes)."""
     one = np.eye(q.shape[1])
-    found: FloatArray = one - (1 - one) * q[:, None, :] / np.maximum(1 - q, SMALLEST)[:, :, None]
-    return found
+    return one - (1 - one) * q[:, None, :] / np.maximum(1 - q, SMALLEST)[:, :, None]
 
 
 def class_sites(
-    batch: CellBatch, prior: FloatArray, counts: FloatArray | None = None, variance: float = WIDE
+    batch: CellBatch, prior: FloatArray, counts: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """The likelihood of each class's shift against the rest as a Gaussian: means and precisions, (n_cells, n_classes) each.
 
@@ -78,38 +76,38 @@ def class_sites(
     """
     log_prior = np.log(prior)
     shift = np.zeros_like(prior)
-    value = _value(batch, log_prior, shift, counts, variance)
+    value = _value(batch, log_prior, shift, counts)
     n_classes = prior.shape[1]
     one = np.eye(n_classes)
     for _ in range(MAX_STEPS):
         gradient, curvature = _derivatives(batch, softmax(log_prior + shift, axis=1), counts)
-        slope = gradient - shift / variance
-        step = np.linalg.solve(curvature + one / variance, slope[:, :, None])[..., 0]
+        slope = gradient - shift / WIDE
+        step = np.linalg.solve(curvature + one / WIDE, slope[:, :, None])[..., 0]
         step = step - step.mean(1, keepdims=True)
         # Far from the mode a whole step overshoots: two units of log-odds are a large one.
         step = step * np.minimum(1, 2 / np.maximum(np.abs(step).max(1, keepdims=True), 1e-300))
         rounding = 1e-12 * (1 + np.abs(value))
-        after = _value(batch, log_prior, shift + step, counts, variance)
+        after = _value(batch, log_prior, shift + step, counts)
         while (lower := (after < value - rounding) & (np.abs(step).max(1) > TOLERANCE)).any():
             step[lower] /= 2
-            after = _value(batch, log_prior, shift + step, counts, variance)
+            after = _value(batch, log_prior, shift + step, counts)
         shift, value = shift + step, after
         if np.abs(step).max(initial=0.0) < TOLERANCE:
             break
     q = softmax(log_prior + shift, axis=1)
     _, curvature = _derivatives(batch, q, counts)
-    return _told(against_rest(q, prior), q, curvature, variance, batch.total)
+    return _told(against_rest(q, prior), q, curvature, batch.total)
 
 
 def _value(
-    batch: CellBatch, log_prior: FloatArray, shift: FloatArray, counts: FloatArray | None, variance: float
+    batch: CellBatch, log_prior: FloatArray, shift: FloatArray, counts: FloatArray | None
 ) -> FloatArray:
     """Log-posterior of each cell's shift."""
     log_q = log_prior + shift
     log_q = log_q - np.logaddexp.reduce(log_q, axis=1)[:, None]
     of_scores = batch.log_likelihood(np.exp(log_q))
     value = of_scores if counts is None else (counts * (log_q - log_prior)).sum(1) - of_scores
-    found: FloatArray = value - (shift**2).sum(1) / (2 * variance)
+    found: FloatArray = value - (shift**2).sum(1) / (2 * WIDE)
     return found
 
 
@@ -131,14 +129,14 @@ def _derivatives(batch: CellBatch, q: FloatArray, counts: FloatArray | None) -> 
 
 
 def _told(
-    shift: FloatArray, q: FloatArray, information: FloatArray, variance: float, total: FloatArray
+    shift: FloatArray, q: FloatArray, information: FloatArray, total: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Each class against the rest: what its own line says of the joint answer, the wide prior taken out."""
     one = np.eye(q.shape[1])
-    covariance = np.linalg.inv(information + one / variance)
+    covariance = np.linalg.inv(information + one / WIDE)
     contrast = contrasts(q)
     posterior = np.einsum("nij,nij->ni", contrast @ covariance, contrast)
-    before = variance * (contrast**2).sum(2)
+    before = WIDE * (contrast**2).sum(2)
     precision = np.where(total[:, None] > 0, 1 / np.maximum(posterior, 1e-12) - 1 / before, 0.0)
     # Below a thousandth of a row's worth of information nothing is said.
     precision = np.where(precision > 1e-3, precision, 0.0)

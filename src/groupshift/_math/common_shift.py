@@ -36,7 +36,7 @@ class CommonPrior:
     @classmethod
     def of(cls, variance: float, said: float | None, error: float) -> Self:
         """From the variance of a common shift that nothing decides, and what scores say beyond what is used, with its error."""
-        parts = [(NOT_BY_LABEL, _normal(0.0, np.sqrt(variance))), (ELSE, _normal(0.0, WIDE))]
+        parts = [(NOT_BY_LABEL, _normal(np.sqrt(variance))), (ELSE, _normal(WIDE))]
         if said is not None and np.isfinite(error):
             ratio = (GRID - said) / error
             parts.append((AS_SCORES_SAY, (1 + ratio**2 / TAILS) ** (-(TAILS + 1) / 2)))
@@ -46,13 +46,12 @@ class CommonPrior:
     @classmethod
     def normal(cls, variance: float) -> Self:
         """Of a common shift that an audit has settled before."""
-        mass = _normal(0.0, np.sqrt(max(variance, 1e-4)))
+        mass = _normal(np.sqrt(max(variance, 1e-4)))
         return cls(mass / mass.sum())
 
 
-def _normal(mean: float, deviation: float) -> FloatArray:
-    density: FloatArray = np.exp(-(((GRID - mean) / deviation) ** 2) / 2)
-    return density
+def _normal(deviation: float) -> FloatArray:
+    return np.exp(-((GRID / deviation) ** 2) / 2)
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,7 @@ class _Belief:
     def covariances(self, groups: IntArray) -> FloatArray:
         """Of the cells of some groups, given z: (n, n_clusters, n_clusters)."""
         own = self.own[groups][:, :, None] * np.eye(self.own.shape[1])
-        together: FloatArray = own + self.group[groups][:, :, None] * self.group[groups][:, None, :]
-        return together
+        return own + self.group[groups][:, :, None] * self.group[groups][:, None, :]
 
     def toward(self, slope: FloatArray) -> FloatArray:
         """Covariance of every shift with a sum of all shifts that has these slopes."""

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import expit, logit, logsumexp
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._math.context import group_sums
 from groupshift._math.sums import sum_by
 from groupshift._math.view_worlds import COMMON, log_half_t
 
@@ -51,11 +52,8 @@ class MeanSums:
     ) -> Self:
         n_parts, n_clusters = shape
         cell, n = part * n_clusters + cluster, n_parts * n_clusters
-        total = np.zeros((n, values.shape[1]))
-        for j, column in enumerate(values.T):
-            total[:, j] = sum_by(cell, weight * column, n)
         return cls(
-            total.reshape(n_parts, n_clusters, -1),
+            group_sums(values, cell, weight, n).reshape(n_parts, n_clusters, values.shape[1]),
             sum_by(cell, weight, n).reshape(shape),
             sum_by(cluster, weight**2, n_clusters),
         )
@@ -77,8 +75,7 @@ class MeanSums:
     @property
     def parts(self) -> FloatArray:
         """What each part adds to the means' distance from where they are, (n_parts, n_clusters, n_directions)."""
-        found: FloatArray = (self.total - self.weight[..., None] * self.mean) / self.all_weight[:, None]
-        return found
+        return (self.total - self.weight[..., None] * self.mean) / self.all_weight[:, None]
 
     def rows(self, design_effect: float) -> FloatArray:
         """Independent rows of each cluster, (n_clusters,)."""
@@ -148,8 +145,7 @@ class FeatureMeans:
         return cls(scale, center, basis, half.T @ half, apart, telling, sums, sums.rows(design_effect), seed)
 
     def project(self, embedded: FloatArray, log_odds: FloatArray) -> FloatArray:
-        found: FloatArray = (np.column_stack([embedded, log_odds / self.scale]) - self.center) @ self.basis
-        return found
+        return (np.column_stack([embedded, log_odds / self.scale]) - self.center) @ self.basis
 
     def compare(
         self, population: MeanSums, labeled_prior: FloatArray, *, design_effect: float, by_label: float

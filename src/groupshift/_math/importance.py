@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
+from typing import TypeAlias
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 from scipy.special import gammaln, logsumexp
 
 from groupshift._math.arrays import FloatArray
@@ -12,6 +15,8 @@ from groupshift._math.arrays import FloatArray
 # Rounds in which the distribution that draws come from is fitted to its own draws.
 MAX_ROUNDS = 4
 FREEDOM = 5.0
+# How far from a mode the gradients are taken that tell its curvature.
+STEP = 1e-2
 
 
 @dataclass(frozen=True)
@@ -23,46 +28,105 @@ class Mode:
     log_integral: float  # about: as if the density were normal (Laplace)
 
 
-def find_mode(
-    with_gradient: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
-    *,
-    starts: Sequence[FloatArray],
-    bounds: FloatArray,
-) -> Mode:
-    """The mode of a density that is known up to a constant.
+# Answers to what several densities are asked for: (n, d) points of each density, by its number, to log-densities, (n,), and their
+# gradients, (n, d), in the same order.
+WithGradients: TypeAlias = Callable[[dict[int, FloatArray]], Sequence[tuple[FloatArray, FloatArray]]]
+
+
+def find_modes(
+    with_gradients: WithGradients, *, starts: Sequence[Sequence[FloatArray]], bounds: Sequence[FloatArray]
+) -> list[Mode]:
+    """The modes of several densities that are known up to a constant.
 
     Parameters
     ----------
-    with_gradient : callable
-        From an array of shape (n, d) to the log-densities, (n,), and their gradients, (n, d).
-    starts : sequence of arrays of shape (d,)
-        Where the search may begin: at the likeliest of them.
-    bounds : array of shape (d, 2)
+    with_gradients : callable
+        Of any number of the densities.
+    starts : sequence of sequences of arrays of shape (d,)
+        Where the search for each mode may begin: at the likeliest of them.
+    bounds : sequence of arrays of shape (d, 2)
         Where it is sought.
     """
+    beginnings = with_gradients({i: np.array(own) for i, own in enumerate(starts)})
+    best = (int(np.argmax(np.nan_to_num(heights, nan=-np.inf))) for heights, _ in beginnings)
+    found = _in_step(with_gradients, [own[i] for own, i in zip(starts, best, strict=True)], bounds)
+    # All points beside the modes at once: one by one they would take as long as the search.
+    beside = {i: _beside(one.x) for i, one in enumerate(found)}
+    return [_mode(one, uphill) for one, (_, uphill) in zip(found, with_gradients(beside), strict=True)]
 
-    def downhill(x: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = with_gradient(x[None])
-        # Where it cannot be computed, the search turns back.
-        if not (np.isfinite(value).all() and np.isfinite(gradient).all()):
-            return 1e12, np.zeros_like(x)
-        return -float(value[0]), -gradient[0]
 
-    limits = {"method": "L-BFGS-B", "bounds": bounds.tolist(), "options": {"maxiter": 40, "ftol": 1e-7}}
-    heights = with_gradient(np.array(starts))[0]
-    start = starts[int(np.argmax(np.nan_to_num(heights, nan=-np.inf)))]
-    found = minimize(downhill, start, jac=True, **limits)
-    center: FloatArray = found.x
-    d, h = len(center), 1e-2
-    # All points beside it at once: one by one they would take as long as the search.
-    uphill = with_gradient(center + h * np.concatenate([np.eye(d), -np.eye(d)]))[1]
+def _in_step(
+    with_gradients: WithGradients, starts: Sequence[FloatArray], bounds: Sequence[FloatArray]
+) -> list[OptimizeResult]:
+    """Searches that begin at the given points, one for each density, and go step by step together.
+
+    Each has a thread, since SciPy calls what it minimises and cannot be told to wait. They take turns: when every search has
+    asked for a point, they all wait, and one call answers them.
+    """
+    asked: SimpleQueue[tuple[int, FloatArray | OptimizeResult | BaseException]] = SimpleQueue()
+    answers: list[SimpleQueue[tuple[FloatArray, FloatArray] | None]] = [SimpleQueue() for _ in starts]
+
+    def search(i: int) -> None:
+        def downhill(x: FloatArray) -> tuple[float, FloatArray]:
+            asked.put((i, x))
+            if (answer := answers[i].get()) is None:
+                raise InterruptedError
+            value, gradient = answer
+            # Where it cannot be computed, the search turns back.
+            if not (np.isfinite(value).all() and np.isfinite(gradient).all()):
+                return 1e12, np.zeros_like(x)
+            return -float(value[0]), -gradient[0]
+
+        limits = {"bounds": bounds[i].tolist(), "options": {"maxiter": 40, "ftol": 1e-7}}
+        try:
+            asked.put((i, minimize(downhill, starts[i], jac=True, method="L-BFGS-B", **limits)))
+        except BaseException as error:
+            asked.put((i, error))
+
+    found: dict[int, OptimizeResult] = {}
+    threads = [
+        Thread(target=search, args=(i,), name=f"search for a mode {i}", daemon=True)
+        for i in range(len(starts))
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        while len(found) < len(starts):
+            points = {}
+            for _ in range(len(starts) - len(found)):
+                i, said = asked.get()
+                if isinstance(said, BaseException):
+                    raise said
+                if isinstance(said, OptimizeResult):
+                    found[i] = said
+                else:
+                    points[i] = said[None]
+            for i, answer in zip(points, with_gradients(points) if points else (), strict=True):
+                answers[i].put(answer)
+    finally:
+        # Nothing is left waiting, whatever happened.
+        for answer_to, thread in zip(answers, threads, strict=True):
+            answer_to.put(None)
+            thread.join()
+    return [found[i] for i in range(len(starts))]
+
+
+def _beside(center: FloatArray) -> FloatArray:
+    """Points before and behind a center along each axis."""
+    step = STEP * np.eye(len(center))
+    return center + np.concatenate([step, -step])
+
+
+def _mode(found: OptimizeResult, uphill: FloatArray) -> Mode:
+    """What a search found, and the gradients beside it."""
+    d = len(found.x)
     # What cannot be computed says nothing.
-    curvature = np.nan_to_num((uphill[d:] - uphill[:d]) / (2 * h), nan=0.0, posinf=0.0, neginf=0.0)
+    curvature = np.nan_to_num((uphill[d:] - uphill[:d]) / (2 * STEP), nan=0.0, posinf=0.0, neginf=0.0)
     values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
     # A direction that the density says little about is taken to be about two units wide.
     values = np.clip(values, 0.25, None)
     log_integral = -float(found.fun) + (d * np.log(2 * np.pi) - np.log(values).sum()) / 2
-    return Mode(center, (vectors / values) @ vectors.T, float(log_integral))
+    return Mode(found.x, (vectors / values) @ vectors.T, float(log_integral))
 
 
 def integrate(
@@ -91,10 +155,10 @@ def integrate(
 
     >>> def bell(x):
     ...     return -(x[:, 0] ** 2) / 2
-    >>> def with_gradient(x):
-    ...     return bell(x), -x
+    >>> def with_gradients(points):
+    ...     return [(bell(x), -x) for x in points.values()]
     >>> bounds = np.array([[-9.0, 9.0]])
-    >>> mode = find_mode(with_gradient, starts=[np.ones(1)], bounds=bounds)
+    >>> (mode,) = find_modes(with_gradients, starts=[[np.ones(1)]], bounds=[bounds])
     >>> _, log_weight = integrate(bell, mode, bounds=bounds, n_draws=2000, rng=np.random.default_rng(1))
     >>> round(float(np.exp(log_weight).sum()), 1), round(float(np.exp(mode.log_integral)), 1)
     (2.5, 2.5)

@@ -35,16 +35,6 @@ class KnownShares:
     weight: FloatArray
 
 
-def by_prior(base: FloatArray) -> CellShares:
-    """Shares by the odds alone: a shift moves ``base``, the log-odds of labelled shares."""
-
-    def shares(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        alpha = expit(base + shift)
-        return alpha, alpha * (1 - alpha)
-
-    return shares
-
-
 def by_rows(points: Points, group: int, n_clusters: int) -> CellShares:
     """Shares as the mean corrected posterior of the group's own rows: what their predictions add up to."""
     start, stop = np.searchsorted(points.cell, [group * n_clusters, (group + 1) * n_clusters])
@@ -79,7 +69,6 @@ def condition_group(
     std_error: float,
     weight: FloatArray,
     cell_shares: CellShares,
-    n_iter: int = 50,
 ) -> tuple[FloatArray, FloatArray]:
     """Posterior mean and covariance of one group's shifts given that its rate of positives is `share` ± `std_error`.
 
@@ -87,7 +76,9 @@ def condition_group(
     --------
     A rate of 3 in 4 that is known for sure triples the odds of a group that was thought to have 1 in 2.
 
-    >>> shift, _ = condition_group(np.zeros(1), np.eye(1), 0.75, 0.0, np.ones(1), by_prior(np.zeros(1)))
+    >>> from groupshift._math.points import collect_points
+    >>> rows = by_rows(collect_points([0.0], [0], n_cells=1), group=0, n_clusters=1)
+    >>> shift, _ = condition_group(np.zeros(1), np.eye(1), 0.75, 0.0, np.ones(1), rows)
     >>> np.exp(shift).round(3).tolist()
     [3.0]
     """
@@ -100,7 +91,7 @@ def condition_group(
         return float(move @ precision @ move + misfit**2)
 
     current = shift.copy()
-    for _ in range(n_iter):
+    for _ in range(50):
         alpha, slope = cell_shares(current)
         jacobian = weight * slope
         gain = covariance @ jacobian / (jacobian @ covariance @ jacobian + error**2)

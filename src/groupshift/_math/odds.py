@@ -18,8 +18,7 @@ def log_loss_rows(log_odds: FloatArray, y: IntArray) -> FloatArray:
     """
     against = np.where(y == 1, -log_odds, log_odds)
     # `logaddexp(0, against)`, in a third of the time.
-    loss: FloatArray = np.maximum(against, 0) + np.log1p(np.exp(-np.abs(against)))
-    return loss
+    return np.maximum(against, 0) + np.log1p(np.exp(-np.abs(against)))
 
 
 def log_odds_ratio(p: ArrayLike, q: ArrayLike) -> FloatArray:

@@ -4,16 +4,15 @@ A *cell* is a (group, cluster) pair. To the share of positives of a cell its row
 they enter as points (cell, score, weight), one per row or binned on the log-odds.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.odds import MAX_LOG_ODDS
-from groupshift._math.sums import sum_by
+from groupshift._math.sums import ratio, sum_by
 
 # Splitting a row's weight between two bins moves a posterior by at most width² / 8 · max|expit''| = 2e-7; classes only
 # 0.6 standard deviations apart magnify that some tenfold on the way to a share, which stays below 1e-5.
@@ -56,15 +55,37 @@ class Points:
     @property
     def effective_rows(self) -> FloatArray:
         """Kish's effective number of rows of each cell: rows of unequal weight say less."""
-        return _or_zero(self.weight_sum**2, self.weight_square_sum)
+        return ratio(self.weight_sum**2, self.weight_square_sum, empty=0.0)
 
     @property
     def information_weight(self) -> FloatArray:
         """Weights scaled so that each cell's total is its effective number of rows."""
-        return self.weight * _or_zero(self.weight_sum, self.weight_square_sum)[self.cell]
+        return self.weight * ratio(self.weight_sum, self.weight_square_sum, empty=0.0)[self.cell]
 
     def __add__(self, other: "Points") -> "Points":
-        return merge_points([self, other])
+        """Points of both chunks; equal (cell, score) pairs become one point."""
+        if self.n_cells != other.n_cells:
+            raise ValueError(
+                f"Points to add have {sorted({self.n_cells, other.n_cells})} cells. Number the cells of every chunk alike."
+            )
+        cell = np.concatenate([self.cell, other.cell])
+        score = np.concatenate([self.score, other.score])
+        weight = np.concatenate([self.weight, other.weight])
+        # Complex numbers sort by their real, then by their imaginary part. Parts that are in order already are runs, which a
+        # stable sort merges in one pass: 6 to 15 times faster here than `lexsort`.
+        order = np.argsort(cell + 1j * score, kind="stable")
+        cell, score, weight = cell[order], score[order], weight[order]
+        first = np.ones(len(cell), bool)
+        first[1:] = (cell[1:] != cell[:-1]) | (score[1:] != score[:-1])
+        start = np.flatnonzero(first)
+        return Points(
+            cell=cell[start],
+            score=score[start],
+            weight=np.add.reduceat(weight, start) if len(start) else weight,
+            rows=self.rows + other.rows,
+            weight_sum=self.weight_sum + other.weight_sum,
+            weight_square_sum=self.weight_square_sum + other.weight_square_sum,
+        )
 
     def thinned(self, design_effect: float) -> "Points":
         """The same points, worth fewer rows: examples that have copies count once."""
@@ -146,38 +167,6 @@ def collect_points(
         order = np.argsort(place, kind="stable")
         place, value, mass = place[order], value[order], mass[order]
     return Points(place, value, mass, rows, weight_sum, square)
-
-
-def _or_zero(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    """The ratio; 0 where the denominator is 0, as for a cell without rows."""
-    return np.divide(numerator, denominator, out=np.zeros(len(numerator)), where=denominator > 0)
-
-
-def merge_points(parts: Iterable[Points]) -> Points:
-    """Add points of several chunks; equal (cell, score) pairs become one point."""
-    parts = list(parts)
-    if len({part.n_cells for part in parts}) != 1:
-        raise ValueError(
-            f"Points to add have {sorted({p.n_cells for p in parts})} cells. Number the cells of every chunk alike."
-        )
-    cell = np.concatenate([part.cell for part in parts])
-    score = np.concatenate([part.score for part in parts])
-    weight = np.concatenate([part.weight for part in parts])
-    # Complex numbers sort by their real, then by their imaginary part. Parts that are in order already are runs, which a
-    # stable sort merges in one pass: 6 to 15 times faster here than `lexsort`.
-    order = np.argsort(cell + 1j * score, kind="stable")
-    cell, score, weight = cell[order], score[order], weight[order]
-    first = np.ones(len(cell), bool)
-    first[1:] = (cell[1:] != cell[:-1]) | (score[1:] != score[:-1])
-    start = np.flatnonzero(first)
-    return Points(
-        cell=cell[start],
-        score=score[start],
-        weight=np.add.reduceat(weight, start) if len(start) else weight,
-        rows=reduce(np.add, [part.rows for part in parts]),
-        weight_sum=reduce(np.add, [part.weight_sum for part in parts]),
-        weight_square_sum=reduce(np.add, [part.weight_square_sum for part in parts]),
-    )
 
 
 def bin_scores(

@@ -7,8 +7,8 @@ from groupshift._math.arrays import FloatArray, IntArray
 # Rows that prototypes are learned from, for each of them: more move them little.
 ROWS_EACH = 40
 MAX_ROUNDS = 12
-# Distances of so many pairs of rows and prototypes are held at a time.
-MAX_PAIRS = 4_000_000
+# Distances of so many pairs of rows and prototypes are held at a time: they stay in the processor's cache.
+MAX_PAIRS = 100_000
 
 
 def learn_prototypes(posterior: FloatArray, n_prototypes: int, seed: int) -> FloatArray:
@@ -45,5 +45,7 @@ def nearest(posterior: FloatArray, prototypes: FloatArray) -> IntArray:
     step = max(1, MAX_PAIRS // len(prototypes))
     for start in range(0, len(posterior), step):
         part = slice(start, start + step)
-        found[part] = np.argmax(np.sqrt(posterior[part]) @ prototypes.T - height, axis=1)
+        closeness = np.sqrt(posterior[part]) @ prototypes.T
+        closeness -= height
+        found[part] = np.argmax(closeness, axis=1)
     return found

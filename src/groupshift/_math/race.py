@@ -27,8 +27,7 @@ def race_times(uniform: FloatArray, chance: FloatArray) -> FloatArray:
     >>> race_times(np.array([0.5, 0.5]), np.array([1.0, 2.0])).round(3).tolist()
     [0.693, 0.347]
     """
-    times: FloatArray = -np.log1p(-uniform) / chance
-    return times
+    return -np.log1p(-uniform) / chance
 
 
 def inclusion(chance: FloatArray, threshold: float) -> FloatArray:
@@ -37,8 +36,7 @@ def inclusion(chance: FloatArray, threshold: float) -> FloatArray:
     >>> inclusion(np.array([0.1, 0.2]), 5.0).round(3).tolist()
     [0.393, 0.632]
     """
-    probability: FloatArray = -np.expm1(-chance * threshold)
-    return probability
+    return -np.expm1(-chance * threshold)
 
 
 def chances(

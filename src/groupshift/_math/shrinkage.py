@@ -6,7 +6,7 @@ informative rows keep their own answer; the others lean on their group, and grou
 """
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.known_shares import MAX_SHIFT
 from groupshift._math.label_shift import mlls
 from groupshift._math.points import Points
-from groupshift._math.sites import NODE_WEIGHTS, NODES, Sites
+from groupshift._math.sites import NODES, Sites, node_moments
 
 # A Newton step takes a cell's log-likelihood for a parabola. Below this information about η (a standard error above 1/4) it
 # is none, and its moments are integrated instead.
@@ -122,11 +122,11 @@ def pool_shifts(
     """
     prior = np.asarray(labeled_prior, float)
     base = np.tile(logit(prior), n_groups)
-    likelihood = CellLikelihood(points, base)
+    likelihood, n_rows = CellLikelihood(points, base), points.effective_rows
     state = _initial_state(points, base, n_groups)
     sites = Sites(np.zeros_like(state.shift), np.zeros_like(state.shift))
     for _ in range(max_iter):
-        sites, full = _newton_sites(points, likelihood, base, state.shift)
+        sites, full = _newton_sites(n_rows, likelihood, base, state.shift)
         # The pass over the points takes most of the time: several cheap updates of the variances go with each.
         new = _settle(sites, state, centered, 5)
         step = _damping(sites.weight, full, new) * (new.shift - state.shift)
@@ -166,20 +166,20 @@ def _widened(sites: Sites, state: PooledShifts, centered: bool) -> PooledShifts:
     n_groups, n_clusters = state.shift.shape
     group_variance = max(state.group_variance, 0.5) if n_groups > 1 else 0.0
     cell_variance = max(state.cell_variance, 0.5) if n_clusters > 1 else 0.0
-    effects = _effects(sites, state.group_effect, group_variance, cell_variance, centered)
+    effects = _Effects(_Sites.of(sites, centered), state.group_effect, group_variance, cell_variance)
     return effects.pooled(group_variance, cell_variance)
 
 
 def _settle(sites: Sites, state: PooledShifts, centered: bool, n_iter: int) -> PooledShifts:
     """The mixed model: effects given variances, then variances given effects, by turns."""
-    variances = state.group_variance, state.cell_variance
-    effects = _effects(sites, state.group_effect, *variances, centered)
+    variances, prepared = (state.group_variance, state.cell_variance), _Sites.of(sites, centered)
+    effects = _Effects(prepared, state.group_effect, *variances)
     for i in range(n_iter):
         if i:
-            effects = _effects(sites, effects.group, *variances, centered)
+            effects = _Effects(prepared, effects.group, *variances)
         before, variances = variances, effects.variances()
-        moves = (abs(new - old) for new, old in zip(variances, before, strict=True))
-        if max(moves) < SETTLED * sum(variances):
+        move = max(abs(variances[0] - before[0]), abs(variances[1] - before[1]))
+        if move < SETTLED * sum(variances):
             break
     return effects.pooled(*variances)
 
@@ -210,9 +210,9 @@ def _no_shifts(n_groups: int, n_clusters: int) -> PooledShifts:
 
 
 def _newton_sites(
-    points: Points, likelihood: CellLikelihood, base: FloatArray, shift: FloatArray
+    n_rows: FloatArray, likelihood: CellLikelihood, base: FloatArray, shift: FloatArray
 ) -> tuple[Sites, FloatArray]:
-    """Sites from a Newton step at the current shifts, of shape (n_groups, n_clusters).
+    """Sites from a Newton step at the current shifts, of shape (n_groups, n_clusters), of cells of so many effective rows.
 
     Returned with the information that the rows would carry if their classes were seen: an upper bound on the weight.
     """
@@ -221,7 +221,7 @@ def _newton_sites(
     step = np.divide(gradient, weight, out=np.zeros_like(gradient), where=weight > 1e-12)
     # Far from the optimum a full Newton step overshoots; two units of log-odds are a large step.
     response = shift.ravel() + np.clip(step, -2, 2)
-    full = points.effective_rows * expit(eta) * expit(-eta)
+    full = n_rows * expit(eta) * expit(-eta)
     return Sites(response.reshape(shift.shape), weight.reshape(shift.shape)), full.reshape(shift.shape)
 
 
@@ -256,10 +256,8 @@ def _integrated_sites(
         eta = base.copy()
         eta[at] += node[:, j]
         log_mass[:, j] += likelihood.log_likelihood(eta)[at]
-    mass = NODE_WEIGHTS * np.exp(log_mass - log_mass.max(1, keepdims=True))
-    mass /= mass.sum(1, keepdims=True)
-    tilted_mean = (mass * node).sum(1)
-    tilted_variance = np.maximum((mass * (node - tilted_mean[:, None]) ** 2).sum(1), 1e-8)
+    tilted_mean, tilted_variance = node_moments(node, log_mass)
+    tilted_variance = np.maximum(tilted_variance, 1e-8)
     new_weight = np.maximum(1 / tilted_variance - cavity_precision, 1e-6)
     new_weight = np.where(has_rows, new_weight, 0.0)
     linear = tilted_mean * (cavity_precision + new_weight) - cavity_mean * cavity_precision
@@ -269,89 +267,84 @@ def _integrated_sites(
     return Sites(response, weight)
 
 
-@dataclass(frozen=True)
-class _Effects:
-    """Effects given variances τ²; what many passes ask of them, and what is asked of the last."""
+class _Sites(NamedTuple):
+    """Sites as they are asked at many variances."""
 
-    tau_u: float
-    tau_v: float
-    cluster_shift: FloatArray  # (n_clusters,)
-    cluster_variance: FloatArray  # (n_clusters,)
-    group: FloatArray  # (n_groups,): u_g
-    group_doubt: FloatArray  # (n_groups,): its variance
-    cell: FloatArray  # (n_groups, n_clusters): v_gk
-    keep: FloatArray  # the same shape: the part of a cell's own deviation that it keeps
+    response: FloatArray  # (n_groups, n_clusters)
+    weight: FloatArray  # the same shape
+    centered: bool
+    # Sums are products with ones: NumPy's own sums along a short axis take ten times as long.
+    groups: FloatArray  # (n_groups,)
+    clusters: FloatArray  # (n_clusters,)
+
+    @classmethod
+    def of(cls, sites: Sites, centered: bool) -> Self:
+        return cls(sites.response, sites.weight, centered, *map(np.ones, sites.response.shape))
+
+
+class _Effects:
+    """Effects of clusters, groups and cells given variances τ²; `group_effect` as the last pass left it."""
+
+    def __init__(self, sites: _Sites, group_effect: FloatArray, tau_u: float, tau_v: float):
+        self.sites, self.tau_u, self.tau_v = sites, tau_u, tau_v
+        # Precision of a cell's response around m_k + u_g, the cell effect integrated out.
+        self.precision = sites.weight / (1 + sites.weight * tau_v) if tau_v else sites.weight
+        self.deviation = sites.response
+        if not sites.centered:
+            self.cluster_shift, self.cluster_variance = self._of_clusters(group_effect)
+            self.deviation = sites.response - self.cluster_shift
+        # (n_groups,): u_g and its variance
+        self.group_doubt = tau_u / (1 + tau_u * (self.precision @ sites.clusters))
+        self.group = self.group_doubt * ((self.precision * self.deviation) @ sites.clusters)
+
+    def _of_clusters(self, group_effect: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """m_k and their variances, drawn towards each other and, weakly, towards no shift at all."""
+        precision, ones, tau_u = self.precision, self.sites.groups, self.tau_u
+        total = ones @ precision
+        mean = (
+            ones @ (precision * (self.sites.response - group_effect[:, None])) / np.where(total > 0, total, 1)
+        )
+        # Groups are the sampling units, so each counts with its own variance plus that between groups.
+        spread = np.divide(1, precision, out=np.full(precision.shape, np.inf), where=precision > 0)
+        known = ones @ (1 / (spread + tau_u))
+        # Clusters differ in their common shift as cells do in theirs: one whose scores say little stays near the others.
+        between = tau_u + self.tau_v + 0.05
+        weight = known / (1 + known * between)
+        middle = (weight * mean).sum() / (weight.sum() + 1 / COMMON_VARIANCE)
+        posterior = 1 / (known + 1 / between)
+        return posterior * (known * mean + middle / between), posterior
+
+    def _of_cells(self) -> tuple[FloatArray, FloatArray]:
+        """v_gk, and the part of a cell's own deviation that it keeps, (n_groups, n_clusters)."""
+        keep = self.tau_v * self.precision
+        return keep * (self.deviation - self.group[:, None]), keep
 
     def variances(self) -> tuple[float, float]:
         """τ_u² and τ_v² as these effects suggest them; the variance of v_gk is τ_v² (1 − keep) + keep² var u_g."""
-        of_groups = self.group_doubt.size * self.tau_u - float(self.group_doubt.sum())
-        of_cells = float(self.keep.sum()) * self.tau_v - float(
-            _over_clusters(self.keep**2) @ self.group_doubt
-        )
-        return _variance(self.group, of_groups, self.tau_u), _variance(self.cell, of_cells, self.tau_v)
+        doubt = self.group_doubt
+        of_groups = _variance(self.group, doubt.size * self.tau_u - float(doubt.sum()), self.tau_u)
+        if not self.tau_v:
+            return of_groups, 0.0
+        cell, keep = self._of_cells()
+        known = float(keep.sum()) * self.tau_v - float((keep**2 @ self.sites.clusters) @ doubt)
+        return of_groups, _variance(cell, known, self.tau_v)
 
     def pooled(self, group_variance: float, cell_variance: float) -> PooledShifts:
-        lean = 1 - self.keep
-        shift = self.cluster_shift + self.group[:, None] + self.cell
+        cell, keep = self._of_cells()
+        lean = 1 - keep
+        nothing = np.zeros(cell.shape[1])
+        common = (nothing, nothing) if self.sites.centered else (self.cluster_shift, self.cluster_variance)
+        shift = common[0] + self.group[:, None] + cell
         return PooledShifts(
             shift=np.clip(shift, -MAX_SHIFT, MAX_SHIFT),
             variance=self.tau_v * lean + lean**2 * self.group_doubt[:, None],
-            cluster_shift=self.cluster_shift,
-            cluster_variance=self.cluster_variance,
+            cluster_shift=common[0],
+            cluster_variance=common[1],
             group_effect=self.group,
             group_variance=group_variance,
             cell_variance=cell_variance,
             shared_deviation=lean * np.sqrt(self.group_doubt)[:, None],
         )
-
-
-def _effects(sites: Sites, group_effect: FloatArray, tau_u: float, tau_v: float, centered: bool) -> _Effects:
-    """Effects of clusters, groups and cells; `group_effect` as the last pass left it."""
-    # Precision of a cell's response around m_k + u_g, the cell effect integrated out.
-    precision = sites.weight / (1 + sites.weight * tau_v)
-    cluster_shift, cluster_variance = _cluster_shift(
-        sites.response, precision, group_effect, tau_u, tau_v, centered
-    )
-    deviation = sites.response - cluster_shift
-    doubt = tau_u / (1 + tau_u * _over_clusters(precision))
-    group = doubt * _over_clusters(precision * deviation)
-    keep = tau_v * precision
-    cell = keep * (deviation - group[:, None])
-    return _Effects(tau_u, tau_v, cluster_shift, cluster_variance, group, doubt, cell, keep)
-
-
-def _cluster_shift(
-    response: FloatArray,
-    precision: FloatArray,
-    group_effect: FloatArray,
-    tau_u: float,
-    tau_v: float,
-    centered: bool,
-) -> tuple[FloatArray, FloatArray]:
-    """m_k and their variances, drawn towards each other and, weakly, towards no shift at all."""
-    if centered:
-        zero = np.zeros(response.shape[1])
-        return zero, zero
-    total = _over_groups(precision)
-    mean = _over_groups(precision * (response - group_effect[:, None])) / np.where(total > 0, total, 1)
-    # Groups are the sampling units, so each counts with its own variance plus that between groups.
-    spread = np.divide(1, precision, out=np.full(precision.shape, np.inf), where=precision > 0)
-    known = _over_groups(1 / (spread + tau_u))
-    # Clusters differ in their common shift as cells do in theirs: one whose scores say little stays near the others.
-    between = tau_u + tau_v + 0.05
-    weight = known / (1 + known * between)
-    middle = (weight * mean).sum() / (weight.sum() + 1 / COMMON_VARIANCE)
-    posterior = 1 / (known + 1 / between)
-    return posterior * (known * mean + middle / between), posterior
-
-
-def _over_clusters(cells: FloatArray) -> FloatArray:
-    # A product with ones: NumPy's own sums along a short axis take ten times as long.
-    return cells @ np.ones(cells.shape[1])
-
-
-def _over_groups(cells: FloatArray) -> FloatArray:
-    return np.ones(cells.shape[0]) @ cells
 
 
 def _variance(effect: FloatArray, known: float, current: float) -> float:

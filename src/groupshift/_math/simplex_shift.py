@@ -7,9 +7,9 @@ prior's A), so what is left are the bounds q ≥ 0: primal-dual Newton steps, al
 0 are approached to the tolerance.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -22,84 +22,86 @@ EM_STEPS, MAX_STEPS = 3, 60
 TO_BOUND = 0.995
 
 
-class CellBatch(Protocol):
-    """The rows of some cells, as densities of classes in any unit."""
+@dataclass(frozen=True)
+class CellBatch(ABC):
+    """The rows of some cells, as densities R of classes in any unit, and weights w of shape (n_cells, n_rows)."""
+
+    density: FloatArray
+    weight: FloatArray
 
     @property
     def total(self) -> FloatArray:
         """Weight of each cell, (n_cells,)."""
-
-    def gradient(self, q: FloatArray) -> FloatArray:
-        """``Σ w R / (R q)`` of each cell, (n_cells, n_classes)."""
+        found: FloatArray = self.weight.sum(1)
+        return found
 
     def log_likelihood(self, q: FloatArray) -> FloatArray:
         """``Σ w log R q`` of each cell, (n_cells,)."""
-
-    def curvature(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The gradient, and ``Σ w R Rᵀ / (R q)²``, (n_cells, n_classes, n_classes)."""
-
-    def take(self, cells: IntArray) -> "CellBatch":
-        """Some of the cells."""
-
-
-@dataclass(frozen=True)
-class OwnRows:
-    """Cells with rows of their own: `density` has shape (n_cells, n_rows, n_classes), `weight` (n_cells, n_rows); 0 pads."""
-
-    density: FloatArray
-    weight: FloatArray
-
-    @property
-    def total(self) -> FloatArray:
-        return self.weight.sum(1)
-
-    def log_likelihood(self, q: FloatArray) -> FloatArray:
-        found: FloatArray = (self.weight * np.log(np.matmul(self.density, q[:, :, None])[..., 0])).sum(1)
+        found: FloatArray = (self.weight * np.log(self._mixed(q))).sum(1)
         return found
 
     def gradient(self, q: FloatArray) -> FloatArray:
-        mixed = np.matmul(self.density, q[:, :, None])[..., 0]
-        found: FloatArray = np.matmul((self.weight / mixed)[:, None, :], self.density)[:, 0]
-        return found
+        """``Σ w R / (R q)`` of each cell, (n_cells, n_classes)."""
+        return self._summed(self.weight / self._mixed(q))
 
     def curvature(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        mixed = np.matmul(self.density, q[:, :, None])[..., 0]
-        root = self.density * (np.sqrt(self.weight) / mixed)[:, :, None]
-        gradient: FloatArray = np.matmul((self.weight / mixed)[:, None, :], self.density)[:, 0]
-        return gradient, np.matmul(root.transpose(0, 2, 1), root)
+        """The gradient, and ``Σ w R Rᵀ / (R q)²``, (n_cells, n_classes, n_classes)."""
+        mixed = self._mixed(q)
+        return self._summed(self.weight / mixed), self._squared(mixed)
+
+    @abstractmethod
+    def take(self, cells: IntArray) -> "CellBatch":
+        """Some of the cells."""
+
+    @abstractmethod
+    def _mixed(self, q: FloatArray) -> FloatArray:
+        """``R q``, (n_cells, n_rows)."""
+
+    @abstractmethod
+    def _summed(self, factor: FloatArray) -> FloatArray:
+        """Densities of each cell, times a factor for each row, added up."""
+
+    @abstractmethod
+    def _squared(self, mixed: FloatArray) -> FloatArray:
+        """``Σ w R Rᵀ / (R q)²``, given ``R q``."""
+
+
+class OwnRows(CellBatch):
+    """Cells with rows of their own: `density` has shape (n_cells, n_rows, n_classes); 0 pads the weights."""
 
     def take(self, cells: IntArray) -> "OwnRows":
         return OwnRows(self.density[cells], self.weight[cells])
 
+    def _mixed(self, q: FloatArray) -> FloatArray:
+        mixed: FloatArray = np.matmul(self.density, q[:, :, None])[..., 0]
+        return mixed
 
-@dataclass(frozen=True)
-class SharedRows:
-    """Cells that are counts of the same rows: `density` has shape (n_rows, n_classes), `weight` (n_cells, n_rows)."""
+    def _summed(self, factor: FloatArray) -> FloatArray:
+        summed: FloatArray = np.matmul(factor[:, None, :], self.density)[:, 0]
+        return summed
 
-    density: FloatArray
-    weight: FloatArray
+    def _squared(self, mixed: FloatArray) -> FloatArray:
+        root = self.density * (np.sqrt(self.weight) / mixed)[:, :, None]
+        squared: FloatArray = np.matmul(root.transpose(0, 2, 1), root)
+        return squared
 
-    @property
-    def total(self) -> FloatArray:
-        return self.weight.sum(1)
 
-    def log_likelihood(self, q: FloatArray) -> FloatArray:
-        found: FloatArray = (self.weight * np.log(q @ self.density.T)).sum(1)
-        return found
-
-    def gradient(self, q: FloatArray) -> FloatArray:
-        found: FloatArray = (self.weight / (q @ self.density.T)) @ self.density
-        return found
-
-    def curvature(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        mixed = q @ self.density.T
-        n_rows, n_classes = self.density.shape
-        products = (self.density[:, :, None] * self.density[:, None, :]).reshape(n_rows, -1)
-        ratio = self.weight / mixed
-        return ratio @ self.density, ((ratio / mixed) @ products).reshape(-1, n_classes, n_classes)
+class SharedRows(CellBatch):
+    """Cells that are counts of the same rows: `density` has shape (n_rows, n_classes)."""
 
     def take(self, cells: IntArray) -> "SharedRows":
         return SharedRows(self.density, self.weight[cells])
+
+    def _mixed(self, q: FloatArray) -> FloatArray:
+        return q @ self.density.T
+
+    def _summed(self, factor: FloatArray) -> FloatArray:
+        return factor @ self.density
+
+    def _squared(self, mixed: FloatArray) -> FloatArray:
+        n_rows, n_classes = self.density.shape
+        products = (self.density[:, :, None] * self.density[:, None, :]).reshape(n_rows, -1)
+        return ((self.weight / mixed / mixed) @ products).reshape(-1, n_classes, n_classes)
 
 
 def simplex_shares(batch: CellBatch, prior: FloatArray, *, tol: float = 1e-8) -> FloatArray:

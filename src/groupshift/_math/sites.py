@@ -22,7 +22,15 @@ class Sites:
     weight: FloatArray
 
 
-def cell_sites(points: Points, *, labeled_prior: FloatArray, n_groups: int, variance: float = WIDE) -> Sites:
+def node_moments(node: FloatArray, log_mass: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Means and variances of densities, from their nodes and the logs of what these weigh beside `NODE_WEIGHTS`."""
+    mass = NODE_WEIGHTS * np.exp(log_mass - log_mass.max(1, keepdims=True))
+    mass /= mass.sum(1, keepdims=True)
+    mean = (mass * node).sum(1)
+    return mean, (mass * (node - mean[:, None]) ** 2).sum(1)
+
+
+def cell_sites(points: Points, *, labeled_prior: FloatArray, n_groups: int) -> Sites:
     """Sites that give the right posterior mean and variance under a wide normal prior, which is then taken out.
 
     Unlike the curvature at the maximum this serves cells of a few rows, whose maximum may lie at infinity.
@@ -38,21 +46,19 @@ def cell_sites(points: Points, *, labeled_prior: FloatArray, n_groups: int, vari
     information = np.zeros(points.n_cells)
     for _ in range(12):
         gradient, information = likelihood.information(base + mode)
-        step = np.clip((gradient - mode / variance) / (information + 1 / variance), -1, 1)
+        step = np.clip((gradient - mode / WIDE) / (information + 1 / WIDE), -1, 1)
         mode = mode + step
         if np.abs(step).max(initial=0.0) < 1e-3:
             break
-    spread = np.sqrt(1 / (information + 1 / variance))
+    spread = np.sqrt(1 / (information + 1 / WIDE))
     node = mode[:, None] + spread[:, None] * NODES
-    log_mass = NODES**2 / 2 - node**2 / (2 * variance)
+    log_mass = NODES**2 / 2 - node**2 / (2 * WIDE)
     for j in range(len(NODES)):
         log_mass[:, j] += likelihood.log_likelihood(base + node[:, j])
-    mass = NODE_WEIGHTS * np.exp(log_mass - log_mass.max(1, keepdims=True))
-    mass /= mass.sum(1, keepdims=True)
-    mean = (mass * node).sum(1)
-    spread_squared = np.maximum((mass * (node - mean[:, None]) ** 2).sum(1), 1e-12)
+    mean, spread_squared = node_moments(node, log_mass)
+    spread_squared = np.maximum(spread_squared, 1e-12)
     # Below a thousandth of a row's worth of information nothing is said.
-    weight = np.where(points.weight_sum > 0, 1 / spread_squared - 1 / variance, 0.0)
+    weight = np.where(points.weight_sum > 0, 1 / spread_squared - 1 / WIDE, 0.0)
     weight = np.where(weight > 1e-3, weight, 0.0)
     response = np.divide(mean / spread_squared, weight, out=np.zeros_like(mean), where=weight > 0)
     return Sites(response.reshape(n_groups, -1), weight.reshape(n_groups, -1))

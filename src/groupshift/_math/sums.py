@@ -13,8 +13,7 @@ def sum_by(part: NDArray[np.integer], values: NDArray[np.number], n_parts: int) 
     [3.0, 0.0, 3.0]
     """
     # Without rows, NumPy counts in whole numbers even where weights are given.
-    sums: FloatArray = np.bincount(part, weights=values, minlength=n_parts).astype(np.float64, copy=False)
-    return sums
+    return np.bincount(part, weights=values, minlength=n_parts).astype(np.float64, copy=False)
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray, *, empty: float = np.nan) -> FloatArray:
@@ -53,3 +52,12 @@ def renumbered(part: IntArray) -> IntArray:
     """
     number: IntArray = np.cumsum(np.bincount(part) > 0) - 1
     return number[part]
+
+
+def power_of_two(size: FloatArray | float) -> FloatArray:
+    """The largest power of two up to each size: numbers divided by it are not rounded.
+
+    >>> power_of_two(np.array([5.0, 0.3, 1e300])) <= np.array([5.0, 0.3, 1e300])
+    array([ True,  True,  True])
+    """
+    return np.asarray(np.ldexp(1.0, np.frexp(size)[1] - 1))

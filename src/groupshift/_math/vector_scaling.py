@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.calibration import INTERCEPT_SPREAD, SLOPE_SPREAD
+from groupshift._math.calibration import INTERCEPT_SPREAD, SLOPE_SPREAD, as_far_as_shown
 from groupshift._math.fitted_part import FittedPart
 
 # Prior standard deviations of slopes around their mean and of intercepts around 0, from a temperature to nearly free.
@@ -104,17 +104,14 @@ def choose_spread(
     log_p: FloatArray, y: IntArray, weight: FloatArray, fold: IntArray | None
 ) -> tuple[float, float]:
     """How free slopes and intercepts are: a standard error of the out-of-fold log loss must show each further step."""
-    chosen = SPREADS[0]
     if fold is None or len(np.unique(fold)) < 2:
-        return chosen
+        return SPREADS[0]
     everyone = np.zeros(len(y), np.int64)
-    lowest = class_log_loss(crossfit_scaling(log_p, y, weight, everyone, 1, fold, chosen), y)
-    for spread in SPREADS[1:]:
-        freer = class_log_loss(crossfit_scaling(log_p, y, weight, everyone, 1, fold, spread), y)
-        gain = weight * (lowest - freer)
-        if gain.sum() > np.sqrt((gain**2).sum()):
-            chosen, lowest = spread, freer
-    return chosen
+
+    def loss(spread: tuple[float, float]) -> FloatArray:
+        return class_log_loss(crossfit_scaling(log_p, y, weight, everyone, 1, fold, spread), y)
+
+    return as_far_as_shown(SPREADS, loss, weight)
 
 
 def _fit_lines(log_p: FloatArray, y: IntArray, weight: FloatArray, prior: _Prior) -> FloatArray:

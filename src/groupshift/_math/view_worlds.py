@@ -1,14 +1,15 @@
 """Models of three views of one shift, which `views` explains: their covariances, and how likely they make what is seen."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import gammaln
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._math.matrix_entries import Entries, adjugate, cofactors, dot, product, symmetric, transposed
 
 # Half-t priors (four degrees of freedom) on standard deviations, by their scales in log-odds. Groups of one country or one
 # trade mostly differ by less than a factor of two in odds, given x; who answers may differ by a factor of three and more.
@@ -27,11 +28,9 @@ MAX_PRECISION = 1e4
 # that it is.
 LEAST_LEFT_OF_DIAGONAL = 1e-12
 LABELS, OWN_SCORES, SCORES = 0, 1, 2
-
-# The entries of many 3 x 3 matrices, each an array; of a symmetric one, which of six entries stand where.
-Entries: TypeAlias = list[list[FloatArray]]
-UPPER = [(i, j) for i in range(3) for j in range(i, 3)]
-PLACES = ((0, 1, 2), (1, 3, 4), (2, 4, 5))
+# Columns of a table of parameters, whatever worlds they are of: logs of the standard deviations of θ, λ and m of groups, those of
+# cells, that of n (none: −∞), log a, log b, c, whether the population is what labels left over, and whether it was selected, too.
+N_SPREADS, A, B, C, IS_REMAINDER, IS_APART, N_COLUMNS = 7, 7, 8, 9, 10, 11, 12
 
 
 def log_half_t(log_ratio: FloatArray) -> FloatArray:
@@ -86,14 +85,14 @@ class ByCluster:
     has_scores: BoolArray  # (n_clusters, 1, n_groups)
 
     @cached_property
-    def inverse(self) -> tuple["Entries", FloatArray]:
+    def inverse(self) -> tuple[Entries, FloatArray]:
         """As `_inverse`, where cells differ by nothing but noise: the same whatever the parameters are."""
         return _inverse([[np.zeros((1, 1))] * 3] * 3, self.noise)
 
-    def deviations(self, x: FloatArray) -> list[FloatArray]:
+    def deviations(self, common: FloatArray) -> list[FloatArray]:
         """r, l and u less the common shift of each draw, (n_clusters, n_draws or 1, n_groups)."""
         labels, own_scores, scores = self.response
-        return [labels, own_scores, scores - self.has_scores * x[:, -1:]]
+        return [labels, own_scores, scores - self.has_scores * common]
 
 
 @dataclass(frozen=True)
@@ -136,10 +135,25 @@ class World:
         """Logs of standard deviations among parameters, whose last axis they lie on."""
         return x[..., : len(self.scales)]
 
-    def slopes(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """a and b, which may be one, (n_draws, 1)."""
-        slope = np.exp(x[:, len(self.scales) : -1])
-        return slope[:, :1], slope[:, -1:]
+    @cached_property
+    def columns(self) -> IntArray:
+        """Where parameters stand in a table of them."""
+        parts = [0, 1, 2] if self.is_selected else [0, 2]
+        cells = [part + 3 for part in parts] if self.n_clusters > 1 else []
+        return np.array([*parts, *cells, N_SPREADS - 1, *([A, B] if len(self.others) > 2 else [A]), C])
+
+    @property
+    def selection_slope(self) -> int:
+        """The column of the slope by which selection moves scores: a stands for both where b is not asked for."""
+        return B if len(self.others) > 2 else A
+
+    def table(self, x: FloatArray) -> FloatArray:
+        """Parameters of draws, (n_draws, n_parameters), with those that this world does not have, (n_draws, N_COLUMNS)."""
+        found = np.full((len(x), N_COLUMNS), -np.inf)
+        found[:, self.columns] = x
+        found[:, B] = found[:, self.selection_slope]
+        found[:, IS_REMAINDER:] = self.is_remainder, self.is_apart
+        return found
 
     def prior(self, x: FloatArray) -> FloatArray:
         """Log-density of parameters, of shape (n_draws, n_parameters): logs of standard deviations, log a, log b and c."""
@@ -163,20 +177,18 @@ class World:
         found: FloatArray = variance
         return found
 
-    def levels(self, x: FloatArray, remainder: FloatArray) -> Iterator["Level"]:
-        """Groups, then their cells; one cluster: groups alone."""
-        variance = np.exp(2 * self.spreads_of(x))[..., None]
-        n = 3 if self.is_selected else 2
-        a, b = self.slopes(x)
-        # Without κ all groups are alike, and one entry stands for all of them.
-        kappa = remainder if self.is_remainder else np.zeros(1)
-        nothing = np.zeros((1, 1))
-        for part in range(2 if self.n_clusters > 1 else 1):
-            own = variance[:, part * n : (part + 1) * n]
-            select = own[:, 1] if self.is_selected else nothing
-            # What the two samples do each on their own belongs to cells, the smallest unit.
-            noise = variance[:, -1] if part == 1 or self.n_clusters == 1 else nothing
-            yield Level(own[:, 0], select, own[:, n - 1], noise, a, b, kappa, float(self.is_apart))
+
+def levels_of(table: FloatArray, remainder: FloatArray, n_clusters: int) -> Iterator["Level"]:
+    """Groups, then their cells; one cluster: groups alone."""
+    variance = np.exp(2 * table[:, :N_SPREADS])[..., None]
+    slope, is_remainder = np.exp(table[:, [A, B]]), table[:, IS_REMAINDER, None]
+    # Without κ all groups are alike, and one entry stands for all of them.
+    kappa = is_remainder * remainder if is_remainder.any() else np.zeros((1, 1))
+    for part in range(2 if n_clusters > 1 else 1):
+        theta, select, misfit = (variance[:, 3 * part + effect] for effect in range(3))
+        # What the two samples do each on their own belongs to cells, the smallest unit.
+        noise = variance[:, -1] if part == 1 or n_clusters == 1 else np.zeros((1, 1))
+        yield Level(theta, select, misfit, noise, slope[:, :1], slope[:, 1:], kappa, table[:, IS_APART, None])
 
 
 class Level(NamedTuple):
@@ -188,8 +200,8 @@ class Level(NamedTuple):
     noise: FloatArray
     a: FloatArray
     b: FloatArray
-    kappa: FloatArray  # (n_groups or 1,)
-    apart: float  # variance of μ, in units of that of λ: 0 or 1
+    kappa: FloatArray  # (n_draws or 1, n_groups or 1)
+    apart: FloatArray  # variance of μ, in units of that of λ: 0 or 1
 
     @property
     def loadings(self) -> tuple[tuple[FloatArray, list[FloatArray]], ...]:
@@ -232,16 +244,15 @@ class Level(NamedTuple):
 
 def log_likelihood(world: World, x: FloatArray, views: Views) -> FloatArray:
     """Of the views of all groups, (n_draws, n_groups)."""
-    return weigh(world, x, views).log_likelihood
+    return weigh(world.table(x), views).log_likelihood
 
 
 @dataclass(frozen=True)
 class Weighed:
     """Views weighed by their covariance: blocks for cells plus a part G that the cells of a group share.
 
-    Entry by entry of the matrices: arrays of 3 x 3 matrices take several times as long, and this is evaluated for hundreds of
-    draws. Entries of cells have shape (n_clusters, n_draws, n_groups), those of groups (n_draws, n_groups), or 1 where draws or
-    groups do not differ.
+    Entries of cells have shape (n_clusters, n_draws, n_groups), those of groups (n_draws, n_groups), or 1 where draws or groups
+    do not differ.
     """
 
     levels: list[Level]
@@ -260,28 +271,28 @@ class Weighed:
     @property
     def through(self) -> Entries:
         """Σ P_k − Σ P_k V Σ P_k, of what cells have in common."""
-        return _product(transposed(self.left), self.total)
+        return product(transposed(self.left), self.total)
 
     @property
     def group(self) -> Entries:
         """V, the posterior covariance of the group's part."""
-        return _product(self.left, self.levels[0].covariance)
+        return product(self.left, self.levels[0].covariance)
 
 
-def weigh(world: World, x: FloatArray, views: Views) -> Weighed:
-    """All groups for all draws."""
-    levels = list(world.levels(x, views.remainder))
+def weigh(table: FloatArray, views: Views) -> Weighed:
+    """All groups for all draws of the parameters in a table."""
+    levels = list(levels_of(table, views.remainder, views.response.shape[1]))
     shared, *cells = (level.covariance for level in levels)
-    noise, o = views.by_cluster.noise, views.by_cluster.deviations(x)
+    noise, o = views.by_cluster.noise, views.by_cluster.deviations(table[:, C, None])
     inverse, det = _inverse(cells[0], noise) if cells else views.by_cluster.inverse
     own = [dot(row, o) for row in inverse]
     sums = [over_clusters(v) for v in own]
-    total = _symmetric(lambda i, j: over_clusters(inverse[i][j]))
+    total = symmetric(lambda i, j: over_clusters(inverse[i][j]))
     # A symmetric matrix: its rows are its columns.
     rotated = [[dot(row, column) for column in total] for row in shared]
     for i in range(3):
         rotated[i][i] = rotated[i][i] + 1
-    cofactor, det_group = _cofactors(rotated)
+    cofactor, det_group = cofactors(rotated)
     left = [[entry / det_group for entry in row] for row in cofactor]
     pulled = [dot(row, sums) for row in shared]
     effect = [dot(row, pulled) for row in left]
@@ -294,10 +305,6 @@ def weigh(world: World, x: FloatArray, views: Views) -> Weighed:
     return Weighed(levels, inverse, own, total, left, effect, found)
 
 
-def dot(a: Sequence[FloatArray], b: Sequence[FloatArray]) -> FloatArray:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
 def over_clusters(cells: FloatArray) -> FloatArray:
     """Sums over the first axis, in its order: of few clusters one by one, since NumPy's sums take long to begin."""
     if len(cells) > 4:
@@ -308,28 +315,33 @@ def over_clusters(cells: FloatArray) -> FloatArray:
     return found
 
 
-def likelihood_gradient(world: World, x: FloatArray, views: Views) -> tuple[FloatArray, FloatArray]:
-    """Log-likelihoods of all groups together, (n_draws,), and their gradients, (n_draws, n_parameters).
+def likelihood_gradients(
+    asked: Sequence[tuple[World, FloatArray]], views: Views
+) -> list[tuple[FloatArray, FloatArray]]:
+    """For draws of each of several worlds: log-likelihoods of all groups together, (n_draws,), and their gradients.
 
-    With Q the covariance of a group's views o, the derivative by Q is (Q⁻¹o oᵀQ⁻¹ − Q⁻¹) / 2. Both levels of Q are sums of
-    vvᵀ, one for each effect, times its variance: a derivative by a variance is vᵀ(…)v.
+    Gradients have the shape of the parameters, (n_draws, n_parameters). With Q the covariance of a group's views o, the
+    derivative by Q is (Q⁻¹o oᵀQ⁻¹ − Q⁻¹) / 2. Both levels of Q are sums of vvᵀ, one for each effect, times its variance: a
+    derivative by a variance is vᵀ(…)v.
     """
-    solved = weigh(world, x, views)
+    n_draws = [len(x) for _, x in asked]
+    # Of few draws, arrays are so small that it is their number that takes time: draws of all worlds are one array.
+    solved = weigh(np.concatenate([world.table(x) for world, x in asked]), views)
     weighed, through = solved.views, solved.through
     sums = [over_clusters(v) for v in weighed]
-    by_covariance = [_symmetric(lambda i, j: sums[i] * sums[j] - through[i][j])]
-    if world.n_clusters > 1:
+    by_covariance = [symmetric(lambda i, j: sums[i] * sums[j] - through[i][j])]
+    if len(solved.levels) > 1:
         group = solved.group
         toward = [[dot(row, column) for column in group] for row in solved.inverse]
         by_covariance.append(
-            _symmetric(
+            symmetric(
                 lambda i, j: over_clusters(
                     weighed[i] * weighed[j] - solved.inverse[i][j] + dot(toward[i], solved.inverse[j])
                 )
             )
         )
-    found = np.zeros_like(x)
-    n, n_spreads = (3 if world.is_selected else 2), len(world.scales)
+    draws, found = np.arange(sum(n_draws)), np.zeros((sum(n_draws), N_COLUMNS))
+    slopes = np.full(len(draws), A), np.repeat([world.selection_slope for world, _ in asked], n_draws)
     for part, (level, by_entry) in enumerate(zip(solved.levels, by_covariance, strict=True)):
         (r_r, r_l, r_u), (_, l_l, l_u), (_, _, u_u) = by_entry
         both, kappa = l_l + u_u, level.kappa
@@ -338,60 +350,27 @@ def likelihood_gradient(world: World, x: FloatArray, views: Views) -> tuple[Floa
         selected = r_l - kappa * r_u, l_l - kappa * (2 * l_u - kappa * u_u) + level.apart * u_u
         loads = (level.theta, level.a, natural), (level.select, level.b, selected)
         of_labels = r_r.sum(1)
-        for effect, (variance, slope, met) in enumerate(loads[: n - 1]):
+        for effect, (variance, slope, met) in enumerate(loads):
             once, twice = (slope[:, 0] * v.sum(1) for v in met)
             by_slope = variance[:, 0] * (once + slope[:, 0] * twice)
-            found[:, part * n + effect] = variance[:, 0] * (of_labels + once) + by_slope
-            # The slope of an effect: a or b, where these are two parameters.
-            found[:, n_spreads + min(effect, len(world.others) - 2)] += by_slope
-        found[:, part * n + n - 1] = level.misfit[:, 0] * natural[1].sum(1)
+            found[:, 3 * part + effect] = variance[:, 0] * (of_labels + once) + by_slope
+            found[draws, slopes[effect]] += by_slope
+        found[:, 3 * part + 2] = level.misfit[:, 0] * natural[1].sum(1)
         # The last level is the smallest unit, the one that noise belongs to.
-        found[:, n_spreads - 1] = level.noise[:, 0] * both.sum(1)
-    found[:, -1] = (weighed[SCORES] * views.by_cluster.has_scores).sum((0, 2))
-    return solved.log_likelihood.sum(1), found
-
-
-def _symmetric(entry: Callable[[int, int], FloatArray]) -> Entries:
-    """Entries of a symmetric matrix, each computed once."""
-    return _placed([entry(i, j) for i, j in UPPER])
-
-
-def _placed(upper: Sequence[FloatArray]) -> Entries:
-    return [[upper[place] for place in row] for row in PLACES]
-
-
-def transposed(a: Entries) -> Entries:
-    return [list(column) for column in zip(*a, strict=True)]
-
-
-def _product(a: Entries, b: Entries) -> Entries:
-    """Of two matrices whose product is symmetric, as the second is."""
-    return _symmetric(lambda i, j: dot(a[i], b[j]))
+        found[:, N_SPREADS - 1] = level.noise[:, 0] * both.sum(1)
+    value, by_common = solved.log_likelihood.sum(1), weighed[SCORES] * views.by_cluster.has_scores
+    parts = []
+    for (world, _), n, end in zip(asked, n_draws, np.cumsum(n_draws), strict=True):
+        own = slice(end - n, end)
+        found[own, C] = np.ascontiguousarray(by_common[:, own]).sum((0, 2))
+        parts.append((value[own], found[own, world.columns]))
+    return parts
 
 
 def _inverse(block: Entries, noise: FloatArray) -> tuple[Entries, FloatArray]:
     """Of the covariance of a cell's views, with their noise; and its determinant."""
     seen = [[block[i][j] + noise[i] if i == j else block[i][j] for j in range(3)] for i in range(3)]
-    cofactor, det = _adjugate(seen)
+    cofactor, det = adjugate(seen)
     det = np.where(det > LEAST_LEFT_OF_DIAGONAL * seen[0][0] * seen[1][1] * seen[2][2], det, np.nan)
     scale = 1 / det
-    return _symmetric(lambda i, j: cofactor[i][j] * scale), det
-
-
-def _adjugate(a: Entries) -> tuple[Entries, FloatArray]:
-    """As `_cofactors`, of a symmetric matrix: six entries instead of nine."""
-    (p, q, r), (_, t, u), (_, _, x) = a
-    first, second, third = t * x - u * u, r * u - q * x, q * u - r * t
-    rows = _placed([first, second, third, p * x - r * r, q * r - p * u, p * t - q * q])
-    return rows, p * first + q * second + r * third
-
-
-def _cofactors(a: Entries) -> tuple[Entries, FloatArray]:
-    """Entries of the adjugate of a 3 x 3 matrix, each an array, and the determinant: their ratio is the inverse."""
-    (p, q, r), (s, t, u), (v, w, x) = a
-    rows = [
-        [t * x - u * w, r * w - q * x, q * u - r * t],
-        [u * v - s * x, p * x - r * v, r * s - p * u],
-        [s * w - t * v, q * v - p * w, p * t - q * s],
-    ]
-    return rows, p * rows[0][0] + q * rows[1][0] + r * rows[2][0]
+    return symmetric(lambda i, j: cofactor[i][j] * scale), det

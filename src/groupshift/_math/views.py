@@ -16,7 +16,7 @@ misfit is. Whether there is any selection, and of which sample, whether κ is 0,
 averaged by their evidence, and all parameters are integrated over, which matters where groups are few.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -24,16 +24,15 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.importance import Mode, find_mode, integrate
+from groupshift._math.importance import Mode, find_modes, integrate
+from groupshift._math.matrix_entries import dot, transposed
 from groupshift._math.sums import sum_by
 from groupshift._math.view_worlds import (
     SCORES,
     Views,
     World,
-    dot,
-    likelihood_gradient,
+    likelihood_gradients,
     log_likelihood,
-    transposed,
     weigh,
 )
 
@@ -98,7 +97,12 @@ class ViewModel:
 
     def predict(self, views: Views, *, of_labeled: bool = False) -> "Predicted":
         """Shifts of the population's cells from the views at hand, or those of the labelled rows."""
-        parts = [_predict(d, views, of_labeled) for d in self._fewer(views.response[..., 0].size)]
+        n_cells = views.response[..., 0].size
+        draws = list(self._fewer(n_cells))
+        # Of few cells, all draws at once: their arrays are so small that it is their number that takes time.
+        is_small = n_cells * sum(len(d.x) for d in draws) <= BLOCK
+        batches = [draws] if is_small else [[d] for d in draws]
+        parts = [part for batch in batches for part in _predict(batch, views, of_labeled)]
         weights = [p.weight for p in parts]
         mean = np.average([p.shift for p in parts], axis=0, weights=weights)
         second = np.average([p.variance + p.shift**2 for p in parts], axis=0, weights=weights)
@@ -178,16 +182,16 @@ class Predicted:
         )
 
 
-def _predict(d: Draws, views: Views, of_labeled: bool) -> Predicted:
+def _predict(batch: Sequence[Draws], views: Views, of_labeled: bool) -> list[Predicted]:
+    """Predictions of each of several models."""
     n_groups, n_clusters = views.response.shape[:2]
-    shift, second = np.zeros((n_groups, n_clusters)), np.zeros((n_groups, n_clusters))
-    shared, use = np.zeros(n_groups), np.zeros((n_groups, n_clusters, 3))
-    follow, size = np.zeros(len(d.x)), np.zeros(len(d.x))
-    step = max(1, BLOCK // (len(d.x) * n_clusters))
-    w = d.weight / d.weight.sum()
+    ends = np.cumsum([len(d.x) for d in batch])
+    table = np.concatenate([d.world.table(d.x) for d in batch])
+    found = [_Sums(d.weight, n_groups, n_clusters) for d in batch]
+    step = max(1, BLOCK // (len(table) * n_clusters))
     for start in range(0, n_groups, step):
         own = slice(start, start + step)
-        solved = weigh(d.world, d.x, views.take(own))
+        solved = weigh(table, views.take(own))
         weighed = solved.views
         group, *cells = (level.target(of_labeled) for level in solved.levels)
         # How a prediction follows a view that moves in all cells of a group.
@@ -204,15 +208,44 @@ def _predict(d: Draws, views: Views, of_labeled: bool) -> Predicted:
                 variance + of_cell - 2 * dot(left_of_group, toward) - dot(target, toward) + through_group
             )
             gain = [g + dot(column, toward) for g, column in zip(gain, transposed(solved.left), strict=True)]
-        shape = (n_clusters, len(d.x), len(shift[own]))
-        mean, variance, *gain = (np.broadcast_to(v, shape) for v in (mean, variance, *gain))
-        shift[own] = _expected(w, mean)
-        second[own] = _expected(w, variance + mean**2)
-        shared[own] = w @ np.maximum(group_variance, 0)
-        use[own] = np.stack([_expected(w, g) for g in gain], -1)
-        follow += sum(g.sum((0, 2)) for g in gain) / n_groups
-        size += (mean**2).sum((0, 2))
-    return Predicted(shift, np.maximum(second - shift**2, 0), shared, use, follow, size, d.weight)
+        for sums, end in zip(found, ends, strict=True):
+            draws = slice(end - len(sums.weight), end)
+            parts = (np.ascontiguousarray(v[..., draws, :]) for v in (group_variance, mean, variance, *gain))
+            sums.add(own, *parts)
+    return [sums.predicted for sums in found]
+
+
+class _Sums:
+    """Predictions of one model, whose draws have these weights, as they are added up over blocks of groups."""
+
+    def __init__(self, weight: FloatArray, n_groups: int, n_clusters: int):
+        self.weight, self.share = weight, weight / weight.sum()
+        self.shift, self.second = np.zeros((2, n_groups, n_clusters))
+        self.shared, self.use = np.zeros(n_groups), np.zeros((n_groups, n_clusters, 3))
+        self.follow, self.size = np.zeros((2, len(weight)))
+
+    def add(
+        self,
+        own: slice,
+        group_variance: FloatArray,
+        mean: FloatArray,
+        variance: FloatArray,
+        *gain: FloatArray,
+    ) -> None:
+        """The groups of one block."""
+        shape = (self.shift.shape[1], *group_variance.shape)
+        mean, variance, *gains = (np.broadcast_to(v, shape) for v in (mean, variance, *gain))
+        self.shift[own] = _expected(self.share, mean)
+        self.second[own] = _expected(self.share, variance + mean**2)
+        self.shared[own] = self.share @ np.maximum(group_variance, 0)
+        self.use[own] = np.stack([_expected(self.share, g) for g in gains], -1)
+        self.follow += sum(g.sum((0, 2)) for g in gains) / len(self.shift)
+        self.size += (mean**2).sum((0, 2))
+
+    @property
+    def predicted(self) -> Predicted:
+        variance = np.maximum(self.second - self.shift**2, 0)
+        return Predicted(self.shift, variance, self.shared, self.use, self.follow, self.size, self.weight)
 
 
 def _expected(weight: FloatArray, of_draws: FloatArray) -> FloatArray:
@@ -261,7 +294,7 @@ def learn_views(
         for i, (world, probability) in enumerate(zip(worlds, odds, strict=True))
         if probability > 0
     ]
-    modes = list(each(_Posterior.mode, [posterior for posterior, _, _ in candidates]))
+    modes = _modes([posterior for posterior, _, _ in candidates])
     about = [mode.log_integral + prior for mode, (_, prior, _) in zip(modes, candidates, strict=True)]
     kept = [
         (posterior, mode, rng, prior)
@@ -273,6 +306,22 @@ def learn_views(
     found = [(one[0].world, x, lw + one[-1]) for one, (x, lw) in zip(kept, draws, strict=True)]
     evidence = logsumexp(np.concatenate([log_weight for _, _, log_weight in found]))
     return ViewModel(tuple(Draws(world, x, np.exp(lw - evidence)) for world, x, lw in found))
+
+
+def _modes(posteriors: Sequence["_Posterior"]) -> list[Mode]:
+    """Where each is largest: all of the same views."""
+
+    def with_gradients(points: dict[int, FloatArray]) -> list[tuple[FloatArray, FloatArray]]:
+        asked = [(posteriors[i].world, x) for i, x in points.items()]
+        found = likelihood_gradients(asked, posteriors[0].views)
+        return [
+            (value + world.prior(x), gradient + world.prior_gradient(x))
+            for (world, x), (value, gradient) in zip(asked, found, strict=True)
+        ]
+
+    return find_modes(
+        with_gradients, starts=[one.starts for one in posteriors], bounds=[one.bounds for one in posteriors]
+    )
 
 
 def _draws(drawn: tuple["_Posterior", Mode, np.random.Generator]) -> tuple[FloatArray, FloatArray]:
@@ -305,10 +354,11 @@ class _Posterior:
         scales = [(-7.0, 2.0)] * len(world.scales)
         return np.array(scales + [(-4 * sd - 1, 4 * sd + 1) for sd in world.others])
 
-    def mode(self) -> Mode:
+    @property
+    def starts(self) -> list[FloatArray]:
+        """Where its mode may be near."""
         world = self.world
-        starts = [np.append(np.log(world.scales) + move, np.zeros(len(world.others))) for move in (0.0, -1.5)]
-        return find_mode(self._with_gradient, starts=starts, bounds=self.bounds)
+        return [np.append(np.log(world.scales) + move, np.zeros(len(world.others))) for move in (0.0, -1.5)]
 
     def draws(self, mode: Mode, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Draws of the parameters and the logs of their weights, which add up to the evidence of the model."""
@@ -320,7 +370,3 @@ class _Posterior:
             log_likelihood(self.world, x[i : i + step], self.views).sum(1) for i in range(0, len(x), step)
         ]
         return np.concatenate(parts) + self.world.prior(x)
-
-    def _with_gradient(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        value, gradient = likelihood_gradient(self.world, x, self.views)
-        return value + self.world.prior(x), gradient + self.world.prior_gradient(x)

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from groupshift._fit.estimate import AnyEstimate
 from groupshift._fit.problem import Known
-from groupshift._fit.view_shifts import ViewUse
-from groupshift._math.arrays import FloatArray, IntArray, ValueArray
+from groupshift._math.arrays import FloatArray, ValueArray
 from groupshift._math.class_points import ClassPoints, collect_class_points
 from groupshift._math.class_sites import against_rest, class_sites
 from groupshift._math.simplex_shift import CellBatch, simplex_shares
@@ -31,26 +31,10 @@ EM_ROUNDS = 100
 
 
 @dataclass(frozen=True)
-class ClassEstimate:
-    """What the population's rows say, given what was learned; `update` replaces it whole.
+class ClassEstimate(AnyEstimate):
+    """Of several classes."""
 
-    Arrays have shape (n_groups, n_clusters, n_classes) unless another is given.
-    """
-
-    groups: ValueArray  # (n_groups,): names
-    rows: IntArray  # (n_groups, n_clusters)
-    row_weight: FloatArray  # (n_groups, n_clusters)
-    shift: FloatArray  # added to the labelled log-probabilities
-    variance: FloatArray  # of the shift of each class against the rest, in log-odds
-    shared_deviation: FloatArray  # what the cells of a group have in common, as in `Estimate`
-    pooling: FloatArray  # (n_groups, n_clusters): part of a shift that is borrowed from other cells
-    share: FloatArray
-    share_error: FloatArray
-    unseen_shift: FloatArray  # (n_clusters, n_classes)
-    unseen_variance: FloatArray  # (n_clusters, n_classes)
     points: ClassPoints | None
-    use: ViewUse | None
-    known_groups: ValueArray
     # (n_named, 3): number of a class, its known share of the population, the standard error; None where none is known.
     known_overall: FloatArray | None = None
 
@@ -87,7 +71,7 @@ def estimate_classes(
     """Shares and shifts of every cell of the population."""
     if population is None:
         known.check_rows()
-        return _of_nothing(learned, groups)
+        return ClassEstimate.of_nothing(groups, learned.labeled_prior)
     tally = TallyClasses(learned.posterior, learned.prototypes, learned.keep_means, len(groups))
     cells = _Cells(learned, population.sum(tally).thinned(learned.design_effect), len(groups))
     shifts = cells.shifts(groups)
@@ -112,31 +96,8 @@ def estimate_classes(
         unseen_variance=shifts.unseen_variance.T,
         points=cells.points,
         use=shifts.use,
-        known_groups=groups[np.array([g in known.shares for g in groups.tolist()], bool)],
+        known_groups=known.among(groups),
         known_overall=None if numbered is None else numbered.overall,
-    )
-
-
-def _of_nothing(learned: ClassLearned, groups: ValueArray) -> ClassEstimate:
-    """No population: no groups to shift."""
-    n_clusters, n_classes = learned.labeled_prior.shape
-    cells, empty = np.zeros((0, n_clusters)), np.zeros((0, n_clusters, n_classes))
-    zero = np.zeros((n_clusters, n_classes))
-    return ClassEstimate(
-        groups,
-        cells.astype(np.int64),
-        cells,
-        empty,
-        empty,
-        empty,
-        cells,
-        empty,
-        empty,
-        zero,
-        zero,
-        None,
-        None,
-        groups,
     )
 
 

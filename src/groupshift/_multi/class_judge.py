@@ -6,9 +6,9 @@ from typing import Self
 from groupshift._fit.judge import NOTHING_HIDDEN, can_judge, nothing_confirmed
 from groupshift._fit.pooled import Pooled
 from groupshift._fit.problem import Note, Notes, Problem
-from groupshift._fit.trials import CandidateTable, candidate_table, choose
+from groupshift._fit.trials import CandidateTable, candidate_table, choose, without_shift
 from groupshift._multi.class_trained import ClassTrained
-from groupshift._multi.class_trials import ClassTrial, try_class_partition, without_class_shift
+from groupshift._multi.class_trials import ClassTrial, try_class_partition
 from groupshift._regions.candidates import Candidate, given_partitions, kmeans_partitions
 from groupshift._regions.partitions import Partition, WholeSpace
 from groupshift._rows.progress import counted
@@ -53,7 +53,7 @@ def judge_classes(problem: Problem, pooled: Pooled, trained: ClassTrained) -> Cl
     chosen = choose(trials, rows)
     table = candidate_table([c.name for c in candidates], trials, chosen, rows)
     if chosen is None:
-        plain = without_class_shift(trials[0], rows)
+        plain = without_shift(trials[0], rows)
         return ClassJudged(trained, whole, plain, table, (nothing_confirmed(problem, trials, rows),))
     note = Note(
         f"The judge chose {candidates[chosen].name!r} of {len(candidates)} candidates, "

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from groupshift._fit.problem import Known, KnownRates
+from groupshift._fit.agreement import check_reached
+from groupshift._fit.problem import Known, KnownRates, of_present_groups, share_and_error
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 
 if TYPE_CHECKING:
@@ -47,14 +48,10 @@ def check_known_classes(
     known_shares: KnownRates | None, overall: object, groups: ValueArray, classes: ValueArray
 ) -> Known:
     """Known shares by class, of groups of the population and of all of them, together not more than everything."""
-    known = {group: _named(shares, classes) for group, shares in dict(known_shares or {}).items()}
-    overall = _named(overall, classes)
-    present, names = set(groups.tolist()), classes.tolist()
+    given = of_present_groups(known_shares, groups)
+    known = {group: _named(shares, classes) for group, shares in given.items()}
+    overall, names = _named(overall, classes), classes.tolist()
     for group, shares in known.items():
-        if group not in present:
-            raise ValueError(
-                f"known_shares names group {group!r}, which has no unlabelled rows. Leave it out, or add rows of it."
-            )
         _check_shares(shares, f"known_shares of group {group!r}", names)
     if overall is not None:
         _check_shares(overall, "known_overall", names)
@@ -83,7 +80,7 @@ def _check_shares(shares: object, what: str, names: list[object]) -> None:
             f"{what} names class {strange[0]!r}, which no labelled row has. The classes are "
             f"{', '.join(map(repr, names[:8]))}{'…' if len(names) > 8 else ''}."
         )
-    pairs = [_pair(value) for value in shares.values()]
+    pairs = [share_and_error(value) for value in shares.values()]
     for name, (share, error) in zip(shares, pairs, strict=True):
         if not (0 <= share <= 1 and error >= 0):
             raise ValueError(
@@ -112,14 +109,9 @@ def rate_of_positives(value: object, what: str, classes: ValueArray) -> object:
     negative, positive = classes.tolist()
     _check_shares(shares, what, [negative, positive])
     if positive in shares:
-        return _pair(shares[positive])
-    share, error = _pair(shares[negative])
+        return share_and_error(shares[positive])
+    share, error = share_and_error(shares[negative])
     return 1 - share, error
-
-
-def _pair(value: object) -> tuple[float, float]:
-    share, error = value if isinstance(value, (tuple, list)) else (value, 0.0)
-    return float(share), float(error)
 
 
 def numbered_known(known: Known, groups: ValueArray, classes: ValueArray) -> KnownClasses | None:
@@ -135,27 +127,20 @@ def numbered_known(known: Known, groups: ValueArray, classes: ValueArray) -> Kno
     for i, (_, shares) in enumerate(given):
         assert isinstance(shares, Mapping)
         for name, value in shares.items():
-            share[i, place[name]], error[i, place[name]] = _pair(value)
+            share[i, place[name]], error[i, place[name]] = share_and_error(value)
     return KnownClasses(np.array([g for g, _ in given]), share, error)
 
 
 def check_agreement(known: KnownClasses, row_weight: FloatArray, classes: ValueArray) -> None:
     """Refuse an exact share of the population that no shares of the other groups can make; `row_weight`: (n_groups,)."""
     for overall, overall_error in known.rows(known.group == ALL_GROUPS):
-        for c in np.flatnonzero(overall_error == 0):
+        for c in np.flatnonzero((overall_error == 0) & ~np.isnan(overall)):
             of_groups = (
                 (known.group != ALL_GROUPS) & (known.std_error[:, c] == 0) & ~np.isnan(known.share[:, c])
             )
             part = row_weight[known.group[of_groups]] / row_weight.sum()
-            least = float(part @ known.share[of_groups, c])
-            most = least + max(1 - float(part.sum()), 0.0)
-            # Shares are written with a few digits: what differs by less is the same number, rounded.
-            if not np.isnan(overall[c]) and not least - ROUNDED <= overall[c] <= most + ROUNDED:
-                raise ValueError(
-                    f"known_overall for class {classes.tolist()[c]!r} is {overall[c]:g}, but the groups with known shares "
-                    f"({part.sum():.1%} of the population) leave it between {least:.4g} and {most:.4g}. Correct one of them, or "
-                    "give standard errors: (share, standard error)."
-                )
+            name = f"known_overall for class {classes.tolist()[c]!r}"
+            check_reached(overall[c], part, known.share[of_groups, c], name, ROUNDED)
 
 
 def agreeing_move(log_p: FloatArray, weight: FloatArray, wanted: FloatArray) -> FloatArray:

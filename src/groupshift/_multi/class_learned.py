@@ -4,10 +4,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from groupshift._fit.learned import AnyLearned
+from groupshift._fit.own_views import AnyOwnViews
 from groupshift._fit.pooled import Pooled
-from groupshift._fit.problem import Notes, Problem
-from groupshift._fit.trials import LENIENT, MIN_CLASS_ROWS, MIN_TRUST, LabeledRows, gain, noise_margin
-from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
+from groupshift._fit.problem import Problem
+from groupshift._fit.trials import MIN_CLASS_ROWS, MIN_TRUST, LabeledRows, confirmed
+from groupshift._math.arrays import BoolArray, FloatArray
 from groupshift._math.class_points import wanted_prototypes
 from groupshift._math.prototypes import learn_prototypes
 from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE
@@ -24,11 +26,10 @@ from groupshift._multi.class_trials import (
     class_rows,
     expected_priors,
     join_classes,
-    label_sites,
     labeled_priors,
     moved_loss,
-    score_sites,
     shifts_from,
+    sites_of_labeled,
 )
 from groupshift._rows.workers import each_in_python
 
@@ -37,49 +38,20 @@ PROTOTYPE_ROWS = 20_000
 
 
 @dataclass(frozen=True)
-class ClassViews:
-    """What labelled rows say of the shifts of their groups' cells, each class against the rest: labels, and scores."""
-
-    groups: ValueArray  # (n_labeled_groups,): names
-    response: FloatArray  # (n_labeled_groups, n_classes, n_clusters, 2)
-    precision: FloatArray  # the same shape
-    rows: IntArray  # (n_labeled_groups,)
-
-    def views(self) -> Views:
-        """A class of a group as what a group is where there are two classes; the population's view is missing."""
-        n_clusters = self.response.shape[2]
-        missing = np.zeros((len(self.groups) * self.response.shape[1], n_clusters, 1))
-        response, precision = (
-            np.concatenate([v.reshape(-1, n_clusters, 2), missing], 2)
-            for v in (self.response, self.precision)
-        )
-        return Views(response, precision, np.zeros(len(response)))
+class ClassViews(AnyOwnViews):
+    """Of several classes."""
 
 
 @dataclass(frozen=True)
-class ClassLearned:
-    """Everything that labelled rows taught; `update` keeps it as it is."""
+class ClassLearned(AnyLearned):
+    """Of several classes."""
 
     posterior: ClassPosterior
-    labeled_prior: FloatArray  # (n_clusters, n_classes): π
-    labeled_rows: IntArray  # (n_clusters,)
     class_rows: FloatArray  # (n_clusters, n_classes): labelled rows of each class, or of the rest where fewer
-    trust: float  # factor on every shift
-    trust_variance: float
-    design_effect: float  # how many times fewer examples than rows the population's groups have
-    labeled_groups: ValueArray
-    shares: str | None
-    shrinkage: str
     own: ClassViews | None  # None: shifts are those of the population's scores, times the trust
-    selection: str
-    seed: int
     prototypes: FloatArray  # see `ClassPoints`
     keep_means: bool
     left_out: tuple[str, ...] = ()  # as of two classes, where features may be left out
-
-    @property
-    def n_clusters(self) -> int:
-        return len(self.labeled_prior)
 
     @property
     def n_classes(self) -> int:
@@ -103,7 +75,6 @@ class ClassSettled:
 
     learned: ClassLearned
     hidden_shift: FloatArray | None = None  # (n_judged, n_classes): with labels of the row's group hidden
-    notes: Notes = ()
 
 
 def settle_classes(problem: Problem, pooled: Pooled, judged: ClassJudged) -> ClassSettled:
@@ -205,8 +176,8 @@ def _settle_views(
     cluster, n_clusters = trial.cluster, trial.n_clusters
     prior = expected_priors(trial.log_p, rows.weight, cluster, n_clusters)
     shown = class_rows(rows.y, cluster, n_clusters, prior.shape[1], rows.design_effect) >= MIN_CLASS_ROWS
-    labels = label_sites(rows, trial.log_p, cluster, prior)
-    scores = score_sites(rows, trial.log_p, cluster, prior).only(shown)
+    labels = sites_of_labeled(rows, trial.log_p, cluster, prior, with_labels=True)
+    scores = sites_of_labeled(rows, trial.log_p, cluster, prior, with_labels=False).only(shown)
     own = ClassViews(
         problem.labeled_groups[np.unique(problem.labeled.group[trained.judged])],
         np.stack([labels.response, scores.response], 3),
@@ -227,10 +198,9 @@ def _settle_views(
     joined = join_classes(cell_batches(rows, trial.log_p, cluster, prior), before, apart, prior)
     part = part_joined(model, spread_of_shifts(model, views))
     hidden = (apart + part * np.where(shown, joined.shift - apart, 0.0))[rows.group, cluster]
-    plain, loss = trial.plain(rows.y), moved_loss(trial.log_p, hidden, rows.y)
-    mean, error = gain(plain, loss, rows)
+    is_better = confirmed(trial.plain, moved_loss(trial.log_p, hidden, rows.y), rows)
     # With several classes there are as many shifts to be wrong about: where the judge would choose none, none is used.
-    if mean <= noise_margin(rows.n_groups, LENIENT) * error or trial.trust.value < MIN_TRUST:
+    if not is_better or trial.trust.value < MIN_TRUST:
         return _SettledTrust(0.0, hidden_shift=np.zeros_like(hidden), own=own)
     used = np.average(found.use[..., OWN_SCORES], weights=scores.flat().weight + 1e-9)
     return _SettledTrust(float(np.clip(used, 0, 1)), hidden_shift=hidden, own=own)

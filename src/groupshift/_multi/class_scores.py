@@ -8,15 +8,15 @@ from joblib import parallel_config
 from scipy.special import log_softmax
 from sklearn.frozen import FrozenEstimator
 
-from groupshift._fit.classifiers import FINEST_EDGE, Classifier
+from groupshift._fit.classifiers import FINEST_EDGE, Classifier, by_fold
 from groupshift._fit.posterior import probability_edge
 from groupshift._math.arrays import FloatArray, IntArray, KeyArray
+from groupshift._math.calibration import as_far_as_shown
 from groupshift._math.vector_scaling import SPREADS, VectorScaling, class_log_loss
 from groupshift._regions.partitions import Partition
 from groupshift._rows.frames import Features, take_rows
 from groupshift._rows.keys import class_order
 from groupshift._rows.rows import Rows
-from groupshift._rows.workers import at_once
 
 
 def training_order(y: IntArray, key: KeyArray, estimator: Classifier) -> IntArray:
@@ -57,7 +57,7 @@ def held(log_p: FloatArray, edge: float) -> FloatArray:
 
 def choose_class_edge(log_p: FloatArray, y: IntArray, weight: FloatArray) -> float:
     """How far to hold probabilities from 0: by the number of rows, or less if a temperature then predicts labels better."""
-    chosen = coarse = probability_edge(len(y))
+    coarse = probability_edge(len(y))
     everyone = np.zeros(len(y), np.int64)
 
     def loss(edge: float) -> FloatArray:
@@ -65,13 +65,7 @@ def choose_class_edge(log_p: FloatArray, y: IntArray, weight: FloatArray) -> flo
         scaling = VectorScaling().fit(score, y, weight, everyone, 1, SPREADS[0])
         return class_log_loss(scaling.transform(score, everyone), y)
 
-    lowest = loss(coarse)
-    for edge in (coarse**2, FINEST_EDGE):
-        wider = loss(edge)
-        gain = weight * (lowest - wider)
-        if gain.sum() > np.sqrt((gain**2).sum()):
-            chosen, lowest = edge, wider
-    return chosen
+    return as_far_as_shown((coarse, coarse**2, FINEST_EDGE), loss, weight)
 
 
 # A classifier for all rows, or one for each cluster.
@@ -96,17 +90,11 @@ def out_of_fold(
     models: Sequence[Models], features: Features, fold: IntArray, cluster: IntArray, order: IntArray
 ) -> FloatArray:
     """Log-probabilities of rows by the models that did not see their fold."""
-    rows = [np.flatnonzero(fold == f) for f in range(len(models))]
 
-    def of_fold(f: int) -> FloatArray:
-        own = rows[f]
+    def of_fold(f: int, own: IntArray) -> FloatArray:
         return cluster_log_probabilities(models[f], take_rows(features, own), cluster[own], order)
 
-    log_p = np.empty((len(fold), len(order)))
-    with_rows = [f for f, own in enumerate(rows) if len(own)]
-    for f, found in zip(with_rows, at_once(of_fold, with_rows), strict=True):
-        log_p[rows[f]] = found
-    return log_p
+    return by_fold(of_fold, fold, len(models), np.empty((len(fold), len(order))))
 
 
 @dataclass(frozen=True)

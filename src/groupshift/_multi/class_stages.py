@@ -51,9 +51,7 @@ def run_classes(problem: Problem, classes: ValueArray) -> ClassFinished:
         *data_notes(problem),
         *pooled.notes,
         *partition_notes,
-        *trained.notes,
         *judged.notes,
-        *settled.notes,
         *((NO_REFINEMENT,) if problem.settings.refine not in ("auto", 0) else ()),
     )
     return ClassFinished(pooled, trained, judged, settled, estimate, notes)

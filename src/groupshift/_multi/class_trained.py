@@ -6,11 +6,10 @@ from typing import Self
 import numpy as np
 
 from groupshift._fit.classifiers import Classifier, fit_sets
-from groupshift._fit.problem import Note, Notes, Problem
-from groupshift._fit.trained import choose_estimator, training_sets
+from groupshift._fit.problem import Problem
+from groupshift._fit.trained import choose_estimator, held_out, judged_rows, training_sets
 from groupshift._fit.trials import LabeledRows
 from groupshift._math.arrays import FloatArray, IntArray, KeyArray
-from groupshift._math.sums import renumbered
 from groupshift._math.vector_scaling import choose_spread
 from groupshift._multi.class_scores import (
     Models,
@@ -21,12 +20,10 @@ from groupshift._multi.class_scores import (
     training_order,
 )
 from groupshift._regions.partitions import Partition
+from groupshift._rows.frames import take_rows
 from groupshift._rows.keys import copy_correlation, design_effect, stratified_folds, within
 
 N_FOLDS, MANY_ROWS, FEWER_FOLDS = 5, 10_000, 3
-TRAINED_ON = Note(
-    "Too few examples of one class to hold any out: scores are calibrated on the rows they were trained on."
-)
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,6 @@ class ClassTrained:
     copy_correlation: float = 1.0
     design_effect: float = 1.0  # how many times fewer examples there are than judged rows
     group_effect: float = 1.0  # the same within groups: copies in another group are not counted
-    notes: Notes = ()
 
     def completed(self, problem: Problem) -> Self:
         """With the model of all rows."""
@@ -56,22 +52,15 @@ class ClassTrained:
 
     def labeled_rows(self, problem: Problem) -> LabeledRows:
         """The judge's view of the labelled rows; groups that hold none of them are left out."""
-        rows = problem.labeled.take(self.judged)
-        fold = self.fold if self.fold is not None else np.zeros(len(self.judged), np.int64)
-        group = renumbered(rows.group)
-        # Rows of unequal weight say less of their group than as many equal ones (Kish), and so do copies in it.
-        weight = rows.weight * (rows.weight.sum() / (rows.weight**2).sum()) / self.group_effect
-        return LabeledRows(self.score, problem.y[self.judged], weight, group, fold, self.design_effect)
+        return judged_rows(problem, self.judged, self.score, self.fold, self.design_effect, self.group_effect)
 
 
 def train_classes(problem: Problem, partition: Partition | None) -> ClassTrained:
     """Train and score; `partition`: clusters that each have a classifier of their own."""
     estimator = choose_estimator(problem)
     order = training_order(problem.y, problem.labeled.key, estimator)
-    if problem.settings.calibration == "holdout" and problem.fewest_examples >= 2:
-        trained = _hold_out(problem, estimator, order, partition)
-    else:
-        trained = _cross_fit(problem, estimator, order, partition)
+    train = _hold_out if problem.settings.calibration == "holdout" else _cross_fit
+    trained = train(problem, estimator, order, partition)
     rows, y = problem.labeled.take(trained.judged), problem.y[trained.judged]
     edge = choose_class_edge(trained.score, y, rows.weight)
     score = held(trained.score, edge)
@@ -129,17 +118,10 @@ def _hold_out(
     problem: Problem, estimator: Classifier, order: IntArray, partition: Partition | None
 ) -> ClassTrained:
     """A fifth of the examples held out once, as in the paper."""
-    labeled, y = problem.labeled, problem.y
-    n_parts = min(N_FOLDS, problem.fewest_examples)
-    is_held = stratified_folds(y, labeled.key, n_parts, problem.seeds.named("held out")) == 0
-    rest, judged = np.flatnonzero(~is_held), np.flatnonzero(is_held)
+    rest, judged, fold = held_out(problem, problem.y)
     models = _fit(problem, estimator, order, [rest], partition)[0]
-    own = labeled.take(judged)
-    fold = None
-    if len(judged) > 3:
-        fold = stratified_folds(y[judged], own.key, 2, problem.seeds.named("held out, judged"))
     cluster = _clusters(problem, partition)[judged]
-    score = cluster_log_probabilities(models, own.features, cluster, order)
+    score = cluster_log_probabilities(models, take_rows(problem.labeled.features, judged), cluster, order)
     return ClassTrained(estimator, order, models, judged, score, fold, 0.0, (0.0, 0.0), partition)
 
 
@@ -147,17 +129,9 @@ def _cross_fit(
     problem: Problem, estimator: Classifier, order: IntArray, partition: Partition | None
 ) -> ClassTrained:
     """Every row scored by a model of the other folds."""
-    labeled, y, fewest = problem.labeled, problem.y, problem.fewest_examples
-    everyone = np.arange(len(y))
-    cluster = _clusters(problem, partition)
-    if fewest < 2:
-        models = _fit(problem, estimator, order, [everyone], partition)[0]
-        score = cluster_log_probabilities(models, labeled.features, cluster, order)
-        return ClassTrained(
-            estimator, order, models, everyone, score, None, 0.0, (0.0, 0.0), partition, notes=(TRAINED_ON,)
-        )
-    n_folds = FEWER_FOLDS if len(y) >= MANY_ROWS and fewest >= FEWER_FOLDS else min(N_FOLDS, len(y))
+    labeled, y = problem.labeled, problem.y
+    n_folds = FEWER_FOLDS if len(y) >= MANY_ROWS and problem.fewest_examples >= FEWER_FOLDS else N_FOLDS
     fold = stratified_folds(y, labeled.key, n_folds, problem.seeds.named("row folds"))
     models_of_folds = _fit(problem, estimator, order, training_sets(fold), partition)
-    score = out_of_fold(models_of_folds, labeled.features, fold, cluster, order)
-    return ClassTrained(estimator, order, None, everyone, score, fold, 0.0, (0.0, 0.0), partition)
+    score = out_of_fold(models_of_folds, labeled.features, fold, _clusters(problem, partition), order)
+    return ClassTrained(estimator, order, None, np.arange(len(y)), score, fold, 0.0, (0.0, 0.0), partition)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from groupshift._fit.trials import MIN_CLASS_ROWS, LabeledRows
+from groupshift._fit.trials import MIN_CLASS_ROWS, LabeledRows, Tried
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.class_sites import class_sites, joined_shares
 from groupshift._math.dirichlet_shares import Batches, pooled_shares
@@ -12,24 +12,17 @@ from groupshift._math.shrinkage import PooledShifts, pool_sites
 from groupshift._math.simplex_shift import padded_batches
 from groupshift._math.sites import Sites
 from groupshift._math.sums import mean_by, sum_by
-from groupshift._math.trust import Trust, learn_class_trust
+from groupshift._math.trust import learn_class_trust
 from groupshift._math.vector_scaling import class_log_loss, crossfit_scaling
 
 
 @dataclass(frozen=True)
-class ClassTrial:
+class ClassTrial(Tried):
     """How one candidate did on the hidden labels."""
 
     cluster: IntArray
-    n_clusters: int
     log_p: FloatArray  # (n_rows, n_classes): cross-fitted and calibrated, before any shift
     shift: FloatArray  # the same shape: estimated as if the row's group had no labels; before trust
-    loss: FloatArray  # (n_rows,): log loss after the trusted shift
-    trust: Trust
-
-    def plain(self, y: IntArray) -> FloatArray:
-        """Log loss of each row without any shift."""
-        return class_log_loss(self.log_p, y)
 
 
 def expected_priors(log_p: FloatArray, weight: FloatArray, cluster: IntArray, n_clusters: int) -> FloatArray:
@@ -102,19 +95,10 @@ class ClassSites:
         return Sites(self.response.reshape(-1, n_clusters), self.precision.reshape(-1, n_clusters))
 
 
-def score_sites(rows: LabeledRows, log_p: FloatArray, cluster: IntArray, prior: FloatArray) -> ClassSites:
-    """What scores of labelled rows say of their groups' shifts, labels aside."""
-    return _sites(rows, log_p, cluster, prior, with_labels=False)
-
-
-def label_sites(rows: LabeledRows, log_p: FloatArray, cluster: IntArray, prior: FloatArray) -> ClassSites:
-    """What labels say of the shifts of their groups' cells."""
-    return _sites(rows, log_p, cluster, prior, with_labels=True)
-
-
-def _sites(
+def sites_of_labeled(
     rows: LabeledRows, log_p: FloatArray, cluster: IntArray, prior: FloatArray, *, with_labels: bool
 ) -> ClassSites:
+    """What labels of rows say of the shifts of their groups' cells, or what their scores say, labels aside."""
     n_clusters, n_classes = prior.shape
     cell = rows.group * n_clusters + cluster
     n_cells = rows.n_groups * n_clusters
@@ -172,7 +156,7 @@ def try_class_partition(
     log_p = crossfit_scaling(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold, spread)
     prior = expected_priors(log_p, rows.weight, cluster, n_clusters)
     shown = class_rows(rows.y, cluster, n_clusters, prior.shape[1], rows.design_effect) >= MIN_CLASS_ROWS
-    sites = score_sites(rows, log_p, cluster, prior).only(shown)
+    sites = sites_of_labeled(rows, log_p, cluster, prior, with_labels=False).only(shown)
     pooled = pooled_shifts(sites)
     apart = shifts_from(pooled.shift.reshape(sites.response.shape), prior)
     between = np.full_like(sites.precision, 1 / max(pooled.group_variance + pooled.cell_variance, 1e-6))
@@ -182,16 +166,10 @@ def try_class_partition(
     shift = by_cell[rows.group, cluster]
     trust = learn_class_trust(log_p, shift, rows.y, rows.weight, rows.group, rows.n_groups)
     loss = moved_loss(log_p, trust.without[rows.group][:, None] * shift, rows.y)
-    return ClassTrial(cluster, n_clusters, log_p, shift, loss, trust)
+    return ClassTrial(n_clusters, class_log_loss(log_p, rows.y), loss, trust, cluster, log_p, shift)
 
 
 def moved_loss(log_p: FloatArray, shift: FloatArray, y: IntArray) -> FloatArray:
     """Log loss of each row after its shift."""
     moved = log_p + shift
     return class_log_loss(moved - np.logaddexp.reduce(moved, axis=1)[:, None], y)
-
-
-def without_class_shift(trial: ClassTrial, rows: LabeledRows) -> ClassTrial:
-    """The trial with its shifts left out: the plain classifier."""
-    nothing = replace(trial.trust, value=0.0, without=np.zeros(rows.n_groups))
-    return replace(trial, trust=nothing, loss=trial.plain(rows.y), shift=np.zeros_like(trial.shift))

@@ -8,10 +8,9 @@ from groupshift._fit.view_shifts import UNIDENTIFIED, ViewUse
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.shrinkage import COMMON_VARIANCE, PooledShifts
 from groupshift._math.view_worlds import LABELS, OWN_SCORES, SCORES
-from groupshift._math.views import Views, learn_views
+from groupshift._math.views import learn_views
 from groupshift._multi.class_learned import ClassLearned, ClassViews, part_joined, spread_of_shifts
 from groupshift._multi.class_trials import ClassSites, pooled_shifts
-from groupshift._rows.codes import Codes
 from groupshift._rows.workers import each_in_python
 
 COMMON_ROUNDS = 5
@@ -98,8 +97,9 @@ def class_view_shifts(
     learned: ClassLearned, own: ClassViews, mixture: ClassMixture, groups: ValueArray, rows: IntArray
 ) -> ClassShifts:
     """Shifts from what own labels, their scores and the population's scores say together; `rows`: of each group."""
-    views = _views(own, mixture, groups, rows)
-    shape = mixture.sites.response.shape
+    sites = mixture.sites
+    views = own.beside(groups, rows, sites.response - mixture.common, sites.precision)
+    shape = sites.response.shape
     n_here = len(groups) * learned.n_classes
     model = learn_views(views, selection=learned.selection, seed=learned.seed, each=each_in_python)
     here = views.take(slice(0, n_here))
@@ -156,26 +156,3 @@ def _common_factor(
     if learned.selection == "by_label":
         factor = np.maximum(factor, 1 - (misfit_variance + mixture.common_variance) / size)
     return np.asarray(factor, float)
-
-
-def _views(own: ClassViews, mixture: ClassMixture, groups: ValueArray, rows: IntArray) -> Views:
-    """Views of the population's groups and classes, then of labelled groups that have no rows in it."""
-    n_groups = len(groups)
-    everyone = np.concatenate([groups, own.groups[Codes.of(groups).transform(own.groups) < 0]])
-    _, n_classes, n_clusters = mixture.sites.response.shape
-    shape = (len(everyone), n_classes, n_clusters, 3)
-    response, precision = np.zeros(shape), np.zeros(shape)
-    at = Codes.of(own.groups).transform(everyone)
-    is_labeled = at >= 0
-    response[is_labeled, ..., :2] = own.response[at[is_labeled]]
-    precision[is_labeled, ..., :2] = own.precision[at[is_labeled]]
-    response[:n_groups, ..., SCORES] = mixture.sites.response - mixture.common
-    precision[:n_groups, ..., SCORES] = mixture.sites.precision
-    remainder = np.zeros(len(everyone))
-    here = np.flatnonzero(is_labeled[:n_groups])
-    remainder[here] = own.rows[at[here]] / np.maximum(rows[here], 1)
-    return Views(
-        response.reshape(-1, n_clusters, 3),
-        precision.reshape(-1, n_clusters, 3),
-        np.repeat(remainder, n_classes),
-    )

@@ -122,8 +122,12 @@ def given_partitions(labeled: Rows, pooled: Rows, given: Sequence[Clusterer] = (
 def kmeans_partitions(labeled: Rows, pooled: Rows, space: Space, seeds: Seeds) -> list[Candidate]:
     """Candidates that no label had a part in, the finest last."""
     few = pooled.take(slice(None, None, max(len(pooled) // KMEANS_ROWS, 1)))
-    found = at_once(lambda k: _kmeans(space, few, k, seeds.named(f"k-means candidate {k}")), KMEANS_CLUSTERS)
-    partitions = zip(KMEANS_CLUSTERS, found, strict=True)
+
+    def of(k: int) -> Partition:
+        seed = seeds.named(f"k-means candidate {k}")
+        return kmeans_partition(space, few.matrix, few.weight, n_clusters=k, random_state=seed)
+
+    partitions = zip(KMEANS_CLUSTERS, at_once(of, KMEANS_CLUSTERS), strict=True)
     return _in_clusters(Candidate.fixed(f"k-means {k}", partition, labeled) for k, partition in partitions)
 
 
@@ -179,12 +183,17 @@ def gate_starts(
     n_cells = min(MAX_CELLS, len(labeled) // ROWS_PER_CELL)
     if n_cells < 4:
         return None
-    few = seeds.generator("gate cells, rows").permutation(len(pooled))[: POOLED_PER_CELL * n_cells]
+    few = pooled.take(
+        seeds.generator("gate cells, rows").permutation(len(pooled))[: POOLED_PER_CELL * n_cells]
+    )
     sample = np.sort(seeds.generator("gate rows").permutation(len(labeled))[:MAX_GATE_ROWS])
     if not can_hold_out_groups(fold[sample], labeled.weight[sample]):
         return None
     # Cells are to be joined: it does not matter where exactly one ends and the next begins.
-    cells = _kmeans(space, pooled.take(few), n_cells, seeds.named("gate cells"), max_iter=10)
+    seed = seeds.named("gate cells")
+    cells = kmeans_partition(
+        space, few.matrix, few.weight, n_clusters=n_cells, random_state=seed, max_iter=10
+    )
     if not isinstance(cells, LinearPartition):
         return None
     cell = cells.cell(labeled.matrix)
@@ -312,16 +321,3 @@ def _renumber(cluster: IntArray, like: IntArray) -> IntArray:
     own, matched = linear_sum_assignment(both, maximize=True)
     number[own] = matched
     return number
-
-
-def _kmeans(
-    space: Space, rows: Rows, n_clusters: int, random_state: int, max_iter: int = 100
-) -> LinearPartition | WholeSpace:
-    return kmeans_partition(
-        space,
-        rows.matrix,
-        rows.weight,
-        n_clusters=n_clusters,
-        random_state=random_state,
-        max_iter=max_iter,
-    )

@@ -22,7 +22,7 @@ FEWEST_ROWS = 2_000
 
 
 def composition_clusters(
-    cell: IntArray, group: IntArray, y: IntArray, weight: FloatArray, start: IntArray, *, max_iter: int = 30
+    cell: IntArray, group: IntArray, y: IntArray, weight: FloatArray, start: IntArray
 ) -> IntArray:
     """Move small cells of feature space between clusters until each lies where its groups are composed most alike.
 
@@ -40,7 +40,7 @@ def composition_clusters(
     counts = cell_counts(cell, group, y, weight, len(start))
     one_hot = np.eye(int(start.max()) + 1)
     cluster = start
-    for _ in range(max_iter):
+    for _ in range(30):
         member = one_hot[cluster]
         theta = _compositions(np.einsum("mk,ymg->ykg", member, counts))
         new = np.einsum("ymg,ykg->mk", counts, np.log(theta)).argmax(1)

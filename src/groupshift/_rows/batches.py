@@ -1,8 +1,9 @@
 """Rows of the method from batches of a table: what files and clusters share."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from groupshift._rows.roles import Roles, row_weights, unlabeled_rows
 from groupshift._rows.rows import Rows, concatenated
 from groupshift._rows.schema import Schema
 from groupshift._rows.unseen import group_numbers
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,13 @@ class Reader:
             ),
         )
 
+    def weighed(self, batch: Features, first: int) -> Rows | None:
+        """Those of the rows that weigh something; None where there are none."""
+        rows = self(batch, first) if len(batch) else None
+        if rows is not None and not rows.weight.all():
+            rows = rows.take(rows.weight > 0)
+        return rows if rows is not None and len(rows) else None
+
     @cached_property
     def _codes(self) -> Codes:
         return Codes.of(self.groups)
@@ -64,14 +74,18 @@ class Reader:
             return (at + first).astype(np.uint64)
         return example_keys(frame.get_column(self.roles.example_id).to_numpy(), len(frame))
 
+    def picked(self, fraction: float, random_state: int, batch: Features, first: int) -> Rows | None:
+        """The rows of a batch that belong to the sample of the given fraction; None where there are none."""
+        rows = self.weighed(batch, first)
+        if rows is None or fraction >= 1:
+            return rows
+        keep = np.flatnonzero(sampled(rows.drawing_key(self.by_content), fraction, random_state))
+        return rows.take(keep) if len(keep) else None
 
-def picked(reader: Reader, batch: Features, first: int, fraction: float, random_state: int) -> Rows | None:
-    """The rows of a batch that belong to the sample of the given fraction; None where there are none."""
-    rows = reader(batch, first) if len(batch) else None
-    if rows is None or fraction >= 1:
-        return rows if rows is not None and len(rows) else None
-    keep = np.flatnonzero(sampled(rows.drawing_key(reader.by_content), fraction, random_state))
-    return rows.take(keep) if len(keep) else None
+    def applied(self, function: Callable[[Rows], Result], batch: Features, first: int) -> Result | None:
+        """`function` of the rows of a batch; None where there are none, which classifiers refuse to score."""
+        rows = self.weighed(batch, first)
+        return None if rows is None else function(rows)
 
 
 class OutsideMemory:

@@ -143,7 +143,10 @@ def unlabeled_mask(y: ValueArray, unlabeled_value: object) -> BoolArray:
     if y.dtype.kind in "biuf" and isinstance(unlabeled_value, (int, float, np.number)):
         marked: BoolArray = y == unlabeled_value
     else:
-        marked = np.fromiter((value == unlabeled_value for value in y.tolist()), bool, len(y))
+        # Not those that are missing: pandas' NA is neither equal to anything nor different.
+        known = y[~unlabeled].tolist()
+        marked = unlabeled.copy()
+        marked[~unlabeled] = np.fromiter((value == unlabeled_value for value in known), bool, len(known))
     return unlabeled | marked
 
 
@@ -243,19 +246,19 @@ def check_matrix(matrix: NDArray[np.floating], names: list[str], needs_values: s
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(np.sum(matrix, dtype=float)):
             return
-    if np.isinf(matrix).any():
-        found = [
-            name for name, is_infinite in zip(names, np.isinf(matrix).any(0), strict=True) if is_infinite
-        ]
+    if found := _columns_with(np.isinf(matrix), names):
         raise ValueError(
             f"Input X contains infinity, in column(s) {some(found)}. Replace infinite values by finite or missing ones."
         )
-    if needs_values is not None and np.isnan(matrix).any():
-        found = [name for name, has_gaps in zip(names, np.isnan(matrix).any(0), strict=True) if has_gaps]
+    if needs_values is not None and (found := _columns_with(np.isnan(matrix), names)):
         raise ValueError(
             f"Input X contains NaN, in column(s) {some(found)}, which {needs_values} does not take. Impute the missing values, "
             "put an imputer before the classifier, or use estimator=None, which takes them."
         )
+
+
+def _columns_with(marked: BoolArray, names: list[str]) -> list[str]:
+    return [names[j] for j in np.flatnonzero(marked.any(0))]
 
 
 def check_coverage(coverage: float) -> float:

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from typing import Protocol, Self, TypeVar
 
 from groupshift._rows.workers import Alone, filters_kept, n_workers
@@ -30,7 +31,7 @@ def map_chunks(function: Callable[[Chunk], Result], chunks: Iterable[Chunk]) -> 
     """
     chunks = iter(chunks)
     threads = n_workers()
-    first = list(_at_most(chunks, 2))
+    first = list(islice(chunks, 2))
     if len(first) < 2 or threads == 1:
         yield from map(function, _chain(first, chunks))
         return
@@ -69,11 +70,6 @@ def add_up(parts: Iterable[Sum]) -> Sum:
     while done:
         total = done.pop()[1] + total
     return total
-
-
-def _at_most(values: Iterator[Chunk], n: int) -> Iterator[Chunk]:
-    for _, value in zip(range(n), values, strict=False):
-        yield value
 
 
 def _chain(first: list[Chunk], rest: Iterator[Chunk]) -> Iterator[Chunk]:

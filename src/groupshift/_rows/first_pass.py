@@ -15,7 +15,7 @@ from groupshift._rows.encoder import FeatureEncoder, category_counts
 from groupshift._rows.frames import Features, Frame, is_missing
 from groupshift._rows.progress import begin
 from groupshift._rows.reading import ReadOptions, Training, read_training
-from groupshift._rows.roles import Roles, framed, row_weights, unlabeled_rows
+from groupshift._rows.roles import Roles, framed, unlabeled_rows, weighed_rows
 from groupshift._rows.rows import Population, draws_by_content
 
 # Columns with more distinct texts than this are free text; counting their rarest ones would fill the memory.
@@ -24,13 +24,12 @@ MAX_COUNTED = 200_000
 
 @dataclass(frozen=True)
 class FirstPass:
-    """What a first, cheap pass learns of the unlabelled rows: their number, weight, groups and categories.
+    """What a first, cheap pass learns of the unlabelled rows that weigh something: their number, groups and categories.
 
-    `sizes` are the rows of each batch, labelled ones counted in.
+    `sizes` are the rows of each batch, all others counted in.
     """
 
     n_rows: int = 0
-    weight: float = 0.0
     groups: frozenset[Any] = frozenset()
     categories: dict[str, Counter[str]] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
@@ -46,7 +45,6 @@ class FirstPass:
         return replace(
             self,
             n_rows=self.n_rows + other.n_rows,
-            weight=self.weight + other.weight,
             groups=self.groups | other.groups,
             categories=counts,
             sizes=self.sizes + other.sizes,
@@ -56,12 +54,8 @@ class FirstPass:
         """The same, unless it found nothing to learn shares from."""
         if not self.n_rows:
             raise ValueError(
-                "The unlabelled data has no rows without a label, so there are no shares to learn. Pass some."
-            )
-        if not self.weight:
-            raise ValueError(
-                "Every unlabelled row has weight 0, which leaves no population to learn shares from. Give these "
-                "rows positive weights, or leave them out."
+                "The unlabelled data has no rows without a label, or every such row has weight 0, which leaves no population "
+                "to learn shares from. Pass such rows, with positive weights."
             )
         return self
 
@@ -81,11 +75,10 @@ class FirstLook:
         return [*(name for name in special if name), *self.categories] or [self.roles.features[0]]
 
     def __call__(self, batch: Features) -> FirstPass:
-        frame = unlabeled_rows(batch, self.roles, self.unlabeled_value)[1]
+        frame = weighed_rows(unlabeled_rows(batch, self.roles, self.unlabeled_value)[1], self.roles)
         groups: frozenset[Any] = frozenset() if self.roles.group is None else self._groups(frame)
         counts = {name: category_counts(frame.get_column(name)) for name in self.categories}
-        weight = float(row_weights(frame, self.roles).sum())
-        return FirstPass(len(frame), weight, groups, counts, (len(batch),))
+        return FirstPass(len(frame), groups, counts, (len(batch),))
 
     def _groups(self, frame: Frame) -> frozenset[Any]:
         column = frame.get_column(str(self.roles.group))
@@ -116,7 +109,10 @@ def read_both(
     found, and the number of labelled rows.
     """
     begin("reading groups and categories", verbose)
-    frame = framed(labeled)
+    whole = framed(labeled)
+    weighed = weighed_rows(whole, roles)
+    # Where no row weighs anything, reading them says so.
+    frame = weighed if len(weighed) else whole
     encoder = FeatureEncoder().fit(frame.select(roles.features).to_native())
     found = first_pass(FirstLook(roles, encoder.category_names, options.unlabeled_value))
     # Categories are ranked by their frequency among all rows, labelled or not.
@@ -125,7 +121,7 @@ def read_both(
     groups = population_groups(found, roles, training.labeled_groups)
     by_content = draws_by_content(training.labeled, found.n_rows)
     reader = Reader(training.schema, roles, groups, options.unlabeled_value, by_content)
-    return replace(training, groups=groups, population=population(reader, found, len(training.labeled)))
+    return replace(training, groups=groups, population=population(reader, found, len(whole)))
 
 
 def _read_labeled(

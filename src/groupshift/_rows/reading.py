@@ -64,11 +64,19 @@ def read_training(
     example_ids: ArrayLike | None = None,
     encoder: FeatureEncoder | None = None,
 ) -> Training:
-    """Labelled and unlabelled rows of one table, checked and numbered; `encoder`: one that has seen more than X."""
+    """Labelled and unlabelled rows of one table, checked and numbered; `encoder`: one that has seen more than X.
+
+    Rows of weight zero are left out: a classifier would count them among the rows of a leaf, and the judge among labels.
+    """
     X = check_features(X)
     n_rows = X.shape[0]
     features, values = split_groups(X, groups, options.group, n_rows)
     labels, classes = check_labels(y, options.unlabeled_value, n_rows)
+    weight, key = check_weights(sample_weight, n_rows), example_keys(example_ids, n_rows)
+    check_weighed_classes(labels, classes, weight)
+    if len(own := np.flatnonzero(weight)) < n_rows:
+        features, labels, weight, key = take_rows(features, own), labels[own], weight[own], key[own]
+        values = None if values is None else values[own]
     schema = Schema(
         encoder=FeatureEncoder().fit(features) if encoder is None else encoder,
         classes=classes,
@@ -79,20 +87,19 @@ def read_training(
         target_name=column_name(y),
         group_name=options.group or column_name(groups),
     )
-    rows = _rows(schema, features, sample_weight, example_ids, n_rows)
+    has_ids = example_ids is not None
+    rows = schema.rows(features, weight=weight, key=key, has_ids=has_ids)
     if empty := _hardly_any_value(rows.matrix[labels >= 0]):
         schema = replace(schema, encoder=schema.encoder.without(empty))
-        rows = _rows(schema, features, sample_weight, example_ids, n_rows)
-    check_weighed_classes(labels, classes, rows.weight)
-    values = np.zeros(n_rows, int) if values is None else values
-    known = labels[labels >= 0]
-    labeled, labeled_groups = _numbered(rows, values, np.flatnonzero(labels >= 0))
+        rows = schema.rows(features, weight=weight, key=key, has_ids=has_ids)
+    has_label, unlabeled = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
+    known = labels[has_label]
+    labeled, labeled_groups = numbered(rows, values, has_label)
     labeled, order = labeled.ordered(known)
-    unlabeled = np.flatnonzero(labels < 0)
     population: Population | None = None
     population_groups = np.empty(0, labeled_groups.dtype)
     if len(unlabeled):
-        population_rows, population_groups = _numbered(rows, values, unlabeled)
+        population_rows, population_groups = numbered(rows, values, unlabeled)
         population = InMemory(population_rows, draws_by_content(labeled, len(unlabeled)))
     head = take_rows(X, slice(0, 1))
     return Training(schema, head, labeled, known[order], labeled_groups, population, population_groups)
@@ -115,24 +122,16 @@ def read_rows(
     """Rows for a fitted model, not yet numbered by group, and their groups as given."""
     n_rows = X.shape[0]
     features, values = split_groups(X, groups, group, n_rows)
-    return _rows(schema, features, sample_weight, example_ids, n_rows), values
-
-
-def _rows(
-    schema: Schema,
-    features: Features,
-    sample_weight: ArrayLike | None,
-    example_ids: ArrayLike | None,
-    n_rows: int,
-) -> Rows:
     weight, key = check_weights(sample_weight, n_rows), example_keys(example_ids, n_rows)
-    return schema.rows(features, weight=weight, key=key, has_ids=example_ids is not None)
+    return schema.rows(features, weight=weight, key=key, has_ids=example_ids is not None), values
 
 
-def _numbered(rows: Rows, values: ValueArray, own: IntArray) -> tuple[Rows, ValueArray]:
-    """Some of the rows, numbered by their groups, and these groups."""
-    codes = Codes().fit(values[own])
-    return rows.take(own).numbered(codes.transform(values[own])), codes.values_
+def numbered(rows: Rows, values: ValueArray | None, own: IntArray) -> tuple[Rows, ValueArray]:
+    """Some of the rows, numbered by their groups, and these groups; one for all where rows have none."""
+    values = np.zeros(len(own), int) if values is None else values[own]
+    codes = Codes().fit(values)
+    rows = rows if len(own) == len(rows) else rows.take(own)
+    return rows.numbered(codes.transform(values)), codes.values_
 
 
 def column_attributes(model: object, X: Features) -> dict[str, object]:

@@ -111,6 +111,12 @@ def unlabeled_rows(batch: Features, roles: Roles, unlabeled_value: object) -> tu
     return rows, frame if len(rows) == len(frame) else frame[rows]
 
 
+def weighed_rows(frame: Frame, roles: Roles) -> Frame:
+    """Rows that weigh something: the others are left out, wherever rows are learned from."""
+    weight = row_weights(frame, roles)
+    return frame if weight.all() else frame[np.flatnonzero(weight)]
+
+
 def unlabeled_in(series: Series, unlabeled_value: object) -> BoolArray:
     """Which rows of a column of labels have none."""
     return unlabeled_mask(series.to_numpy(), unlabeled_value) | series.is_null().to_numpy()

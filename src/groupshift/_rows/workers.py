@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from itertools import islice
+from operator import call
 from threading import Lock
 from typing import Generic, TypeVar, cast
 
@@ -116,7 +117,7 @@ def at_once(
     if n <= 1:
         yield from map(function, items)
         return
-    tried = Tried(Alone(function))
+    tried = partial(_tried, Alone(function))
     helpers = _helpers.get() if is_python or may_travel else None
     if helpers is not None:
         outcomes = helped(tried, items, helpers)
@@ -168,7 +169,7 @@ def ahead(
         yield (at_once(function, batch, is_python=is_python) for batch in batches)
         return
     items = [item for batch in batches for item in batch]
-    with begun(Tried(Alone(function)), items, helpers) as outcomes:
+    with begun(partial(_tried, Alone(function)), items, helpers) as outcomes:
         results = _results(outcomes)
         yield (islice(results, len(batch)) for batch in batches)
 
@@ -180,7 +181,7 @@ def both_at_once(one: Callable[[], Item], other: Callable[[], Result]) -> tuple[
     (1, 'a')
     """
     steps: list[Callable[[], Item | Result]] = [one, other]
-    first, second = at_once(_call, steps)
+    first, second = at_once(call, steps)
     return cast(Item, first), cast(Result, second)
 
 
@@ -200,31 +201,22 @@ def both_ahead(
         first, second = next(results)
         return cast(Item, first), cast(Result, second)
 
-    with ahead(_call, [steps]) as results:
+    with ahead(call, [steps]) as results:
         yield both
-
-
-def _call(step: Callable[[], Result]) -> Result:
-    return step()
 
 
 # For what is mostly Python's own work.
 each_in_python = partial(at_once, is_python=True)
 
 
-class Tried(Generic[Item, Result]):
-    """A function whose errors are results: joblib's own way drops where an error was raised, which says whose it is."""
-
-    def __init__(self, function: Callable[[Item], Result]):
-        self.function = function
-
-    def __call__(self, item: Item) -> Outcome[Result]:
-        try:
-            return self.function(item), None
-        except Exception as error:
-            # Not an error of this item, which others may work on, or nobody may ask for.
-            _raise_interrupt(error)
-            return None, error
+def _tried(function: Callable[[Item], Result], item: Item) -> Outcome[Result]:
+    """A result or an error: joblib's own way drops where an error was raised, which says whose it is."""
+    try:
+        return function(item), None
+    except Exception as error:
+        # Not an error of this item, which others may work on, or nobody may ask for.
+        _raise_interrupt(error)
+        return None, error
 
 
 def _raise_interrupt(error: BaseException) -> None:
@@ -275,28 +267,17 @@ def _controller(n_modules: int) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-@contextmanager
-def even_unconverged() -> Iterator[None]:
+def even_unconverged() -> AbstractContextManager[None]:
     """Inside, nobody is warned that a search ended early; for steps that may run on several threads at once."""
-    with _unconverged.within(_ignoring):
-        yield
+    return _unconverged.within(partial(warnings.catch_warnings, action="ignore", category=ConvergenceWarning))
 
 
-@contextmanager
-def filters_kept() -> Iterator[None]:
+def filters_kept() -> AbstractContextManager[None]:
     """Filters of warnings are after this block as before it, whatever threads did to them.
 
     scikit-learn sets them for every tree of a forest and sets them back, which on two threads at once leaves them as it happens.
     """
-    with _filters.within(warnings.catch_warnings):
-        yield
-
-
-@contextmanager
-def _ignoring() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
+    return _filters.within(warnings.catch_warnings)
 
 
 class _OfProcess:

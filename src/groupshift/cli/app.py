@@ -1,16 +1,17 @@
-"""The commands and their help. Each one parses and calls; the work is in the file of its name."""
+"""The commands and their help: what can be typed. The work is done by the function that each one names."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any
 
 import typer
 
 import groupshift
-from groupshift.cli.audit_command import audit
 from groupshift.cli.options import (
     EXAMPLES,
+    NAME_COLUMNS,
     Anyway,
     Coverage,
     Data,
@@ -32,12 +33,10 @@ from groupshift.cli.options import (
     Target,
     Weight,
     argument,
+    option,
     out_file,
+    split_names,
 )
-from groupshift.cli.typed_names import split_names as _split
-from groupshift.serve.start import serve
-
-Command = TypeVar("Command", bound=Callable[..., None])
 
 app = typer.Typer(
     name="groupshift",
@@ -57,8 +56,23 @@ def parsed_app() -> Callable[..., object]:
     return typer.main.get_command(app)
 
 
-def _command(example: str) -> Callable[[Command], Command]:
-    return app.command(epilog=f"[bold]Example[/]  groupshift {example}")
+def _command(work: str, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command that is typed as a function's arguments say, and done by `work` with the same arguments.
+
+    What does the work is imported when it is called: help should not wait for it.
+    """
+    module, _, name = f"groupshift.{work}".rpartition(".")
+
+    def register(typed: Callable[..., None]) -> Callable[..., None]:
+        @app.command(epilog=f"[bold]Example[/]  groupshift {example}")
+        @wraps(typed)
+        def call(**options: Any) -> None:
+            named = {option: split_names(options[option]) for option in NAME_COLUMNS if option in options}
+            getattr(import_module(module), name)(**options | named)
+
+        return call
+
+    return register
 
 
 def _version(wanted: bool) -> None:
@@ -79,7 +93,7 @@ def root(
     pass
 
 
-@_command("check labeled.csv unlabeled.csv --target ill --group hospital")
+@_command("cli.check.check", "check labeled.csv unlabeled.csv --target ill --group hospital")
 def check(
     files: Files,
     target: Target,
@@ -94,19 +108,12 @@ def check(
         bool, typer.Option("--quick", help="Look at the columns only; do not ask whether it is worth it.")
     ] = False,
     seed: Seed = 0,
-    json: Json = False,
+    as_json: Json = False,
 ) -> None:
     """Look at the files: rows, groups, columns, and whether the method is worth it. Changes nothing."""
-    from groupshift.cli.check import check as run
-    from groupshift.cli.training import Roles
-
-    groups = (group,) if group else ()
-    columns = (weight, example_id, _split(features), _split(exclude))
-    roles = Roles(target, groups, *columns, positive, missing_group)
-    run(files, roles, quick=quick, seed=seed, as_json=json)
 
 
-@_command("fit labeled.csv unlabeled.csv --target y --group state -o m.gshift")
+@_command("cli.fit.fit", "fit labeled.csv unlabeled.csv --target y --group state -o m.gshift")
 def fit(
     files: Files,
     target: Target,
@@ -122,74 +129,48 @@ def fit(
     missing_group: MissingGroup = "error",
     labels_chosen: Annotated[
         str,
-        typer.Option(
-            metavar="HOW",
-            help="How labels were chosen within a group: unknown, random (a random sample), or by_label.",
+        option(
+            "HOW", "How labels were chosen within a group: unknown, random (a random sample), or by_label."
         ),
     ] = "unknown",
     method: Annotated[
         str,
-        typer.Option(
-            metavar="NAME", help="groupshift, published (the paper's), label_shift, cluster_global or global."
-        ),
+        option("NAME", "groupshift, published (the paper's), label_shift, cluster_global or global."),
     ] = "groupshift",
     classifier: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="boosted (the default), forest, logistic or lightgbm."),
+        option("NAME", "boosted (the default), forest, logistic or lightgbm."),
     ] = None,
     trust: Annotated[
         str,
-        typer.Option(
-            metavar="HOW", help="Factor on every shift, 0 to 1; learned from hidden labels by default."
-        ),
+        option("HOW", "Factor on every shift, 0 to 1; learned from hidden labels by default."),
     ] = "learned",
     jobs: Annotated[
         int | None,
-        typer.Option(metavar="N", show_default=False, help="Threads at once; by default all cores."),
+        option("N", "Threads at once; by default all cores."),
     ] = None,
     seed: Seed = 0,
     force: Force = False,
-    json: Json = False,
+    as_json: Json = False,
 ) -> None:
     """Learn from labelled and unlabelled rows, and save the model."""
-    from groupshift.cli.fit import fit as run
-    from groupshift.cli.training import Roles
-
-    groups = (group,) if group else ()
-    columns = (weight, example_id, _split(features), _split(exclude))
-    roles = Roles(target, groups, *columns, positive, missing_group)
-    run(
-        files,
-        roles,
-        out,
-        method=method,
-        classifier=classifier,
-        trust=trust,
-        jobs=jobs,
-        labels_chosen=labels_chosen,
-        known_shares=known_shares,
-        known_overall=known_overall,
-        seed=seed,
-        force=force,
-        as_json=json,
-    )
 
 
-@_command("predict m.gshift new.parquet --out p.parquet --keep person_id,state")
+@_command("cli.predict.predict", "predict m.gshift new.parquet --out p.parquet --keep person_id,state")
 def predict(
-    model: Model,
+    model_path: Model,
     data: Data,
     out: Annotated[str, out_file("Predictions, in the order of DATA.")],
     keep: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B", help="Columns of DATA to keep beside the predictions; all for all."),
+        option("A,B", "Columns of DATA to keep beside the predictions; all for all."),
     ] = None,
     group: GroupHere = None,
     coverage: Coverage = 0.9,
     anyway: Anyway = False,
     escape_formulas: EscapeFormulas = False,
     force: Force = False,
-    json: Json = False,
+    as_json: Json = False,
 ) -> None:
     """Add a probability with its interval to every row of a file; the file may be larger than memory.
 
@@ -197,47 +178,30 @@ def predict(
     cluster, and pooled (true where the answer leans on other groups because the row's own has few rows or
     none).
     """
-    from groupshift.cli.predict import predict as run
-
-    run(
-        model,
-        data,
-        out,
-        list(_split(keep)),
-        group=group,
-        coverage=coverage,
-        anyway=anyway,
-        force=force,
-        as_json=json,
-        escape_formulas=escape_formulas,
-    )
 
 
-@_command("shares model.gshift --out shares.csv")
+@_command("cli.share_commands.shares", "shares model.gshift --out shares.csv")
 def shares(
-    model: Model,
+    model_path: Model,
     out: Annotated[str | None, out_file("A table; without it, shares are shown.")] = None,
     by: Annotated[
         str,
-        typer.Option(
-            metavar="group|cell|overall|COLUMN",
-            help="One line a group, one a group and cluster, one for all, or one a value of a column that makes groups.",
+        option(
+            "group|cell|overall|COLUMN",
+            "One line a group, one a group and cluster, one for all, or one a value of a column that makes groups.",
         ),
     ] = "group",
     coverage: Coverage = 0.9,
     escape_formulas: EscapeFormulas = False,
     force: Force = False,
-    json: Json = False,
+    as_json: Json = False,
 ) -> None:
     """Share of positives in the population of every group, with its interval: the small-area table."""
-    from groupshift.cli.share_commands import shares as run
-
-    run(model, out, by=by, coverage=coverage, force=force, as_json=json, escape_formulas=escape_formulas)
 
 
-@_command("update model.gshift june.parquet --out june.gshift")
+@_command("cli.fit.update", "update model.gshift june.parquet --out june.gshift")
 def update(
-    model: Model,
+    model_path: Model,
     data: Annotated[str, argument("UNLABELED", "New unlabelled rows.")],
     out: Annotated[str, out_file("The new model.")],
     group: GroupHere = None,
@@ -246,106 +210,112 @@ def update(
     known_overall: KnownOverall = None,
     anyway: Anyway = False,
     force: Force = False,
-    json: Json = False,
+    as_json: Json = False,
 ) -> None:
     """Learn the shares of the groups again from new unlabelled rows; the rest of the model is kept."""
-    from groupshift.cli.fit import update as run
-
-    run(
-        model,
-        data,
-        out,
-        group=group,
-        weight=weight,
-        known_shares=known_shares,
-        known_overall=known_overall,
-        anyway=anyway,
-        force=force,
-        as_json=json,
-    )
 
 
-@_command("explain model.gshift new.csv --out parts.csv")
+@_command("cli.explain.explain", "explain model.gshift new.csv --out parts.csv")
 def explain(
-    model: Model,
+    model_path: Model,
     data: Annotated[str | None, argument("[DATA]", "Rows to explain one by one, with --out.")] = None,
     out: Annotated[
         str | None, out_file("For each row: what features say, what the group adds, and both.")
     ] = None,
-    keep: Annotated[
-        list[str] | None, typer.Option(metavar="A,B", help="Columns of DATA to keep beside; all for all.")
-    ] = None,
+    keep: Annotated[list[str] | None, option("A,B", "Columns of DATA to keep beside; all for all.")] = None,
     anyway: Anyway = False,
     force: Force = False,
-    json: Json = False,
+    as_json: Json = False,
 ) -> None:
     """What drives the predictions: features by how much hidden labels need them, and the group's part of each row.
 
     Columns of --out: plain_probability (what the row's features say alone), shift (log-odds that its group
     adds) and probability (what both make of it).
     """
-    from groupshift.cli.explain import explain as run
-
-    run(model, data, out, list(_split(keep)), anyway=anyway, force=force, as_json=json)
 
 
-@_command("compare may.gshift june.gshift")
+@_command("cli.compare.compare", "compare may.gshift june.gshift")
 def compare(
     before: Annotated[str, argument("BEFORE", "A model.")],
     after: Annotated[str, argument("AFTER", "A model of the same groups, such as an update of the first.")],
     out: Annotated[str | None, out_file("A table of all groups.")] = None,
     coverage: Coverage = 0.9,
     force: Force = False,
-    json: Json = False,
+    as_json: Json = False,
 ) -> None:
     """Which groups moved between two models, by how much, beyond noise."""
-    from groupshift.cli.compare import compare as run
-
-    run(before, after, out, coverage=coverage, force=force, as_json=json)
 
 
-_command("audit model.gshift unlabeled.csv --budget 50 --out to_label.csv")(audit)
+@_command("cli.audit.audit", "audit model.gshift unlabeled.csv --budget 50 --out to_label.csv")
+def audit(
+    model_path: Model,
+    data: Annotated[
+        str | None,
+        argument("[POPULATION]", "The unlabelled rows; with --labels, to check that they have not changed."),
+    ] = None,
+    out: Annotated[
+        str | None, out_file("Rows to label, such as to_label.csv; with --labels, the new model.")
+    ] = None,
+    budget: Annotated[int, option("N", "Labels that can be had.")] = 50,
+    labels: Annotated[str | None, option("FILE", "The file of rows to label, its labels filled in.")] = None,
+    keep: Annotated[
+        list[str] | None,
+        option("A,B", "Columns of POPULATION to show beside the label; by default all."),
+    ] = None,
+    group: GroupHere = None,
+    weight: Weight = None,
+    seed: Annotated[int, typer.Option(help="The same seed, model and file give the same rows.")] = 0,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Which rows to label, so that a few labels say most of what the model cannot know; and what they say.
+
+    First with POPULATION: writes a file of rows to label, and shows what 25, 50, 100 and 200 labels would
+    buy. Then with --labels, as often as you like while labels come in: verdicts, the overall share, and a
+    new model that has learned from them.
+    """
 
 
-@_command("report model.gshift --out report.html")
-def report(model: Model, out: Annotated[str, out_file("One HTML file.")], force: Force = False) -> None:
+@_command("cli.share_commands.report", "report model.gshift --out report.html")
+def report(model_path: Model, out: Annotated[str, out_file("One HTML file.")], force: Force = False) -> None:
     """Everything about a model on one page that opens offline: answer, shares, clusters, tests."""
-    from groupshift.cli.share_commands import report as run
-
-    run(model, out, force=force)
 
 
-_command("serve --folder jobs")(serve)
+@_command("serve.start.serve", "serve --folder jobs")
+def serve(
+    folder: Annotated[
+        str | None,
+        option("FOLDER", "Where files and jobs are kept; by default a temporary folder, removed at the end."),
+    ] = None,
+    port: Annotated[int, option("N", "Port of this machine; 0 for a free one.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    max_upload: Annotated[float, option("GB", "Largest file that the page takes.")] = 4.0,
+) -> None:
+    """Open a page in the browser to drop files into: columns, fit, shares, updates. For this machine only."""
 
 
-@_command("demo --data flights --out flights")
+@_command("cli.demo.demo", "demo --data flights --out flights")
 def demo(
     data: Annotated[
-        str, typer.Option(metavar="survey|flights", help="An invented survey, or flights out of New York.")
+        str, option("survey|flights", "An invented survey, or flights out of New York.")
     ] = "survey",
     out: Annotated[
         str | None, out_file("A new folder; by default groupshift-demo, then -2, …", "FOLDER")
     ] = None,
     seed: Seed = 0,
-    json: Json = False,
+    as_json: Json = False,
 ) -> None:
     """Compare the methods on data with known truth, and write files to try every command on. A minute."""
-    from groupshift.cli.demo import demo as run
-
-    run(data, out, seed=seed, as_json=json)
 
 
-@app.command(epilog="[bold]Example[/]  groupshift run groupshift.toml --force")
+@_command("cli.job.run_job", "run groupshift.toml --force")
 def run(
-    settings: Annotated[
+    path: Annotated[
         str, argument("[FILE]", "A settings file, groupshift.toml by default.")
     ] = "groupshift.toml",
     force: Force = False,
 ) -> None:
     """Run a whole job that a settings file holds: fit, then predict, shares, explain and report, as far as it names them."""
-    from groupshift.cli.job import run_job
-
-    run_job(settings, force=force)
 
 
 def _reproduce(context: typer.Context) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
+import typer
 from pyarrow import csv
 
 from groupshift import GroupShiftClassifier
@@ -29,8 +33,7 @@ from groupshift._io.table_files import Source, no_column
 from groupshift._rows.batches import Reader
 from groupshift._rows.roles import Roles
 from groupshift.cli.classifiers_named import trusted_types
-from groupshift.cli.columns_read import FileSurveyor, survey_file
-from groupshift.cli.errors import InputError
+from groupshift.cli.errors import InputError, check_model_output
 from groupshift.cli.fit import group_role, new_rows
 from groupshift.cli.prepared import WEIGHT
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
@@ -39,11 +42,31 @@ from groupshift.cli.screen import Screen, bold, print_json, this_command
 ORDER = "order"
 
 
+def audit(
+    model_path: str,
+    data: str | None,
+    out: str | None,
+    *,
+    labels: str | None,
+    budget: int,
+    keep: Sequence[str],
+    seed: int,
+    **options: Any,
+) -> None:
+    """The half of an audit that the options ask for: which rows to label, or what their labels say."""
+    if labels is not None:
+        learn(model_path, labels, data, out, **options)
+    elif data is not None:
+        plan(model_path, data, out, keep, budget=budget, seed=seed, **options)
+    else:
+        raise typer.BadParameter("Pass POPULATION to plan an audit, or --labels FILE to learn from one.")
+
+
 def plan(
     model_path: str,
     data: str,
     out: str | None,
-    keep: list[str],
+    keep: Sequence[str],
     *,
     budget: int,
     group: str | None,
@@ -55,12 +78,12 @@ def plan(
     if out is not None:
         check_output(out, force=force)
         _check_text(out)
-    screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
+    screen = Screen(data_to=out, quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
     check_auditable(model)
     check_has_population(model.estimate_)
     source = recipe.open(data)
-    keep = keep or list(source.columns)
+    keep = list(keep or source.columns)
     _check_kept(keep, source)
     with screen.working(f"Reading {data}"):
         found = plan_audit(model, _census(model, recipe, source, weight), budget=budget, seed=seed)
@@ -101,10 +124,8 @@ def learn(
     force: bool,
     as_json: bool,
 ) -> None:
-    if out == STANDARD_OUTPUT:
-        raise InputError("A model is no text: name a file for it, such as --out audited.gshift.")
     if out is not None:
-        check_output(out, force=force)
+        check_model_output(out, force=force)
     screen = Screen(quiet=as_json)
     model, recipe, manifest = load_model(model_path, group=group)
     check_auditable(model)
@@ -159,9 +180,7 @@ def described(model: GroupShiftClassifier) -> dict[str, object]:
 def _census(model: GroupShiftClassifier, recipe: Recipe, source: Source, weight: str | None) -> Census:
     columns_to_read(recipe, source, [weight] if weight else [])
     recipe, _ = recipe.for_file(source, anyway=False)
-    survey = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
-    survey.check(source, recipe.group, weight)
-    rows = new_rows(model, recipe, source, weight, survey.rows)
+    rows = new_rows(model, recipe, source, weight)
     roles = Roles(tuple(recipe.names), group_role(model, recipe), weight=weight and WEIGHT)
     return census_of_batches(model, Reader(model.schema_, roles, model.groups_), rows.batches())
 

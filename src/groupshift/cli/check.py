@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from rich.console import JustifyMethod
 
@@ -31,10 +32,10 @@ class Trial:
     sentences: list[str]
 
 
-def check(files: list[str], roles: Roles, *, quick: bool, seed: int, as_json: bool) -> None:
+def check(files: list[str], *, quick: bool, seed: int, as_json: bool, **roles: Any) -> None:
     screen = Screen(quiet=as_json)
     with screen.working("Reading"):
-        training = read_training(files, roles)
+        training = read_training(files, Roles(**roles))
         facts, groups = look(training)
         if (spelled := twice_spelled(*map(sorted, groups))) is not None:
             training.alarms = told_first(training.alarms, spelled)

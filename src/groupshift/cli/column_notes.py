@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from groupshift._explain.wording import short
-from groupshift._io.column_facts import MOST_DISTINCT, Distinct, value_counts
-from groupshift._rows.checks import unlabeled_mask
+from groupshift._io.column_facts import MOST_DISTINCT, Distinct, counts_of_texts
 from groupshift._rows.chunks import add_up, map_chunks
 from groupshift._rows.keys import uniform_keys
-from groupshift.cli.prepared import GROUP, TARGET
+from groupshift.cli.prepared import GROUP, as_floats, unlabeled
 from groupshift.cli.training import WHY_LEFT_OUT, Training
 
 Groups = tuple[frozenset[str], frozenset[str]]
@@ -67,14 +66,12 @@ class Values:
     def of(cls, column: pa.ChunkedArray, kind: str) -> Values:
         found = cls(len(column), column.null_count)
         if kind == "category":
-            values, rows = value_counts(column)
-            counts = Counter(dict(zip(values.to_pylist(), rows.tolist(), strict=True)))
-            return replace(found, distinct=Distinct.of(column), categories=counts)
+            return replace(found, distinct=Distinct.of(column), categories=counts_of_texts(column))
         ends = pc.min_max(column).as_py()
         found = replace(found, low=ends["min"], high=ends["max"])
         if kind == "boolean":
             return replace(found, true=pc.sum(column).as_py() or 0)
-        numbers = _numbers(column, kind)
+        numbers = as_floats(column, kind)
         # Measurements may all differ, and are no ids for that: only whole numbers are counted.
         if not pc.all(pc.equal(numbers, pc.floor(numbers)), min_count=0).as_py():
             return replace(found, whole=False)
@@ -140,17 +137,13 @@ def look(training: Training) -> tuple[list[ColumnFacts], Groups]:
 
     labeled = side(training.labeled)
     if training.population is None:
-        unlabeled = side(training.labeled.slice(0, 0))
+        others = side(training.labeled.slice(0, 0))
     else:
-        unlabeled = add_up(map_chunks(side, map(_unlabeled, training.population.batches())))
-    return _column_facts(training, labeled, unlabeled), (labeled.groups, unlabeled.groups)
+        others = add_up(map_chunks(side, map(unlabeled, training.population.batches())))
+    return _column_facts(training, labeled, others), (labeled.groups, others.groups)
 
 
-def _unlabeled(table: pa.Table) -> pa.Table:
-    return table.filter(unlabeled_mask(np.asarray(table[TARGET]), -1))
-
-
-def _column_facts(training: Training, labeled: Side, unlabeled: Side) -> list[ColumnFacts]:
+def _column_facts(training: Training, labeled: Side, others: Side) -> list[ColumnFacts]:
     rows = np.argsort(uniform_keys(training.numbers.astype(np.uint64), 0))[:LEAK_ROWS]
     against_rest = [y[rows] for y in training.against_rest.values()]
     facts = []
@@ -162,7 +155,7 @@ def _column_facts(training: Training, labeled: Side, unlabeled: Side) -> list[Co
         found = [single_column_auc(column, plan.kind, y) for y in against_rest]
         # Of several classes one that is given away is enough.
         auc = max((value for value in found if value is not None), default=None)
-        sides = labeled.features[plan.name], unlabeled.features[plan.name]
+        sides = labeled.features[plan.name], others.features[plan.name]
         both = sides[0] + sides[1]
         missing = sides[0].missing_share, sides[1].missing_share
         remark = _remark(plan.kind, both, missing, auc)
@@ -181,18 +174,13 @@ def _remark(kind: str, both: Values, missing: tuple[float, float], auc: float | 
     return "missing far more often on one side" if abs(missing[0] - missing[1]) > MISSING_GAP else ""
 
 
-def _numbers(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
-    """Numbers, dates and booleans as floats; null where missing."""
-    return pc.cast(pc.cast(column, pa.int64()) if kind == "date" else column, pa.float64())
-
-
 def single_column_auc(column: pa.ChunkedArray, kind: str, y: NDArray[np.int64]) -> float | None:
     """How well one column alone ranks the target, either way round; a category by its mean in other rows."""
     if kind == "category":
         codes = pc.fill_null(column, "\0").dictionary_encode().combine_chunks().indices.to_numpy()
         score = _means_of_others(codes, y)
     else:
-        score = _numbers(column, kind).to_numpy()
+        score = as_floats(column, kind).to_numpy()
     score = np.where(np.isnan(score), np.nanmin(score, initial=0.0) - 1, score)
     if np.bincount(y, minlength=2).min() < FEWEST_OF_A_CLASS:
         return None

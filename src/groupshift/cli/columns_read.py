@@ -10,7 +10,7 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupshift._io.column_facts import Distinct, Surveys, survey_column, value_counts
+from groupshift._io.column_facts import Distinct, Surveys, counts_of_texts, survey_column
 from groupshift._io.columns import ColumnPlan, as_text, convert, group_text
 from groupshift._io.table_files import Source
 from groupshift._rows.chunks import add_up, map_chunks
@@ -73,8 +73,7 @@ class FileSurveyor:
         columns = {name: survey_column(table[name], as_texts=name in self.mixed) for name in self.features}
         target, groups, lacking = Counter[str](), Distinct.none(), Counter[str]()
         if self.target is not None:
-            values, rows = value_counts(as_text(table[self.target]))
-            target.update(dict(zip(values.to_pylist(), rows.tolist(), strict=True)))
+            target = counts_of_texts(as_text(table[self.target]))
         if self.group is not None:
             names = group_text(table[self.group])
             groups, lacking["no group"] = Distinct.of(names), names.null_count

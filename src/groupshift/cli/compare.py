@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from groupshift.cli.recipe import load_model
 from groupshift.cli.screen import Screen, bold, print_json
 from groupshift.cli.share_commands import ALL, MOST_ROWS
 
-Row = Mapping[str, object]
+Row = Mapping[str, Any]
 # Classes whose overall change is told in words; all are in the table.
 MOST_CLASSES = 5
 
@@ -32,7 +33,7 @@ def compare(before: str, after: str, out: str | None, *, coverage: float, force:
         print_json(table.to_pylist())
     if out is not None:
         write_table(table, out, force=force)
-    screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
+    screen = Screen(data_to=out, quiet=as_json)
     show_changes(screen, table, coverage)
     if out not in (None, STANDARD_OUTPUT):
         screen.say("Wrote all groups to ", bold(out), ".")
@@ -95,11 +96,11 @@ def _named(row: Row) -> str:
 
 def _went(row: Row, *, named: bool) -> str:
     whose = f"of {row['class']} " if named else ""
-    return f"{whose}went from {percent(float(str(row['before'])))} to {percent(float(str(row['after'])))}, {_change(row)}"
+    return f"{whose}went from {percent(row['before'])} to {percent(row['after'])}, {_change(row)}"
 
 
 def _change_cells(row: Row) -> list[str]:
-    change, low, high = (f"{100 * float(str(row[name])):+.1f}" for name in ("change", "low", "high"))
+    change, low, high = (f"{100 * row[name]:+.1f}" for name in ("change", "low", "high"))
     return [f"{change} points", f"{low} to {high}"]
 
 

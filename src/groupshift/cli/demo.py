@@ -73,9 +73,7 @@ def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
     screen.say(made.story)
     with _made(folder):
         write_files(folder, made)
-        training = read_training(
-            [str(folder / name) for name in FILES[:2]], Roles(made.target, (made.group,))
-        )
+        training = read_training([str(folder / name) for name in FILES[:2]], Roles(made.target, made.group))
         truth = made.sample.truth[made.sample.test]
         scores, model = compare(screen, training, str(folder / "new.csv"), truth, seed)
         _show(screen, scores)
@@ -162,7 +160,7 @@ def _write_answers(screen: Screen, folder: Path, model: BaseEstimator, training:
         for name in ("model.gshift", "new.csv", "predictions.csv", "shares.csv", "report.html")
     )
     recipe = training.recipe
-    keep = ["row_id", str(recipe.group)]
+    keep = ("row_id", str(recipe.group))
     with screen.working("Writing model, predictions, shares and report"), Screen.muted():
         save(model, saved, overwrite=False, table=recipe.to_json())
         predict_command(saved, new, predictions, keep, group=None, coverage=0.9, force=False, as_json=False)

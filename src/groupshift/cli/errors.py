@@ -36,6 +36,13 @@ def check_answer(
         table_format(out)
 
 
+def check_model_output(out: str, *, force: bool, inputs: Sequence[str] = ()) -> None:
+    """The same for a model."""
+    if out == STANDARD_OUTPUT:
+        raise InputError("A model is no text: name a file for it, such as --out model.gshift.")
+    check_output(out, force=force, inputs=inputs)
+
+
 def run(arguments: list[str]) -> int:
     """Run a command and return its exit code; what goes wrong is said on standard error."""
     debug = "--debug" in arguments

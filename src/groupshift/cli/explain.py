@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from groupshift import GroupShiftClassifier
 from groupshift._explain.identified import importance_of
@@ -14,13 +14,14 @@ from groupshift._io.files import STANDARD_OUTPUT, write_batches
 from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, print_json
+from groupshift.streaming import beside
 
 
 def explain(
     model_path: str,
     data: str | None,
     out: str | None,
-    keep: list[str],
+    keep: Sequence[str],
     *,
     anyway: bool,
     force: bool,
@@ -33,7 +34,7 @@ def explain(
     check_answer(out, force=force, as_json=as_json)
     # A name for groups that a model made in Python may lack is not needed for its features.
     model, recipe, _ = load_model(model_path, group=None if data is not None else "group")
-    screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
+    screen = Screen(data_to=out, quiet=as_json)
     _show_features(screen, model)
     answer: dict[str, object] = {"features": _features(model), "shifts": _spread(model)}
     if data is not None and out is not None:
@@ -95,13 +96,13 @@ def _write_rows(
     recipe: Recipe,
     data: str,
     out: str,
-    keep: list[str],
+    keep: Sequence[str],
     *,
     anyway: bool,
     force: bool,
 ) -> int:
     source = recipe.open(data)
-    keep = list(source.columns) if keep == ["all"] else keep
+    keep = list(source.columns if keep == ("all",) else keep)
     columns = columns_to_read(recipe, source, keep)
     recipe, notes = recipe.for_file(source, anyway=anyway)
     screen.note(*notes)
@@ -114,10 +115,7 @@ def _write_rows(
         warnings.simplefilter("ignore", UserWarning)
         for table in source.batches(columns):
             parts = model.explain(recipe.features(table)[0], recipe.groups(table, model.groups_))
-            kept = table.select(keep)
-            for name in _columns(model):
-                kept = kept.append_column(name, pa.array(np.asarray(parts[name])))
-            writer.write(kept)
+            writer.write(beside(table, keep, {name: np.asarray(parts[name]) for name in _columns(model)}))
     screen.say(
         f"Wrote {writer.n_rows:,} rows to ", bold("standard output" if out == STANDARD_OUTPUT else out), "."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from copy import copy
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,16 +17,16 @@ from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.summary import Summary
 from groupshift._explain.wording import percent
 from groupshift._fit.stages import LEFT_OUT
-from groupshift._io.files import STANDARD_OUTPUT, check_output
 from groupshift._io.model_files import save
 from groupshift._io.table_files import Source
 from groupshift.cli import prepared
 from groupshift.cli.classifiers_named import ALLOWED, LIGHTGBM_TYPES, classifier_named, trusted_types
 from groupshift.cli.columns_read import FileSurveyor, survey_file
 from groupshift.cli.compare import change_table, show_changes
-from groupshift.cli.errors import InputError
+from groupshift.cli.errors import InputError, check_model_output
 from groupshift.cli.groups import told_first, twice_spelled
 from groupshift.cli.known_rates import read_known_rates
+from groupshift.cli.options import SELECTIONS
 from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json, this_command
@@ -34,35 +34,31 @@ from groupshift.cli.training import Roles, Training, read_training
 
 # Those that answer with shares and intervals; the others are for comparison and live in Python.
 METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")
-# How labels were chosen within a group.
-SELECTIONS = ("unknown", "random", "by_label")
 
 
 def fit(
     files: list[str],
-    roles: Roles,
     out: str,
     *,
     method: str,
-    classifier: str | None = None,
-    trust: str = "learned",
-    jobs: int | None = None,
-    labels_chosen: str = "unknown",
+    classifier: str | None,
+    trust: str,
+    jobs: int | None,
+    labels_chosen: str,
     known_shares: str | None,
-    known_overall: str | None = None,
+    known_overall: str | None,
     seed: int,
     force: bool,
     as_json: bool,
+    **roles: Any,
 ) -> None:
-    if out == STANDARD_OUTPUT:
-        raise InputError("A model is no text: name a file for it, such as --out model.gshift.")
-    check_output(out, force=force, inputs=[*files, *([known_shares] if known_shares else [])])
+    check_model_output(out, force=force, inputs=[*files, *([known_shares] if known_shares else [])])
     model = make_model(method, seed, classifier).set_params(selection=_selection(labels_chosen), n_jobs=jobs)
     if trust != "learned":
         model.set_params(trust=_trust(trust))
     screen = Screen(quiet=as_json)
     with screen.working("Reading"):
-        training = read_training(files, roles)
+        training = read_training(files, Roles(**roles))
         known = read_known_rates(known_shares, known_overall, training.recipe.group)
     screen.alarm(*training.alarms)
     screen.note(*training.notes)
@@ -95,13 +91,13 @@ def update(
     group: str | None,
     weight: str | None,
     known_shares: str | None,
-    known_overall: str | None = None,
-    anyway: bool = False,
+    known_overall: str | None,
+    anyway: bool,
     force: bool,
     as_json: bool,
 ) -> None:
     # A model may be replaced by its update; the data may not.
-    check_output(out, force=force, inputs=[data, *([known_shares] if known_shares else [])])
+    check_model_output(out, force=force, inputs=[data, *([known_shares] if known_shares else [])])
     screen = Screen(quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
     source = recipe.open(data)
@@ -109,25 +105,23 @@ def update(
     here, notes = recipe.for_file(source, anyway=anyway)
     screen.note(*notes)
     with screen.working(f"Reading {data}"):
-        survey = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
-        survey.check(source, recipe.group, weight)
+        rows = new_rows(model, here, source, weight)
         known = read_known_rates(known_shares, known_overall, recipe.group)
     before, shares_before = set(model.groups_.tolist()), copy(model)
     with screen.working("Estimating shares"):
         streaming.update(
             model,
-            new_rows(model, here, source, weight, survey.rows),
+            rows,
             group=group_role(model, recipe),
             weight=weight and WEIGHT,
-            known_shares=known.known_shares,
-            known_overall=known.known_overall,
+            **known._asdict(),
         )
     save(model, out, overwrite=force, table=recipe.to_json(), trusted=trusted_types())
     after = set(model.groups_.tolist())
     new, without_rows = sorted(after - before), sorted(before - after)
     changes = change_table(shares_before, model, coverage=0.9) if before else None
     if as_json:
-        about = {"out": out, "rows": survey.rows, "groups": len(after), "new": new, "gone": without_rows}
+        about = {"out": out, "rows": rows.n_rows, "groups": len(after), "new": new, "gone": without_rows}
         print_json(about | {"changes": [] if changes is None else changes.to_pylist()})
         return
     if without_rows:
@@ -137,20 +131,20 @@ def update(
     if changes is not None:
         show_changes(screen, changes, 0.9)
     screen.say(
-        f"Shares of {len(after):,} groups learned again from {survey.rows:,} rows. Saved ", bold(out), "."
+        f"Shares of {len(after):,} groups learned again from {rows.n_rows:,} rows. Saved ", bold(out), "."
     )
 
 
-def new_rows(
-    model: GroupShiftClassifier, recipe: Recipe, source: Source, weight: str | None, n_rows: int
-) -> Prepared:
-    """Rows of a file as a fitted model takes them."""
+def new_rows(model: GroupShiftClassifier, recipe: Recipe, source: Source, weight: str | None) -> Prepared:
+    """Rows of a file as a fitted model takes them; each has a group, and a weight where these are named."""
+    survey = survey_file(source, FileSurveyor((), group=recipe.group, weight=weight))
+    survey.check(source, recipe.group, weight)
     columns = {plan.name: prepared.feature(plan) for plan in recipe.columns}
     if group := group_role(model, recipe):
         columns[group] = Column(recipe.group, lambda table, first: recipe.groups(table, model.groups_))
     if weight is not None:
         columns[WEIGHT] = prepared.weight(weight)
-    return Prepared([Part(source, columns)], n_rows)
+    return Prepared([Part(source, columns)], survey.rows)
 
 
 def group_role(model: GroupShiftClassifier, recipe: Recipe) -> str | None:

@@ -12,9 +12,8 @@ from groupshift._explain.identified import identified
 from groupshift._fit.identifying import MAX_ROWS, identifying_features
 from groupshift._io.columns import ColumnPlan
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._rows.checks import unlabeled_mask
 from groupshift._rows.keys import uniform_keys
-from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, Prepared
+from groupshift.cli.prepared import EXAMPLE, GROUP, Prepared, as_floats, unlabeled
 
 
 def about_identifying(
@@ -29,7 +28,7 @@ def about_identifying(
     if population is not None:
         # The first batch will do: what tells groups apart does so in any rows.
         first = next(iter(population.batches()))
-        tables.append(_some(first.filter(unlabeled_mask(np.asarray(first[TARGET]), -1))))
+        tables.append(_some(unlabeled(first)))
     table = pa.concat_tables(
         [t.select(wanted) for t in tables], promote_options="permissive"
     ).combine_chunks()
@@ -61,6 +60,4 @@ def _codes(column: pa.ChunkedArray) -> IntArray:
 def _values(column: pa.ChunkedArray, kind: str) -> FloatArray:
     if kind == "category":
         return _codes(column).astype(float)
-    numbers = pc.cast(pc.cast(column, pa.int64()) if kind == "date" else column, pa.float64())
-    values: FloatArray = np.asarray(numbers.to_numpy(), float)
-    return values
+    return np.asarray(as_floats(column, kind).to_numpy(), float)

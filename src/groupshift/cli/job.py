@@ -8,6 +8,7 @@ from contextlib import chdir
 from pathlib import Path
 
 from groupshift.cli.errors import InputError
+from groupshift.cli.options import as_typed
 from groupshift.cli.screen import Screen, bold
 
 # Sections in the order in which they run, and the settings of each that are no options but what the command works on.
@@ -35,9 +36,9 @@ def run_job(path: str, *, force: bool) -> None:
     """Run the commands of a settings file; names of files in it are seen from its folder."""
     from groupshift.cli.app import parsed_app
 
-    screen = Screen()
-    with chdir(Path(path).absolute().parent if Path(path).exists() else Path()):
-        for command in job_commands(_read(Path(path).name if Path(path).exists() else path), force=force):
+    screen, commands = Screen(), job_commands(_read(path), force=force)
+    with chdir(Path(path).absolute().parent):
+        for command in commands:
             screen.say(bold(f"groupshift {command[0]}"))
             parsed_app()(command, prog_name="groupshift", standalone_mode=False)
 
@@ -88,10 +89,10 @@ def _section(settings: Section, name: str) -> Section:
 
 
 def _option(key: str, value: object) -> list[str]:
-    name = "--" + key.replace("_", "-")
+    name = key.replace("_", "-")
     if isinstance(value, bool):
-        return [name] if value else []
-    return [name, ",".join(_texts(value))]
+        return [f"--{name}"] if value else []
+    return as_typed(name, _texts(value) if isinstance(value, list) else str(value))
 
 
 def _texts(value: object) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,7 @@ SHARE_NAMES = ("share", "rate", "positive", "probability")
 ERROR_NAMES = ("std_error", "se", "standard_error", "stderr")
 
 
-@dataclass(frozen=True)
-class KnownRates:
+class KnownRates(NamedTuple):
     """Rates of groups and of the whole population, as `fit` and `update` take them."""
 
     known_shares: Mapping[str, KnownShare | Mapping[str, KnownShare]] | None = None

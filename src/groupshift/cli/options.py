@@ -1,5 +1,8 @@
 """What stands below the first help, and arguments and options that several commands have, with theirs."""
 
+import csv
+import io
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -41,12 +44,42 @@ def argument(name: str, help: str) -> object:
     return typer.Argument(metavar=name, show_default=False, help=help)
 
 
-def column(help: str) -> object:
-    return typer.Option(metavar="COLUMN", show_default=False, help=help)
+def option(metavar: str, help: str) -> object:
+    return typer.Option(metavar=metavar, help=help)
 
 
 def out_file(help: str, metavar: str = "FILE") -> object:
-    return typer.Option("--out", "-o", metavar=metavar, show_default=False, help=help)
+    return typer.Option("--out", "-o", metavar=metavar, help=help)
+
+
+# How labels were chosen within a group.
+SELECTIONS = ("unknown", "random", "by_label")
+# Options that name columns, with commas between them.
+NAME_COLUMNS = ("features", "exclude", "keep")
+
+
+def split_names(names: list[str] | None) -> tuple[str, ...]:
+    """Names from options given once with commas, or several times; one that holds a comma stands in double quotes.
+
+    >>> split_names(["a, b", '"Age, in years"'])
+    ('a', 'b', 'Age, in years')
+    """
+    parts = (part for name in csv.reader(names or [], skipinitialspace=True) for part in name)
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def as_typed(option: str, value: str | Sequence[str]) -> list[str]:
+    """An option and its value, or its list of values, as one would type them.
+
+    >>> as_typed("positive", "-1"), as_typed("keep", ["a", "Age, in years"])
+    (['--positive=-1'], ['--keep', 'a,"Age, in years"'])
+    """
+    if not isinstance(value, str):
+        text = io.StringIO()
+        csv.writer(text, lineterminator="").writerow(value)
+        value = text.getvalue() if option in NAME_COLUMNS else ",".join(value)
+    # A value that begins with a dash would be taken for an option.
+    return [f"--{option}={value}"] if value.startswith("-") else [f"--{option}", value]
 
 
 Files = Annotated[
@@ -58,47 +91,45 @@ Files = Annotated[
 ]
 Model = Annotated[str, argument("MODEL", "A model that `groupshift fit` saved.")]
 Data = Annotated[str, argument("DATA", "A file with the columns of the model.")]
-Target = Annotated[str, column("Column of the known labels; two values.")]
+Target = Annotated[str, option("COLUMN", "Column of the known labels; two values.")]
 Group = Annotated[
     str | None,
-    typer.Option(
-        metavar="COLUMN[,COLUMN]",
-        show_default=False,
-        help="Column of the groups: state, hospital, gene …; several columns together make smaller groups.",
+    option(
+        "COLUMN[,COLUMN]",
+        "Column of the groups: state, hospital, gene …; several columns together make smaller groups.",
     ),
 ]
 MissingGroup = Annotated[
     str,
-    typer.Option(
-        metavar="HOW", help="Rows without a group: error, drop (leave them out), or own (a group of theirs)."
-    ),
+    option("HOW", "Rows without a group: error, drop (leave them out), or own (a group of theirs)."),
 ]
-GroupHere = Annotated[str | None, column("Column of the groups, if it has another name here.")]
-Weight = Annotated[str | None, column("Column of row weights.")]
+GroupHere = Annotated[str | None, option("COLUMN", "Column of the groups, if it has another name here.")]
+Weight = Annotated[str | None, option("COLUMN", "Column of row weights.")]
 ExampleId = Annotated[
-    str | None, column("Column that is equal for copies of one example, or members of one household.")
+    str | None,
+    option("COLUMN", "Column that is equal for copies of one example, or members of one household."),
 ]
 Positive = Annotated[
     str | None,
-    typer.Option(
-        metavar="VALUE",
-        help="What counts as positive, against all others: a value, several (a,b), a limit ('>=8') or a range (8..10).",
+    option(
+        "VALUE",
+        "What counts as positive, against all others: a value, several (a,b), a limit ('>=8') or a range (8..10).",
     ),
 ]
-Features = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Use these columns only.")]
-Exclude = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Leave these columns out.")]
+Features = Annotated[list[str] | None, option("A,B", "Use these columns only.")]
+Exclude = Annotated[list[str] | None, option("A,B", "Leave these columns out.")]
 KnownShares = Annotated[
     str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Rates of groups known from elsewhere: group, share and, where known, std_error (empty: exact).",
+    option(
+        "FILE",
+        "Rates of groups known from elsewhere: group, share and, where known, std_error (empty: exact).",
     ),
 ]
 KnownOverall = Annotated[
     str | None,
-    typer.Option(
-        metavar="P[,SE]",
-        help="Known rate of all unlabelled rows together, alone (exact) or with its standard error; of more than two classes, "
+    option(
+        "P[,SE]",
+        "Known rate of all unlabelled rows together, alone (exact) or with its standard error; of more than two classes, "
         "each with its name (red=0.5,blue=0.2).",
     ),
 ]
@@ -116,4 +147,4 @@ EscapeFormulas = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
-Coverage = Annotated[float, typer.Option(metavar="P", help="Probability that an interval holds the truth.")]
+Coverage = Annotated[float, option("P", "Probability that an interval holds the truth.")]

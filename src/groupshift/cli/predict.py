@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +22,7 @@ from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.prepared import GROUP
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json
-from groupshift.streaming import Columns, Predictor
+from groupshift.streaming import Columns, Predictor, beside
 
 
 @dataclass(frozen=True)
@@ -90,17 +91,14 @@ class Scorer:
         answers, unseen = self.predictor(batch)
         if groups is not None and not len(self.groups):
             unseen = groups.tolist()
-        kept = table.select(self.keep)
-        for name, values in answers.items():
-            kept = kept.append_column(name, [values])
-        return Answered(kept, answers, unseen, lost)
+        return Answered(beside(table, self.keep, answers), answers, unseen, lost)
 
 
 def predict(
     model_path: str,
     data: str,
     out: str,
-    keep: list[str],
+    keep: Sequence[str],
     *,
     group: str | None,
     coverage: float,
@@ -110,10 +108,10 @@ def predict(
     escape_formulas: bool = False,
 ) -> None:
     check_answer(out, force=force, as_json=as_json, inputs=[model_path, data], coverage=coverage)
-    screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT, quiet=as_json)
+    screen = Screen(data_to=out, quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
     source = recipe.open(data)
-    keep = list(source.columns) if keep == ["all"] else keep
+    keep = list(source.columns if keep == ("all",) else keep)
     if clash := [name for name in keep if name in model._scorer().column_types]:
         raise InputError(
             f"--keep {clash[0]} would stand twice in the output. Rename the column of {data} first."

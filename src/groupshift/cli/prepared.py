@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from groupshift._io.columns import ColumnPlan, as_text, convert, group_text
 from groupshift._io.table_files import Source
+from groupshift._rows.checks import unlabeled_mask
 from groupshift.cli.target import Target
 
 # Names that no file has: a column may be a feature and have a role besides.
@@ -71,6 +72,16 @@ class Prepared:
     def _read(self, names: Sequence[str]) -> Iterator[pa.Table]:
         for part in self.parts:
             yield from part.batches(names)
+
+
+def unlabeled(table: pa.Table) -> pa.Table:
+    """The rows of a prepared table that have no label."""
+    return table.filter(unlabeled_mask(np.asarray(table[TARGET]), -1))
+
+
+def as_floats(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
+    """Numbers, dates and booleans of a feature as floats; null where missing."""
+    return pc.cast(pc.cast(column, pa.int64()) if kind == "date" else column, pa.float64())
 
 
 def feature(plan: ColumnPlan) -> Column:

@@ -15,7 +15,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from groupshift._io.files import STEERING, spelt
+from groupshift._io.files import STANDARD_OUTPUT, STEERING, spelt
 from groupshift._rows import progress
 
 _muted: ContextVar[bool] = ContextVar("groupshift_muted", default=False)
@@ -42,14 +42,14 @@ def plain_text(*parts: Part) -> Text:
 
 
 class Screen:
-    """Both streams. `answers_to_stderr` keeps standard output free for data.
+    """Both streams. Standard output is kept free where it is where data goes: answers are then shown beside notes.
 
     Names come from files, and may hold what rich takes for markup: nothing that is printed here is read as such.
     """
 
-    def __init__(self, *, answers_to_stderr: bool = False, quiet: bool = False):
+    def __init__(self, *, data_to: str | None = None, quiet: bool = False):
         self.err = Console(stderr=True, highlight=False)
-        self.out = self.err if answers_to_stderr else Console(highlight=False)
+        self.out = self.err if data_to == STANDARD_OUTPUT else Console(highlight=False)
         self.quiet = quiet or _muted.get()
 
     @staticmethod

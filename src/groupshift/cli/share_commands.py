@@ -134,7 +134,7 @@ def report(model_path: str, out: str, *, force: bool) -> None:
     # What the files called target, positive class and groups; a model made in Python has no such names.
     table = manifest.get("table")
     names = Names(table.get("target"), table.get("positive"), table.get("group")) if table else None
-    screen = Screen(answers_to_stderr=out == STANDARD_OUTPUT)
+    screen = Screen(data_to=out)
     try:
         with screen.working("Writing the report"):
             write_report(model, out, names=names, force=force)

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from groupshift import GroupShiftClassifier, streaming
-from groupshift._explain.wording import percent
+from groupshift._explain.wording import percent, short
 from groupshift._io.column_facts import ColumnSurvey, Nearly, plan_of
 from groupshift._io.columns import ColumnPlan, is_plain
-from groupshift._io.file_readings import read_file, surveys_in_file, with_typical
+from groupshift._io.file_readings import plans_in_file, read_file, with_typical
 from groupshift._io.places import open_source
 from groupshift._io.table_files import Source, no_column
 from groupshift._rows.checks import unlabeled_mask
@@ -52,22 +52,18 @@ class Roles:
     """Which column is what, as the command names them."""
 
     target: str
-    groups: tuple[str, ...] = ()
+    group: str | None = None
     weight: str | None = None
     example_id: str | None = None
     features: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     positive: str | None = None
     missing_group: str = "error"
-
-    @property
-    def group(self) -> str | None:
-        """The column of groups; where several make a group, the one that is made of them."""
-        return group_name(self.groups)
+    group_columns: tuple[str, ...] = ()  # those that make a group, as a file has them
 
     @property
     def special(self) -> list[str]:
-        named = (self.target, self.group, *self.groups, self.weight, self.example_id)
+        named = (self.target, self.group, *self.group_columns, self.weight, self.example_id)
         return [name for name in dict.fromkeys(named) if name is not None]
 
 
@@ -75,8 +71,7 @@ class Roles:
 class Training:
     """Labelled rows with their numbers among all rows, the population, and how files were read.
 
-    `population` holds all rows of the files that have unlabelled ones, the first of them numbered `first`.
-    `alarms` are notes that nobody should miss.
+    `population` holds all rows of the files that have unlabelled ones; `alarms` are notes that nobody should miss.
     """
 
     sources: list[Source]
@@ -84,7 +79,6 @@ class Training:
     labeled: pa.Table
     numbers: NDArray[np.int64]
     population: Prepared | None
-    first: int
     target: Target
     recipe: Recipe
     plans: list[ColumnPlan]
@@ -113,7 +107,7 @@ class Training:
         if self.population is None:
             self._fit_labeled(model, self.labeled, known)
         else:
-            streaming.fit_to(model, self._streamed(self.population), known.known_shares, known.known_overall)
+            streaming.fit_to(model, self._streamed(self.population), *known)
         # Classes are called what the files call them.
         model.schema_ = replace(model.schema_, classes=self.target.classes)
 
@@ -123,19 +117,20 @@ class Training:
             sample: GroupShiftClassifier = streaming.fit_sample(model, self._streamed(self.population))
             return sample
         some = sampled(self.numbers.astype(np.uint64), streaming.LABELED_TRIED / len(self.numbers), 0)
-        return self._fit_labeled(clone(model), self.labeled.filter(some), NOTHING_KNOWN)
+        return self._fit_labeled(clone(model), self.labeled.filter(some))
 
     def _streamed(self, population: Prepared) -> streaming.Training:
         group, weight, example_id = (
             name if name in self.labeled.column_names else None for name in (GROUP, WEIGHT, EXAMPLE)
         )
+        first = population.parts[0].first
         # Files after the first one have no labels to leave out.
-        target = TARGET if self.first == 0 else None
+        target = TARGET if first == 0 else None
         roles = ColumnRoles(tuple(self.recipe.names), group, weight, example_id, target)
-        return streaming.Training(self.labeled, population, roles, TARGET, self.first)
+        return streaming.Training(self.labeled, population, roles, TARGET, first)
 
     def _fit_labeled(
-        self, model: GroupShiftClassifier, table: pa.Table, known: KnownRates
+        self, model: GroupShiftClassifier, table: pa.Table, known: KnownRates = NOTHING_KNOWN
     ) -> GroupShiftClassifier:
         groups, weight, ids = (
             table[name] if name in table.column_names else None for name in (GROUP, WEIGHT, EXAMPLE)
@@ -146,20 +141,15 @@ class Training:
             groups,
             sample_weight=weight,
             example_ids=ids,
-            known_shares=known.known_shares,
-            known_overall=known.known_overall,
+            **known._asdict(),
         )
         return model
 
 
 def read_training(paths: Sequence[str], roles: Roles) -> Training:
     """Read one stacked file, or labelled rows from the first and unlabelled ones from the others."""
-    labeled, *others = paths
-    opened = [open_source(labeled), *([open_source(others)] if others else [])]
-    roles = replace(roles, groups=columns_of(roles.group, opened[0]))
-    sources = [with_groups(source, roles.groups, roles.missing_group) for source in opened]
+    sources, roles = _opened(paths, roles)
     notes: list[str] = []
-    _check_roles(sources, roles)
     names = _feature_names(sources, roles, notes)
     surveys = _survey(sources, names, roles)
     target = read_target(surveys[0].target, roles.target, roles.positive, str(sources[0].path))
@@ -172,11 +162,8 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
     by_file = [survey.columns.by_name for survey in surveys]
     plans = [_plan(name, [found[name] for found in by_file], name in roles.features) for name in names]
     used = [plan for plan in plans if plan.used]
-    in_files = [surveys_in_file(used, *found) for found in zip(by_file, sources, strict=True)]
-    lost = Counter[str]()
-    for found, own in zip(by_file, in_files, strict=True):
-        lost.update({plan.name: found[plan.name].lost(plan) for plan in own})
-    notes += _notes_on_columns(columns, plans, lost)
+    in_files = [plans_in_file(used, *found) for found in zip(by_file, sources, strict=True)]
+    notes += _notes_on_columns(columns, plans, _lost(by_file, in_files))
     if not used:
         raise InputError(
             f"No usable feature is left in {listed([str(s.path) for s in sources])}. "
@@ -202,7 +189,6 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
         labeled=labeled,
         numbers=numbers,
         population=population,
-        first=parts[0].first if parts else 0,
         target=target,
         recipe=Recipe(
             used,
@@ -210,7 +196,7 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
             roles.target,
             target.positive,
             target.negative,
-            roles.groups,
+            roles.group_columns,
             roles.missing_group,
             target.several,
         ),
@@ -224,6 +210,25 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
             *about_identifying(labeled, population, used),
         ],
     )
+
+
+def _opened(paths: Sequence[str], roles: Roles) -> tuple[list[Source], Roles]:
+    """The files with their groups, unlabelled ones as one, and the roles of columns that are there."""
+    labeled, *others = paths
+    opened = [open_source(labeled), *([open_source(others)] if others else [])]
+    columns = columns_of(roles.group, opened[0])
+    roles = replace(roles, group=group_name(columns), group_columns=columns)
+    sources = [with_groups(source, columns, roles.missing_group) for source in opened]
+    _check_roles(sources, roles)
+    return sources, roles
+
+
+def _lost(by_file: list[dict[str, ColumnSurvey]], in_files: list[list[ColumnPlan]]) -> Counter[str]:
+    """How many values of each column do not fit its plan, over all files."""
+    lost = Counter[str]()
+    for found, own in zip(by_file, in_files, strict=True):
+        lost.update({plan.name: found[plan.name].lost(plan) for plan in own})
+    return lost
 
 
 def _not_alike(sources: list[Source], used: list[ColumnPlan], in_files: list[list[ColumnPlan]]) -> list[str]:
@@ -352,7 +357,7 @@ def _notes_on_columns(
 
 
 def _how_to_read(found: Nearly) -> str:
-    misfit = repr(found.misfit if len(found.misfit) <= 40 else found.misfit[:39] + "…")
+    misfit = repr(short(found.misfit, 40))
     if found.kind == "number":
         return f"{misfit} is none: if the column is a number, empty such cells or write NA."
     if found.form is None:

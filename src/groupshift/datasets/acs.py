@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from groupshift.datasets.acs_files import FIPS, Columns, Source, download_persons, open_source
-from groupshift.datasets.assembly import assemble
-from groupshift.datasets.containers import Seed
+from groupshift.datasets.containers import Seed, assemble
 from groupshift.datasets.examples import encode_ids, some_examples
 from groupshift.datasets.sample import LabeledTable
 
@@ -31,10 +30,6 @@ def _adults_with_income(column: Column) -> np.ndarray:
     return (column("AGEP") > 16) & (column("PINCP") > 100) & (column("WKHP") > 0) & (column("PWGTP") >= 1)
 
 
-def _everybody(column: Column) -> np.ndarray:
-    return np.ones(len(column("ESR")), dtype=bool)
-
-
 TASKS = {
     "income": Task(
         features=("AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", "RELP", "WKHP", "SEX", "RAC1P"),
@@ -48,7 +43,7 @@ TASKS = {
             *("DEAR", "DEYE", "DREM", "SEX", "RAC1P"),
         ),
         needs=("ESR",),
-        keep=_everybody,
+        keep=lambda column: np.ones(len(column("ESR")), dtype=bool),
         positive=lambda column: column("ESR") == 1,
     ),
     "ipr": Task(

@@ -1,7 +1,5 @@
 """Biased samples from a fully labelled table: the paper's resampling, and a natural split by groups."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from groupshift.datasets.class_shares import cell_counts, draw_shares, observed_shares

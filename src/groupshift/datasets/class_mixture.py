@@ -1,7 +1,5 @@
 """Groups that draw unequally from several Gaussian classes: data of more than two answers with all that is true about them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +15,6 @@ class GaussianClasses:
     """Spherical Gaussians of unit variance, one for each cluster and class; `means` has shape (cluster, class, feature)."""
 
     means: np.ndarray
-
-    @property
-    def n_clusters(self) -> int:
-        return len(self.means)
 
     def log_density(self, X: np.ndarray) -> np.ndarray:
         """Of each row under each cluster and class, up to a constant: (row, cluster, class)."""

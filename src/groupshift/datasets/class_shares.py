@@ -1,25 +1,22 @@
 """Cluster weights and class shares of the paper's two settings, and the row counts that follow from them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from groupshift._math.arrays import FloatArray, IntArray
+
 Counts = Literal["rounded", "binomial"]
 
 
 class Shares(NamedTuple):
     """What one sample is made of, by group: cluster weights γ[g, k] and shares of positives α[g, k]."""
 
-    weights: Floats
-    positive: Floats
+    weights: FloatArray
+    positive: FloatArray
 
-    def cells(self) -> Floats:
+    def cells(self) -> FloatArray:
         """Share of the group's rows in each (group, cluster, class); sums to one over clusters and classes.
 
         >>> Shares(np.array([[0.5, 0.5]]), np.array([[0.2, 1.0]])).cells()
@@ -47,7 +44,7 @@ def draw_shares(
     return Shares(weights[0], positive[0]), Shares(weights[1], positive[1])
 
 
-def cell_counts(shares: Shares, sizes: Integers, *, counts: Counts, rng: np.random.Generator) -> Integers:
+def cell_counts(shares: Shares, sizes: IntArray, *, counts: Counts, rng: np.random.Generator) -> IntArray:
     """Rows to draw for each (group, cluster, class), for groups of the given sizes.
 
     "rounded" is the paper's: size times share, to the closest integer. "binomial" draws them, so that a
@@ -67,8 +64,8 @@ def cell_counts(shares: Shares, sizes: Integers, *, counts: Counts, rng: np.rand
 
 
 def plan_rows(
-    both: tuple[Shares, Shares], sizes: Sequence[Integers], *, counts: Counts, rng: np.random.Generator
-) -> tuple[Integers, ...]:
+    both: tuple[Shares, Shares], sizes: Sequence[IntArray], *, counts: Counts, rng: np.random.Generator
+) -> tuple[IntArray, ...]:
     """Sample (0 labelled, 1 not), group, cluster and class of each row to draw, in random order.
 
     `both` are the shares of the labelled and of the unlabelled sample, `sizes` the groups' rows in either.
@@ -79,7 +76,7 @@ def plan_rows(
 
 
 def observed_shares(
-    truth: Integers, *, group: Integers, cluster: Integers, n_groups: int, n_clusters: int
+    truth: IntArray, *, group: IntArray, cluster: IntArray, n_groups: int, n_clusters: int
 ) -> Shares:
     """The shares that rows really have; NaN where a cell, or a group, has no rows.
 

@@ -1,12 +1,13 @@
-"""Rows of anything tabular: an array, a frame of any library narwhals knows, or a dict of columns."""
-
-from __future__ import annotations
+"""Rows and columns of anything tabular: an array, a frame of any library narwhals knows, or a dict of columns."""
 
 from typing import TypeAlias, TypeGuard, TypeVar, cast
 
 import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrame
+
+from groupshift._io.extras import need
+from groupshift._rows import frames
 
 Table: TypeAlias = "np.ndarray | dict[str, np.ndarray] | IntoDataFrame"
 AnyTable = TypeVar("AnyTable", bound=Table)
@@ -20,9 +21,7 @@ def n_rows(X: Table) -> int:
     >>> n_rows({"age": np.array([31, 64]), "urban": np.array([1, 0])})
     2
     """
-    if isinstance(X, dict):
-        return len(next(iter(X.values())))
-    return nw.from_native(X, eager_only=True).shape[0] if is_frame(X) else len(np.asarray(X))
+    return len(next(iter(X.values())) if isinstance(X, dict) else X)
 
 
 def take_rows(X: AnyTable, rows: np.ndarray) -> AnyTable:
@@ -31,20 +30,14 @@ def take_rows(X: AnyTable, rows: np.ndarray) -> AnyTable:
     >>> take_rows({"age": np.array([31, 64, 18])}, np.array([2, 0]))
     {'age': array([18, 31])}
     """
-    taken: object
     if isinstance(X, dict):
-        taken = {name: np.asarray(column)[rows] for name, column in X.items()}
-    elif is_frame(X):
-        positions = np.flatnonzero(rows) if rows.dtype == bool else rows
-        taken = nw.from_native(X, eager_only=True)[positions.tolist()].to_native()
-    else:
-        taken = np.asarray(X)[rows]
-    return cast(AnyTable, taken)
+        return cast(AnyTable, {name: np.asarray(column)[rows] for name, column in X.items()})
+    return cast(AnyTable, frames.take_rows(X if is_frame(X) else np.asarray(X), rows))
 
 
 def is_frame(X: object) -> TypeGuard[IntoDataFrame]:
     """Whether X is a frame of a library that narwhals knows."""
-    return isinstance(nw.from_native(X, pass_through=True, eager_only=True), nw.DataFrame)
+    return frames.as_frame(X) is not None
 
 
 def named_columns(X: Table) -> dict[str, np.ndarray]:
@@ -82,3 +75,39 @@ def _with_nulls(column: np.ndarray) -> np.ndarray | list[object]:
     if column.dtype.kind == "f" and np.isnan(column).any():
         return [None if value != value else value for value in column.tolist()]
     return list(column.tolist()) if column.dtype.kind in "OU" else column
+
+
+def assemble(
+    columns: dict[str, np.ndarray], *, categorical: tuple[str, ...], as_frame: bool, extra: str
+) -> np.ndarray | IntoDataFrame:
+    """Float32 matrix (n, columns), NaN for missing; or a pandas frame in which codes are categories.
+
+    >>> assemble({"age": np.array([31.0, np.nan])}, categorical=(), as_frame=False, extra="files")
+    array([[31.], [nan]], dtype=float32)
+    """
+    if not as_frame:
+        # Census codes, ages and hours stay below 2**24, so float32 holds them exactly in half the memory.
+        X = np.empty((len(next(iter(columns.values()))), len(columns)), dtype=np.float32)
+        for j, column in enumerate(columns.values()):
+            X[:, j] = codes(column)[0] if column.dtype.kind in "OU" else column
+        return X
+    pandas = need("pandas", extra=extra, what="as_frame=True")
+    frame = pandas.DataFrame(columns, copy=False)
+    for name in categorical:
+        # Whole-number codes read better as 3 than as 3.0.
+        whole = frame[name].dtype.kind == "f"
+        frame[name] = (frame[name].astype("Int32") if whole else frame[name]).astype("category")
+    return cast(IntoDataFrame, frame)
+
+
+def codes(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Number the distinct values of a text column in sorted order, NaN for missing; and these values.
+
+    >>> codes(np.array(["JFK", "EWR", None], dtype=object))
+    (array([ 1.,  0., nan]), array(['EWR', 'JFK'], dtype=object))
+    """
+    known = np.array([isinstance(v, str) for v in column])
+    values, code = np.unique(np.asarray(column, dtype=object)[known], return_inverse=True)
+    numbers = np.full(len(column), np.nan)
+    numbers[known] = code
+    return numbers, values

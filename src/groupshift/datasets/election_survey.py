@@ -1,11 +1,10 @@
 """A small invented survey that a person can read: states, everyday columns, missing values, and the truth."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from groupshift.datasets.class_shares import Floats, Integers, Shares, plan_rows
+from groupshift._math.arrays import FloatArray, IntArray
+from groupshift.datasets.class_shares import Shares, plan_rows
 from groupshift.datasets.containers import Seed, Table, frame_of, named_columns
 from groupshift.datasets.examples import hold_out
 from groupshift.datasets.sample import GroupedSample
@@ -32,12 +31,12 @@ LEVELS: dict[str, np.ndarray] = {
 }
 
 
-def _bell(levels: Floats, mean: list[list[float]], sd: float) -> Floats:
+def _bell(levels: FloatArray, mean: list[list[float]], sd: float) -> FloatArray:
     """Probabilities of levels in the shape of a normal density, for every mean."""
     return _table(np.exp(-0.5 * ((levels - np.array(mean)[..., None]) / sd) ** 2))
 
 
-def _table(likely: Floats | list[list[list[float]]]) -> Floats:
+def _table(likely: FloatArray | list[list[list[float]]]) -> FloatArray:
     """Probabilities in the proportions given."""
     p = np.array(likely, dtype=float)
     return np.asarray(p / p.sum(axis=-1, keepdims=True))
@@ -47,7 +46,7 @@ def _table(likely: Floats | list[list[list[float]]]) -> Floats:
 # in it, which is the assumption of the method. Age and work tell the regions apart; the rest tells the
 # classes apart, in each region in its own way: supporters among students are online, among the retired they
 # are urban and well-off.
-ANSWERS: dict[str, Floats] = {
+ANSWERS: dict[str, FloatArray] = {
     "age": _bell(LEVELS["age"], [[22, 23], [43, 41], [74, 72]], 4.0),
     "education": _table(
         [[[4, 3, 2, 1], [2, 1, 4, 3]], [[4, 4, 1, 1], [1, 3, 3, 4]], [[4, 3, 2, 1], [3, 3, 2, 2]]]
@@ -68,12 +67,10 @@ ANSWERS: dict[str, Floats] = {
 class SurveyRegions:
     """The partition that generated the survey: the most likely region of each respondent."""
 
-    n_clusters = len(REGIONS)
-
-    def predict(self, X: Table) -> Integers:
+    def predict(self, X: Table) -> IntArray:
         return np.asarray(logsumexp(self.log_likelihood(X), axis=2).argmax(axis=1))
 
-    def log_likelihood(self, X: Table) -> Floats:
+    def log_likelihood(self, X: Table) -> FloatArray:
         """log p(answers | region, class), shape (n, 3, 2); a missing answer says nothing."""
         total: np.ndarray | float = 0.0
         for name, column in named_columns(X).items():

@@ -1,7 +1,5 @@
 """Texts to vectors through a sentence-transformers model, kept on disk by content."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import cache

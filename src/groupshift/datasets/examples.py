@@ -1,7 +1,5 @@
 """Distinct examples: copies of one row, or members of one household, stay on one side of every split."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,14 +1,12 @@
 """Pairs of Gaussians, one per cluster: drawn with a given AUC, placed apart, with exact posteriors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
+from groupshift._math.arrays import FloatArray, IntArray
 from groupshift.datasets.containers import Table
 
 # Draws per component behind every simulated AUC: its standard error is then below 0.003.
@@ -20,9 +18,7 @@ MAX_OVERLAP = 0.02
 PLACE_STEP = 0.25
 CHUNK = 1 << 14
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Ratios = Callable[[float], tuple[Floats, Floats]]
+Ratios = Callable[[float], tuple[FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,24 +30,20 @@ class GaussianPairs:
     equally frequent) that are more likely under another cluster.
     """
 
-    mean: Floats
-    scale: Floats
-    auc: Floats
-    overlap: Floats
+    mean: FloatArray
+    scale: FloatArray
+    auc: FloatArray
+    overlap: FloatArray
 
-    @property
-    def n_clusters(self) -> int:
-        return len(self.mean)
-
-    def sample(self, cluster: Integers, y: Integers, *, rng: np.random.Generator, dtype: type) -> Floats:
+    def sample(self, cluster: IntArray, y: IntArray, *, rng: np.random.Generator, dtype: type) -> FloatArray:
         """Draw one row for each (cluster, class)."""
-        X: Floats = np.empty((len(y), self.mean.shape[-1]), dtype=dtype)
+        X: FloatArray = np.empty((len(y), self.mean.shape[-1]), dtype=dtype)
         for k, c in np.ndindex(self.mean.shape[:2]):
             rows = np.flatnonzero((cluster == k) & (y == c))
             X[rows] = rng.standard_normal((len(rows), X.shape[1])) @ self.scale[k, c].T + self.mean[k, c]
         return X
 
-    def predict(self, X: Table) -> Integers:
+    def predict(self, X: Table) -> IntArray:
         """The cluster under which each row is most likely, clusters and classes being equally frequent."""
         X = np.asarray(X)
         cluster = np.empty(len(X), dtype=np.int64)
@@ -59,7 +51,7 @@ class GaussianPairs:
             cluster[rows] = np.logaddexp(log_density[..., 0], log_density[..., 1]).argmax(axis=1)
         return cluster
 
-    def posterior(self, X: Floats, *, cells: Floats, cell_of_row: Integers) -> Floats:
+    def posterior(self, X: FloatArray, *, cells: FloatArray, cell_of_row: IntArray) -> FloatArray:
         """p(y=1 | x) of rows whose shares of each (cluster, class) are `cells[cell_of_row]`."""
         with np.errstate(divide="ignore"):
             log_cells = np.log(cells)
@@ -69,7 +61,7 @@ class GaussianPairs:
             posterior[rows] = expit(joint[:, 1] - joint[:, 0])
         return posterior
 
-    def _log_densities(self, X: Floats) -> Iterator[tuple[slice, Floats]]:
+    def _log_densities(self, X: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
         """Log densities (rows, K, 2), a chunk of rows at a time, up to a common constant."""
         shape, d = self.mean.shape[:2], self.mean.shape[-1]
         whiten = np.linalg.inv(self.scale)
@@ -107,7 +99,7 @@ def draw_pairs(
     return replace(pairs_without_overlap, overlap=overlap)
 
 
-def pair_auc(mean: Floats, scale: Floats, *, rng: np.random.Generator, n: int = AUC_DRAWS) -> float:
+def pair_auc(mean: FloatArray, scale: FloatArray, *, rng: np.random.Generator, n: int = AUC_DRAWS) -> float:
     """AUC of the likelihood ratio of a pair (negative, positive), by simulation: no score does better.
 
     >>> mean, scale = np.array([[0.0], [1.0]]), np.ones((2, 1, 1))
@@ -119,7 +111,7 @@ def pair_auc(mean: Floats, scale: Floats, *, rng: np.random.Generator, n: int = 
     return _auc(*_ratios_along(scale, mean[1] - mean[0], z)(1.0))
 
 
-def _draw_pair(d: int, auc: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _draw_pair(d: int, auc: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Means (2, d) and Cholesky factors (2, d, d) of a pair with this AUC, centred at the origin."""
     base, direction = _root(_random_shape(d, rng), size=0.5), _random_unit(d, rng)
     twists = [_random_shape(d, rng) for _ in range(2)]
@@ -148,7 +140,7 @@ def _distance_for(auc: float, ratios: Ratios) -> float:
     return far
 
 
-def _ratios_along(scale: Floats, direction: Floats, z: Floats) -> Ratios:
+def _ratios_along(scale: FloatArray, direction: FloatArray, z: FloatArray) -> Ratios:
     """Log likelihood ratios of (negative, positive) draws as a function of the distance of the means.
 
     Log densities are quadratic in that distance, so a new distance costs no matrix product.
@@ -165,14 +157,14 @@ def _ratios_along(scale: Floats, direction: Floats, z: Floats) -> Ratios:
         # Seen from the other class's mean, a negative draw lies one distance back and a positive one ahead.
         terms.append((constant, sign * (seen @ shift), shift @ shift))
 
-    def ratios(distance: float) -> tuple[Floats, Floats]:
+    def ratios(distance: float) -> tuple[FloatArray, FloatArray]:
         negatives, positives = (c + distance * b - 0.5 * distance**2 * a for c, b, a in terms)
         return negatives, -positives
 
     return ratios
 
 
-def _place(mean: Floats, scale: Floats, rng: np.random.Generator) -> Floats:
+def _place(mean: FloatArray, scale: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Move each pair, in place, along a random ray to the first spot clear of earlier pairs; return draws.
 
     Clear means: at most MAX_OVERLAP of a cluster's rows are likelier under another cluster, classes and
@@ -200,8 +192,8 @@ def _place(mean: Floats, scale: Floats, rng: np.random.Generator) -> Floats:
 
 
 def _log_density_along(
-    mean: Floats, scale: Floats, points: Floats, ray: Floats | None
-) -> Callable[[float], Floats]:
+    mean: FloatArray, scale: FloatArray, points: FloatArray, ray: FloatArray | None
+) -> Callable[[float], FloatArray]:
     """Log density of a pair, classes equally frequent, at `points + distance * ray`, up to a constant."""
     ray = np.zeros(mean.shape[-1]) if ray is None else ray
     terms = []
@@ -210,36 +202,36 @@ def _log_density_along(
         step = np.linalg.solve(scale[c], ray)
         terms.append((-0.5 * _squared_norm(z) - np.linalg.slogdet(scale[c])[1], z @ step, step @ step))
 
-    def log_density(distance: float) -> Floats:
+    def log_density(distance: float) -> FloatArray:
         negative, positive = (c - distance * b - 0.5 * distance**2 * a for c, b, a in terms)
         return np.asarray(np.logaddexp(negative, positive))
 
     return log_density
 
 
-def _auc(negatives: Floats, positives: Floats) -> float:
+def _auc(negatives: FloatArray, positives: FloatArray) -> float:
     """Share of (positive, negative) pairs in the right order; continuous scores have no ties."""
     # Sorting the positives too keeps the search in cache: several times faster.
     return float(np.searchsorted(np.sort(negatives), np.sort(positives)).mean() / len(negatives))
 
 
-def _random_shape(d: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _random_shape(d: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues, of order one whatever d is, and eigenvectors of a random symmetric matrix."""
     a = rng.standard_normal((d, d)) / np.sqrt(d)
     values, vectors = np.linalg.eigh((a + a.T) / 2)
     return values, vectors
 
 
-def _root(shape: tuple[Floats, Floats], *, size: float) -> Floats:
+def _root(shape: tuple[FloatArray, FloatArray], *, size: float) -> FloatArray:
     """Symmetric square root of the covariance whose matrix logarithm is `size` times the shape."""
     values, vectors = shape
     return (vectors * np.exp(size * values / 2)) @ vectors.T
 
 
-def _random_unit(d: int, rng: np.random.Generator) -> Floats:
+def _random_unit(d: int, rng: np.random.Generator) -> FloatArray:
     direction = rng.standard_normal(d)
     return direction / np.linalg.norm(direction)
 
 
-def _squared_norm(z: Floats) -> Floats:
+def _squared_norm(z: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", z, z))

@@ -1,7 +1,5 @@
 """The paper's synthetic data: a Gaussian pair per cluster, and groups that draw from them unequally."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from groupshift.datasets.class_shares import Counts, draw_shares, plan_rows

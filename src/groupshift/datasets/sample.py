@@ -1,22 +1,12 @@
 """What generators and splitters return: rows to fit on, rows to test on, and the truth about both."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from groupshift._explain.wording import percent
-from groupshift.datasets.containers import (
-    Seed,
-    Table,
-    frame_of,
-    is_frame,
-    n_rows,
-    named_columns,
-    take_rows,
-)
+from groupshift.datasets.containers import Seed, Table, frame_of, is_frame, n_rows, named_columns, take_rows
 from groupshift.datasets.examples import encode_ids, some_examples
 
 
@@ -160,7 +150,7 @@ class GroupedSample:
         """Rows to judge on: (X, truth, groups)."""
         return JudgedRows(take_rows(self.X, self.test), self.truth[self.test], self.groups[self.test])
 
-    def take(self, rows: np.ndarray) -> GroupedSample:
+    def take(self, rows: np.ndarray) -> "GroupedSample":
         """The same sample with only these rows (positions or mask); tables by group stay whole."""
         changed = {f: getattr(self, f) for f in self._PER_ROW if getattr(self, f) is not None}
         return replace(self, **{field: take_rows(value, rows) for field, value in changed.items()})
@@ -207,7 +197,7 @@ class LabeledTable:
     def __len__(self) -> int:
         return len(self.y)
 
-    def some_rows(self, max_rows: int | None, *, random_state: Seed = None) -> LabeledTable:
+    def some_rows(self, max_rows: int | None, *, random_state: Seed = None) -> "LabeledTable":
         """A random choice of whole examples with at most this many rows; all of them for None."""
         ids = encode_ids(self.example_ids, n_rows=len(self))
         rows = some_examples(ids, max_rows=max_rows, rng=np.random.default_rng(random_state))

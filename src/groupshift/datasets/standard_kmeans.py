@@ -1,7 +1,5 @@
 """The partition of the paper's real data: standardised columns, mini-batch k-means, K by silhouette."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
@@ -44,7 +42,7 @@ class KMeansPartition:
         self.batch_size = batch_size
         self.random_state = random_state
 
-    def fit(self, X: Table) -> KMeansPartition:
+    def fit(self, X: Table) -> "KMeansPartition":
         rng = np.random.default_rng(self.random_state)
         self.values_ = {name: _values(column) for name, column in named_columns(X).items()}
         self.scaler_ = StandardScaler().fit(self._numbers(X))

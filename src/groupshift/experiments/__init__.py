@@ -11,12 +11,4 @@ from groupshift.experiments.spec import Experiment
 from groupshift.experiments.spec_files import load_experiment
 from groupshift.experiments.store import Store
 
-__all__ = [
-    "Draw",
-    "Experiment",
-    "Store",
-    "Task",
-    "list_tasks",
-    "load_experiment",
-    "run_experiment",
-]
+__all__ = ["Draw", "Experiment", "Store", "Task", "list_tasks", "load_experiment", "run_experiment"]

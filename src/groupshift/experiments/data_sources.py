@@ -1,7 +1,5 @@
 """Real tables of an experiment: loaded once per process, or prepared as npz for machines without pyarrow."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -70,7 +68,7 @@ def prepare_tables(experiment: Experiment, folder: str | Path) -> list[Path]:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for data in _from_files(experiment):
+    for data in (d for d in experiment.data if isinstance(d, AcsData | ReviewsData)):
         table = _read_source(data)
         arrays = {name: np.array(getattr(table, name), dtype=str) for name in _NAMES}
         arrays |= {name: np.asarray(getattr(table, name)) for name in ("y", "groups")}
@@ -95,10 +93,6 @@ def describe_table(data: DataSpec) -> dict[str, object]:
         "features": list(table.feature_names),
         "missing_features": list(table.missing),
     }
-
-
-def _from_files(experiment: Experiment) -> list[AcsData | ReviewsData]:
-    return [d for d in experiment.data if isinstance(d, AcsData | ReviewsData)]
 
 
 def _read_prepared(path: Path) -> LabeledTable:

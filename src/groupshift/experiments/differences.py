@@ -1,7 +1,5 @@
 """What differs between an experiment and the paper, in sentences: found by comparing, not remembered."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 

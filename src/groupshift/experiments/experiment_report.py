@@ -1,7 +1,5 @@
 """One HTML file on an experiment, for a reader who will argue with it, and each table and figure as files."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """What is to be run: draws of data, and one task for each draw and method."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import zlib

@@ -1,7 +1,5 @@
 """What is measured of a method on a draw: predictions, shares and clusters against the truth."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, cast

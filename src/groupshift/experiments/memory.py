@@ -1,7 +1,5 @@
 """Peak memory of this process, between two moments where the system allows it."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One method on one draw: build it, fit it, predict the test rows, measure."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Where numbers come from: the package's own code, the libraries below it, the machine."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

@@ -1,7 +1,5 @@
 """The paper's tables in our hand, and those it does not have: text for people, records for machines."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -132,11 +130,11 @@ def gain_table(results: Results) -> Table | None:
     return _table("gains", "Against Global, draw by draw", note, header, lines())
 
 
-def relative_auc(results: Results, method: str, setting: str, *, to: str = "global") -> dict[Place, float]:
-    """Percent by which the mean AUC of a method exceeds another's, for each (d, K)."""
+def relative_auc(results: Results, method: str, setting: str) -> dict[Place, float]:
+    """Percent by which the mean AUC of a method exceeds Global's, for each (d, K)."""
     found = {}
     for place in results.sets.get(("synthetic", setting), []):
-        mine, theirs = results.of(place, method), results.of(place, to)
+        mine, theirs = results.of(place, method), results.of(place, "global")
         both = [r for r in mine if r in theirs]
         if both:
             found[place] = 100 * (sum(mine[r] for r in both) / sum(theirs[r] for r in both) - 1)

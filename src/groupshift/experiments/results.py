@@ -1,7 +1,5 @@
 """Results of an experiment, read back for tables and figures: means over draws with their intervals."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,7 +26,7 @@ class Mean:
     n: int
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> Mean:
+    def of(cls, values: Iterable[float]) -> "Mean":
         """Mean of one value per draw.
 
         >>> round(Mean.of([0.5, 1.0]).half, 2)  # t = 12.706 for two draws, standard error 0.25
@@ -40,7 +38,7 @@ class Mean:
         half = stdtrit(len(array) - 1, 0.975) * array.std(ddof=1) / np.sqrt(len(array))
         return cls(float(array.mean()), float(half), len(array))
 
-    def __sub__(self, constant: float) -> Mean:
+    def __sub__(self, constant: float) -> "Mean":
         return Mean(self.value - constant, self.half, self.n)
 
 
@@ -127,17 +125,13 @@ class Results:
         return failed + [{**labels, "why": "not run yet"} for labels in absent]
 
 
-def load_results(folder: str | Path, *, combine: bool = True) -> Results:
-    """Read a folder of results.
-
-    With `combine` its tables are made anew where its parts are at hand; without, a running experiment is not
-    disturbed.
-    """
+def load_results(folder: str | Path) -> Results:
+    """Read a folder of results; its tables are made anew where its parts are at hand."""
     store = Store(folder)
     described = store.read_experiment()
     tasks = store.stored_tasks(described)
     # Without its code on record, a folder's parts cannot be told from those of other code.
-    if combine and "origin" in described and (store.folder / "parts").is_dir():
+    if "origin" in described and (store.folder / "parts").is_dir():
         store.combine(tasks)
     values: dict[tuple[Place, str, str], dict[int, float]] = {}
     for row in read_csv(store.folder / "results.csv"):

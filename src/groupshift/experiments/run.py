@@ -1,7 +1,5 @@
 """Run the tasks of an experiment in parallel; what is finished stays finished, whatever happens."""
 
-from __future__ import annotations
-
 import math
 import os
 import platform

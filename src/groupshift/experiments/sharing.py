@@ -25,9 +25,9 @@ from groupshift._regions.space import Space
 from groupshift._rows.rows import Rows
 from groupshift._rows.seeds import Seeds
 
-# A classifier for each of eight clusters and each of six folds, twice, fits in: fewer, and the first ones are
-# forgotten before the next method asks for them.
-MAX_FITS = MAX_PREDICTIONS = 128
+# Results of each kind. A classifier for each of eight clusters and each of six folds, twice, fits in: fewer, and the first ones
+# are forgotten before the next method asks for them.
+MAX_KEPT = 128
 
 T = TypeVar("T")
 # What was asked for comes first; whatever tells two of its kind apart follows.
@@ -63,16 +63,16 @@ class SharedWork:
         self._kept: dict[object, OrderedDict[Key, tuple[object, float]]] = {}
 
     @contextmanager
-    def sharing(self, active: bool = True) -> Iterator[None]:
+    def sharing(self) -> Iterator[None]:
         """Share work inside this block; `borrowed` starts at 0."""
         self.borrowed = 0.0
-        token = _current.set(self if active else None)
+        token = _current.set(self)
         try:
             yield
         finally:
             _current.reset(token)
 
-    def recall(self, key: Key, make: Callable[[], T], limit: int) -> T:
+    def recall(self, key: Key, make: Callable[[], T]) -> T:
         kept = self._kept.setdefault(key[0], OrderedDict())
         if key in kept:
             value, seconds = kept[key]
@@ -84,15 +84,15 @@ class SharedWork:
         made = make()
         # What making it borrowed in turn belongs to its price.
         kept[key] = made, time.perf_counter() - start + self.borrowed - before
-        if len(kept) > limit:
+        if len(kept) > MAX_KEPT:
             kept.popitem(last=False)
         return made
 
 
-def recall(key: Key, make: Callable[[], T], *, limit: int = MAX_FITS) -> T:
+def recall(key: Key, make: Callable[[], T]) -> T:
     """The result kept under `key` in the current shared work, or made now."""
     work = _current.get()
-    return make() if work is None else work.recall(key, make, limit)
+    return make() if work is None else work.recall(key, make)
 
 
 class SharedClassifier(ClassifierMixin, BaseEstimator):
@@ -144,7 +144,7 @@ class SharedClassifier(ClassifierMixin, BaseEstimator):
         ask: Callable[[np.ndarray], np.ndarray] = getattr(self.fitted_, what)
         if _current.get() is None:
             return ask(X)
-        return recall((what, self.fit_key_, joblib.hash(X)), lambda: ask(X), limit=MAX_PREDICTIONS)
+        return recall((what, self.fit_key_, joblib.hash(X)), lambda: ask(X))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -174,7 +174,7 @@ class SilhouettePartition:
     def fit(self, X: np.ndarray) -> SilhouettePartition:
         weight = np.ones(len(X))
         space = Space().fit(X, weight, np.zeros(X.shape[1], bool))
-        self.partition_, self.scores_ = self.choose(space, X, weight)
+        self.partition_, _ = self.choose(space, X, weight)
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:

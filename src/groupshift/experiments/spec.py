@@ -1,7 +1,5 @@
 """An experiment as data: frozen dataclasses."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import ClassVar, Literal
@@ -141,7 +139,7 @@ class Experiment:
         return {**asdict(self), "data": [{"kind": d.kind, **asdict(d)} for d in self.data]}
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, object]) -> Experiment:
+    def from_dict(cls, plain: Mapping[str, object]) -> "Experiment":
         """The experiment that `to_dict` wrote; other keys are left out."""
         known = {f.name for f in fields(cls)}
         return build(cls, {name: value for name, value in plain.items() if name in known}, "experiment")

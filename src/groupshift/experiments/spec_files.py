@@ -1,7 +1,5 @@
 """Experiments read from TOML files, at one of several scales."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path

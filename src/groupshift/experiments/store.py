@@ -4,8 +4,6 @@ A part appears under its name when its bytes are on the disk: killed at any mome
 parts and nothing that looks like one. Tables are made of parts and can be made again.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
@@ -71,11 +69,9 @@ class Store:
     def pending(self, tasks: Iterable[Task], *, retry_failed: bool = False) -> list[Task]:
         return [task for task in tasks if not self.is_done(task, retry_failed=retry_failed)]
 
-    def write_experiment(
-        self, experiment: Experiment, tables: Mapping[str, Mapping[str, object]] | None = None
-    ) -> None:
+    def write_experiment(self, experiment: Experiment, tables: Mapping[str, Mapping[str, object]]) -> None:
         """Say what is run here, by which code, and on which tables."""
-        described = {**experiment.to_dict(), "origin": described_origin(), "tables": dict(tables or {})}
+        described = {**experiment.to_dict(), "origin": described_origin(), "tables": dict(tables)}
         write_whole(self.folder / "experiment.json", _json(described, indent=1))
 
     def read_experiment(self) -> Json:

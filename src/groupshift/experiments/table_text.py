@@ -1,7 +1,5 @@
 """How tables are written: numbers with their intervals and signs, names of data sets, and the table itself."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Tables of plain values, as TOML and JSON have them, made into dataclasses: each value against its field's type."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from groupshift._io.files import OutputError, table_format
-from groupshift.serve.jobs import Job, Refused, Settings
+from groupshift.cli.options import as_typed
+from groupshift.serve.jobs import OF_ONE_COLUMN, Job, Refused, Settings
 from groupshift.serve.jobs_folder import BEFORE, KNOWN, MODEL, REPORT
 
 # Columns of a file as a look at it found them: the role that each has if nobody says otherwise.
@@ -46,14 +47,14 @@ def fit_arguments(job: Job, usual: UsualRoles) -> list[str]:
 def role_arguments(settings: Settings, usual: UsualRoles) -> list[str]:
     """The options that name columns; features only where one is wanted that would be left out."""
     found = []
-    for role in ("target", "group", "weight", "example_id"):
+    for role in OF_ONE_COLUMN:
         if (column := settings.one(role)) is not None:
-            found += _option(role.replace("_", "-"), column)
+            found += as_typed(role.replace("_", "-"), column)
     features, excluded = feature_lists(settings, usual)
     for option, columns in (("features", features), ("exclude", excluded)):
         if columns:
-            found += _option(option, _comma_separated(columns))
-    return found + (_option("positive", settings.positive) if settings.positive is not None else [])
+            found += as_typed(option, columns)
+    return found + (as_typed("positive", settings.positive) if settings.positive is not None else [])
 
 
 def usual_roles(home: Path) -> dict[str, str]:
@@ -76,7 +77,7 @@ def feature_lists(settings: Settings, usual: UsualRoles) -> tuple[list[str], lis
 
 def update_arguments(job: Job) -> list[str]:
     weight = job.settings.one("weight")
-    return ["update", BEFORE, *job.paths, *(_option("weight", weight) if weight else []), "--out", MODEL]
+    return ["update", BEFORE, *job.paths, *(as_typed("weight", weight) if weight else []), "--out", MODEL]
 
 
 def main_arguments(job: Job, usual: UsualRoles) -> list[str]:
@@ -115,15 +116,4 @@ def known_shares_file(settings: Settings) -> str:
     for line in settings.known_shares:
         error = [0.0 if line.std_error is None else line.std_error] if has_errors else []
         writer.writerow([line.group, line.share, *error])
-    return text.getvalue()
-
-
-def _option(name: str, value: str) -> list[str]:
-    # A value that begins with a dash would be taken for an option.
-    return [f"--{name}={value}"] if value.startswith("-") else [f"--{name}", value]
-
-
-def _comma_separated(columns: Sequence[str]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(columns)
     return text.getvalue()

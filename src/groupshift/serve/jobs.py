@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from groupshift.cli.options import SELECTIONS
+
 # What a column can be on the page; all but features are named in a command.
-ROLES = ("feature", "target", "group", "weight", "example_id", "exclude")
-SELECTIONS = ("unknown", "random", "by_label")
+OF_ONE_COLUMN = ("target", "group", "weight", "example_id")
+ROLES = ("feature", *OF_ONE_COLUMN, "exclude")
 SLOTS = ("labeled", "population")
 MOST_COLUMNS = 20_000
 MOST_KNOWN = 20_000
@@ -64,7 +66,7 @@ class Settings:
         roles = {_text(column): _text(role) for column, role in dict(found.get("roles") or {}).items()}
         if unknown := set(roles.values()) - set(ROLES):
             raise Refused(400, f"{sorted(unknown)[0]!r} is no role. Choose one of {', '.join(ROLES)}.")
-        for role in ("target", "group", "weight", "example_id"):
+        for role in OF_ONE_COLUMN:
             if list(roles.values()).count(role) > 1:
                 raise Refused(400, f"Two columns have the role {role}; one can.")
         known = list(found.get("known_shares") or ())
@@ -98,7 +100,10 @@ class TaskState:
 
 @dataclass(frozen=True)
 class Job:
-    """One fit or update. `files` maps a slot to the name under which its file is kept; `tasks` a task to its state."""
+    """One job, whose kind is its main task: "fit" or "update".
+
+    `files` maps a slot to the name under which its file is kept; `tasks` a task to its state.
+    """
 
     id: str
     kind: str
@@ -108,18 +113,17 @@ class Job:
     tasks: Mapping[str, TaskState] = field(default_factory=dict)
     parent: str | None = None
 
-    @property
-    def main_task(self) -> str:
-        return self.kind
+    def state(self, task: str) -> TaskState:
+        return self.tasks.get(task, TaskState("new"))
 
     @property
     def is_done(self) -> bool:
-        return self.tasks.get(self.main_task, TaskState("none")).status == "done"
+        return self.state(self.kind).status == "done"
 
     @property
     def is_settled(self) -> bool:
         """Whether files and settings stay as they are: the model is made of them, or being made."""
-        return self.is_done or self.tasks.get(self.main_task, TaskState("none")).is_open
+        return self.is_done or self.state(self.kind).is_open
 
     @property
     def paths(self) -> list[str]:

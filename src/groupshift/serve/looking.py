@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from groupshift._explain.wording import percent, short
-from groupshift._io.column_facts import ColumnSurvey, kind_of_type, plan_of, survey_column, value_counts
+from groupshift._io.column_facts import ColumnSurvey, counts_of_texts, kind_of_type, plan_of, survey_column
 from groupshift._io.columns import ColumnPlan, as_text
 from groupshift._io.places import open_source
 from groupshift._io.table_files import Source
@@ -60,8 +60,7 @@ class Head:
         """How often each value occurs in the first rows."""
         if kind_of_type(self.rows[name].type) == "nested":
             return {}
-        values, rows = value_counts(as_text(self.rows[name]))
-        return dict(zip(values.to_pylist(), rows.tolist(), strict=True))
+        return counts_of_texts(as_text(self.rows[name]))
 
 
 def look_at(job: Job) -> dict[str, object]:
@@ -104,7 +103,7 @@ def _read(screen: Screen, job: Job, settings: Settings, usual: Mapping[str, str]
     features, excluded = feature_lists(settings, usual)
     roles = Roles(
         target=settings.one("target") or "",
-        groups=tuple(settings.named("group")),
+        group=settings.one("group"),
         weight=settings.one("weight"),
         example_id=settings.one("example_id"),
         features=tuple(features),

@@ -14,12 +14,11 @@ import jinja2
 
 from groupshift._explain.wording import tidy
 from groupshift.serve import command_lines
-from groupshift.serve.jobs import ROLES, Job, Refused, TaskState
+from groupshift.serve.jobs import ROLES, Job, Refused
 from groupshift.serve.jobs_folder import MODEL, REPORT, JobsFolder
 from groupshift.serve.wording_of_pages import on_page, without_paths
 from groupshift.serve.work_queue import read_events
 
-NEW = TaskState("new")
 # What can be taken away, and what it is.
 DOWNLOADS = {
     "shares.csv": "Shares (CSV)",
@@ -48,21 +47,19 @@ class JobView:
     @property
     def screen(self) -> str:
         """Which page the job has come to."""
-        main = self.job.tasks.get(self.job.main_task, NEW)
-        if main.status == "done":
+        if self.job.is_done:
             return "answer"
-        if main.is_open:
+        if self.job.is_settled:
             return "progress"
         # The first look ends with roles that are guessed; before that there is nothing to change.
-        if self.job.tasks.get("look", NEW).is_open and not self.job.settings.roles:
+        if self.job.state("look").is_open and not self.job.settings.roles:
             return "progress"
         return "columns" if self.job.kind == "fit" and (self.home / "look.json").is_file() else "files"
 
     @property
     def trouble(self) -> str:
         """What went wrong with the task that the screen waits for."""
-        for task in (self.job.main_task, "look"):
-            state = self.job.tasks.get(task, NEW)
+        for state in map(self.job.state, (self.job.kind, "look")):
             if state.status in ("failed", "stopped"):
                 return self.said(state.sentence)
         return ""
@@ -108,7 +105,7 @@ class JobView:
 
     def progress(self, task: str) -> dict[str, object]:
         """Where a task stands: its steps so far, and how much is done of the last."""
-        state = self.job.tasks.get(task, NEW)
+        state = self.job.state(task)
         steps: dict[str, str] = {}
         for text in self.heard(task, "step") if state.status != "waiting" else []:
             steps[text.partition(": ")[0]] = text

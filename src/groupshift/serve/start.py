@@ -13,9 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
-
-import typer
 
 from groupshift.cli.errors import InputError
 from groupshift.cli.screen import Screen, bold
@@ -25,20 +22,7 @@ LOOPBACK = "127.0.0.1"
 OPENER = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={0}"><a href="{0}">groupshift</a>'
 
 
-def serve(
-    folder: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER",
-            show_default=False,
-            help="Where files and jobs are kept; by default a temporary folder, removed at the end.",
-        ),
-    ] = None,
-    port: Annotated[int, typer.Option(metavar="N", help="Port of this machine; 0 for a free one.")] = 0,
-    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
-    max_upload: Annotated[float, typer.Option(metavar="GB", help="Largest file that the page takes.")] = 4.0,
-) -> None:
-    """Open a page in the browser to drop files into: columns, fit, shares, updates. For this machine only."""
+def serve(folder: str | None, port: int, browser: bool, max_upload: float) -> None:
     try:
         import uvicorn
 

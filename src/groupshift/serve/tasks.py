@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -23,6 +23,7 @@ from groupshift._explain.share_errors import overall_share
 from groupshift._explain.share_tables import group_level_shares, labeled_sample, overall_shares
 from groupshift._explain.summary import Summary
 from groupshift._io.files import write_whole
+from groupshift._math.arrays import FloatArray
 from groupshift.cli.compare import change_table, show_changes
 from groupshift.cli.errors import OK, run
 from groupshift.cli.recipe import load_model
@@ -107,11 +108,7 @@ def share_columns(model: GroupShiftClassifier, moved: pa.Table | None) -> dict[s
         for name in ("before", "change"):
             columns[name] = np.array([row[name] for row in own], float)
             overall[name] = whole[name]
-    return {
-        "group": texts(table["group"]),
-        **{name: rounded(np.asarray(values, float)) for name, values in columns.items()},
-        "overall": {name: rounded(np.array([value], float))[0] for name, value in overall.items()},
-    }
+    return {"group": texts(table["group"]), **_rounded(columns, overall)}
 
 
 def _class_columns(model: ClassModel) -> dict[str, object]:
@@ -123,8 +120,15 @@ def _class_columns(model: ClassModel) -> dict[str, object]:
     return {
         "group": texts(model.groups_),
         "classes": texts(model.classes_),
+        **_rounded(columns, whole),
+    }
+
+
+def _rounded(columns: Mapping[str, FloatArray], overall: Mapping[str, float]) -> dict[str, object]:
+    """Columns of groups, and the numbers of all rows together, as the page reads them."""
+    return {
         **{name: rounded(np.asarray(values, float)) for name, values in columns.items()},
-        "overall": {name: rounded(np.array([value], float))[0] for name, value in whole.items()},
+        "overall": {name: rounded(np.array([value], float))[0] for name, value in overall.items()},
     }
 
 

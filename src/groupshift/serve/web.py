@@ -58,7 +58,7 @@ class Page:
 
     async def state(self, request: Request) -> Response:
         view = self._view(request)
-        task = request.query_params.get("task") or view.open_task or view.job.main_task
+        task = request.query_params.get("task") or view.open_task or view.job.kind
         return JSONResponse(view.progress(task) | {"screen": view.screen})
 
     async def columns(self, request: Request) -> Response:
@@ -109,7 +109,7 @@ class Page:
             raise Refused(409, "There is no file yet. Drop one, or choose it.")
         if task == "look":
             self.queue.renew(job, task)
-        elif task == job.main_task and not job.is_settled:
+        elif task == job.kind and not job.is_settled:
             self._prepare(job)
             self.queue.put(self.queue.stop(job), task)
         elif task.startswith("predict") and job.is_done:

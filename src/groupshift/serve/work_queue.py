@@ -43,13 +43,9 @@ class WorkQueue:
 
     def put(self, job: Job, task: str) -> Job:
         """Queue a task; one that waits or runs already is not queued twice."""
-        if job.tasks.get(task, STOPPED).is_open:
+        if job.state(task).is_open:
             raise Refused(409, "This is under way already. Wait for it, or stop it first.")
-        self._waiting.append(Ticket(job.id, task))
-        self._wake.set()
-        return self.folder.keep(
-            job.with_task(task, TaskState("waiting", self._why_waiting(Ticket(job.id, task))))
-        )
+        return self.renew(job, task)
 
     def renew(self, job: Job, task: str) -> Job:
         """Queue a task whose settings have changed; where it runs already, it begins again."""

@@ -7,7 +7,7 @@ from scipy.special import ndtri
 
 from groupshift._explain.audit_words import audit_sentences
 from groupshift._explain.identified import identified_in
-from groupshift._explain.report.facts import Facts, GroupLines
+from groupshift._explain.report.facts import COVERAGE, Facts, GroupLines
 from groupshift._explain.report.formats import count, percent, percent_range
 from groupshift._explain.wording import plural
 
@@ -20,6 +20,16 @@ class Belief(NamedTuple):
 
     mark: str
     sentence: str
+
+
+# By how far the assumption holds, where it does not fully.
+DOUBTS = {
+    "no": Belief("no", "Check the shares before you use them: the assumption behind them does not hold."),
+    "roughly": Belief("", "Use the shares with care: the assumption behind them holds only roughly."),
+    "unknown": Belief(
+        "", "Whether to believe the shares could not be tested: labels are too few, or of too few groups."
+    ),
+}
 
 
 def tiles(facts: Facts) -> dict[str, str]:
@@ -62,19 +72,10 @@ def believe(facts: Facts) -> Belief:
         )
     if diagnosis.worth == "harmful":
         return Belief("no", "Do not believe the shares: on labels that were hidden, the shifts did harm.")
-    if diagnosis.holds == "no":
-        return Belief("no", "Check the shares before you use them: the assumption behind them does not hold.")
-    if diagnosis.holds == "roughly":
-        return Belief("", "Use the shares with care: the assumption behind them holds only roughly.")
-    if diagnosis.holds == "unknown":
-        return Belief(
-            "", "Whether to believe the shares could not be tested: labels are too few, or of too few groups."
-        )
-    confirmed = (
-        ", and hidden labels confirm the shifts"
-        if facts.shifted and diagnosis.worth in ("yes", "little")
-        else ""
-    )
+    if diagnosis.holds in DOUBTS:
+        return DOUBTS[diagnosis.holds]
+    is_confirmed = facts.shifted and diagnosis.worth in ("yes", "little")
+    confirmed = ", and hidden labels confirm the shifts" if is_confirmed else ""
     return Belief(
         "yes",
         f"The shares can be believed as far as labels can tell: the assumption behind them holds{confirmed}.",
@@ -97,12 +98,8 @@ def learned(facts: Facts) -> list[str]:
     """What the groups of the population look like, in a few sentences."""
     if not facts.has_population:
         return ["Without unlabelled rows there is no population whose shares could be learned."]
-    sentences = []
-    if (words := _extremes(facts.groups)) is not None:
-        sentences.append(words)
-    if (words := _disagreement(facts)) is not None:
-        sentences.append(words)
-    return [*sentences, _cluster_words(facts)]
+    found = (_extremes(facts.groups), _disagreement(facts), _cluster_words(facts))
+    return [sentence for sentence in found if sentence is not None]
 
 
 def _extremes(groups: GroupLines) -> str | None:
@@ -127,7 +124,7 @@ def _disagreement(facts: Facts) -> str | None:
     n, sample = groups.sample_rows, np.nan_to_num(groups.sample_share)
     if known.sum() < 2:
         return None
-    margin = ndtri(0.5 + facts.coverage / 2)
+    margin = ndtri(0.5 + COVERAGE / 2)
     # A row of each class more: the error of a share of 0 or 1 from a handful of rows is not zero.
     drawn_in = (sample * n + 1) / (n + 2)
     variance = drawn_in * (1 - drawn_in) / (n + 2) + ((groups.high - groups.low) / (2 * margin)) ** 2
@@ -135,7 +132,7 @@ def _disagreement(facts: Facts) -> str | None:
     return (
         f"In {count(differs.sum())} of {plural(int(known.sum()), 'group')} with labelled rows, "
         "the labelled sample differs from the population by more than chance "
-        f"({percent(facts.coverage, 0)} confidence)."
+        f"({percent(COVERAGE, 0)} confidence)."
     )
 
 

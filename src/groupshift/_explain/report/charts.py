@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupshift._explain.evidence_parts import FloatArray, Table
 from groupshift._explain.report.facts import CellLines, Facts, GroupLines, HiddenLines, largest
 from groupshift._explain.report.formats import count, percent, points, rounded, texts
-from groupshift._explain.report.report_tables import TableView, calibration_table
+from groupshift._explain.report.report_tables import INTERVAL, TableView, calibration_table
+from groupshift._math.arrays import FloatArray, Table
 
 # Colour of the largest shift: deeper, and its number is hard to read in the light or in the dark scheme.
 DEEPEST = 0.44
@@ -23,9 +23,9 @@ def figures(facts: Facts) -> dict[str, Figure]:
     """Data of the figures that the script draws."""
     found, model = {}, facts.model
     if facts.has_population:
-        found["shares"] = _shares(facts.groups, facts.coverage, facts.overall.share)
+        found["shares"] = _shares(facts.groups, facts.overall.share)
         if facts.shifted:
-            found["shifts"] = _shifts(facts.cells, model.evidence_.labeled_clusters.share, facts.coverage)
+            found["shifts"] = _shifts(facts.cells, model.evidence_.labeled_clusters.share)
     if facts.hidden is not None and facts.any_gain:
         found["gain"] = _gain(facts.hidden)
     if model.candidates_ is not None:
@@ -33,7 +33,7 @@ def figures(facts: Facts) -> dict[str, Figure]:
     return found
 
 
-def _shares(groups: GroupLines, coverage: float, overall: float) -> Figure:
+def _shares(groups: GroupLines, overall: float) -> Figure:
     """Dots and intervals: the share of positives of each group, the labelled sample beside the population."""
     figure = {
         "kind": "dots",
@@ -46,7 +46,7 @@ def _shares(groups: GroupLines, coverage: float, overall: float) -> Figure:
         "format": "percent",
         "axis": "Share of positives",
         "valueLabel": "Population",
-        "intervalLabel": f"{percent(coverage, 0)} interval",
+        "intervalLabel": INTERVAL,
         "rowsLabel": "Population rows",
         "reference": round(overall, 4),
         "searchable": True,
@@ -63,7 +63,7 @@ def _shares(groups: GroupLines, coverage: float, overall: float) -> Figure:
     return figure
 
 
-def _shifts(cells: CellLines, sample_share: FloatArray, coverage: float) -> Figure:
+def _shifts(cells: CellLines, sample_share: FloatArray) -> Figure:
     """The map of shifts: groups down, clusters across."""
     return {
         "kind": "map",
@@ -79,7 +79,7 @@ def _shifts(cells: CellLines, sample_share: FloatArray, coverage: float) -> Figu
         "sampleShare": rounded(sample_share),
         "scale": shift_scale(cells.shift),
         "deepest": DEEPEST,
-        "intervalLabel": f"{percent(coverage, 0)} interval",
+        "intervalLabel": INTERVAL,
         "searchable": True,
         "sort": "name",
     }

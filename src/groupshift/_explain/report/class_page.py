@@ -4,25 +4,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupshift._explain.class_diagnosis import diagnose_classes
+from groupshift._explain.class_diagnosis import diagnose_classes, range_over_groups
 from groupshift._explain.class_model import ClassModel
-from groupshift._explain.class_share_tables import (
-    group_class_shares,
-    labeled_class_shares,
-    overall_class_shares,
-)
+from groupshift._explain.class_share_tables import group_class_shares, overall_class_shares
 from groupshift._explain.diagnostics import Diagnosis
-from groupshift._explain.report.facts import Names
-from groupshift._explain.report.formats import count, decimals, percent, percent_range
+from groupshift._explain.report.facts import COVERAGE, Names, largest
+from groupshift._explain.report.formats import count, decimals, percent, percent_range, texts
 from groupshift._explain.report.report_tables import TableView
-from groupshift._explain.share_tables import count_interval
+from groupshift._explain.share_tables import count_interval, labeled_sample
 from groupshift._explain.wording import plural
 
 # Groups on the page, those with most rows: some hundred bytes for each class.
 MAX_GROUPS = 500
 # With more classes than this a cell of the map has no room for its interval, which a pointer still shows.
 WIDE_CLASSES = 8
-COVERAGE = 0.9
 # Ground of a share of everything: deeper, and its number is hard to read.
 DEEPEST = 0.55
 
@@ -66,7 +61,7 @@ class ClassFacts:
 
     @property
     def classes(self) -> list[str]:
-        return [str(name) for name in self.model.classes_.tolist()]
+        return texts(self.model.classes_.tolist())
 
     @property
     def has_population(self) -> bool:
@@ -113,24 +108,18 @@ class ClassFacts:
 
     @property
     def order(self) -> np.ndarray:
-        """Numbers of the groups on the page, those with most rows, in the order of their names."""
-        rows = self.model.estimate_.rows.sum(1)
-        return np.sort(np.argsort(-rows, kind="stable")[:MAX_GROUPS])
+        """Numbers of the groups on the page."""
+        return largest(self.model.estimate_.rows.sum(1), MAX_GROUPS)
 
     @property
     def map(self) -> list[MapLine]:
         """Groups down, classes across; first all of them together."""
         share, error, rows = group_class_shares(self.model)
         low, high = count_interval(share, error, rows, COVERAGE)
-        sample = labeled_class_shares(self.model)
+        sample = labeled_sample(self.model)[0]
         overall = overall_class_shares(self.model)[1]
-        lines = [
-            MapLine(
-                "all",
-                count(rows[:, 0].sum()),
-                [self._cell("all", c, overall[c]) for c in range(len(overall))],
-            )
-        ]
+        together = [self._cell("all", c, part) for c, part in enumerate(overall)]
+        lines = [MapLine("all", count(rows[:, 0].sum()), together)]
         for g in self.order:
             name = str(self.model.groups_[g])[:120]
             cells = [
@@ -162,18 +151,12 @@ class ClassFacts:
     def class_table(self) -> TableView:
         """Each class: population, labelled sample, and its range over groups."""
         before, after = overall_class_shares(self.model)
-        share = group_class_shares(self.model)[0]
+        low, high = range_over_groups(self.model)
         order = np.argsort(-after, kind="stable")
-        return TableView(
-            {
-                "Class": [self.classes[c] for c in order],
-                "Population": [percent(after[c]) for c in order],
-                "Labelled sample": [percent(before[c]) for c in order],
-                "Lowest group": [percent(share[:, c].min()) for c in order],
-                "Highest group": [percent(share[:, c].max()) for c in order],
-            },
-            "Classes, most frequent first",
-        )
+        shares = {"Population": after, "Labelled sample": before, "Lowest group": low, "Highest group": high}
+        columns = {name: [percent(v) for v in values[order]] for name, values in shares.items()}
+        names = [self.classes[c] for c in order]
+        return TableView({"Class": names, **columns}, "Classes, most frequent first")
 
     @property
     def hidden_table(self) -> TableView | None:
@@ -190,27 +173,23 @@ class ClassFacts:
             "Error of shares, plain": "share_error_global",
             "error with shifts": "share_error_model",
         }
-        columns = {name: [decimals(table[key][i]) for i in order] for name, key in shown.items()}
-        groups = [str(table["group"][i]) for i in order]
-        rows = [count(table["rows"][i]) for i in order]
+        columns = {name: [decimals(v) for v in table[key][order]] for name, key in shown.items()}
+        groups, rows = texts(table["group"][order]), [count(v) for v in table["rows"][order]]
         return TableView({"Group": groups, "Rows": rows, **columns}, "Hidden labels, by group")
 
     @property
     def independence_table(self) -> TableView:
         """Does a class look alike in every group?"""
         table = self.diagnosis.independence
-        n = len(table["rows"])
-        return TableView(
-            {
-                "Class": [str(table["label"][i]) for i in range(n)],
-                "Cluster": [str(table["cluster"][i]) for i in range(n)],
-                "Rows": [count(table["rows"][i]) for i in range(n)],
-                "Scores": [decimals(table["score_effect"][i]) for i in range(n)],
-                "Features": [decimals(table["feature_effect"][i]) for i in range(n)],
-                "Most in": [str(name) for name in table["strongest_feature"]],
-            },
-            "Group given cluster and class: part of the variance that it explains",
-        )
+        columns = {
+            "Class": texts(table["label"]),
+            "Cluster": texts(table["cluster"]),
+            "Rows": [count(v) for v in table["rows"]],
+            "Scores": [decimals(v) for v in table["score_effect"]],
+            "Features": [decimals(v) for v in table["feature_effect"]],
+            "Most in": texts(table["strongest_feature"]),
+        }
+        return TableView(columns, "Group given cluster and class: part of the variance that it explains")
 
     @property
     def data(self) -> dict[str, str]:

@@ -1,19 +1,27 @@
 """What the report shows of a fitted model: groups of the population, cells, hidden labels."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from groupshift._explain.diagnostics import Diagnosis
-from groupshift._explain.evidence_parts import BoolArray, Column, FloatArray, IntArray
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.share_errors import ShareInterval, overall_share
-from groupshift._explain.share_tables import cell_shares, group_level_shares, labeled_sample, overall_shares
+from groupshift._explain.share_errors import overall_share
+from groupshift._explain.share_tables import (
+    ShareInterval,
+    cell_shares,
+    group_level_shares,
+    labeled_sample,
+    overall_shares,
+)
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 
 # Keep the page under 5 MB: a few hundred bytes for each group, some thirty for each cell.
 MAX_GROUPS = 6_000
 MAX_CELLS = 48_000
 LONGEST_NAME = 120
+COVERAGE = 0.9
 # A cell leans on pooling where more than half of its shift is borrowed, as in `predict_details`.
 BORROWED = 0.5
 
@@ -99,29 +107,15 @@ class HiddenLines:
 
 @dataclass(frozen=True)
 class Facts:
-    """A fitted model as the report reads it; `hidden` is None where no group's labels could be hidden."""
+    """A fitted model as the report reads it."""
 
     model: FittedModel
     diagnosis: Diagnosis
-    coverage: float
-    groups: GroupLines
-    cells: CellLines
-    hidden: HiddenLines | None
     names: Names
 
     @classmethod
-    def of(
-        cls, model: FittedModel, diagnosis: Diagnosis, *, coverage: float = 0.9, names: Names | None = None
-    ) -> "Facts":
-        return cls(
-            model,
-            diagnosis,
-            coverage,
-            _groups(model, coverage),
-            _cells(model, coverage),
-            _hidden(diagnosis),
-            Names.of(model) if names is None else names,
-        )
+    def of(cls, model: FittedModel, diagnosis: Diagnosis, names: Names | None = None) -> "Facts":
+        return cls(model, diagnosis, Names.of(model) if names is None else names)
 
     @property
     def n_groups(self) -> int:
@@ -145,18 +139,49 @@ class Facts:
         """Whether any labelled group is better or worse off than with the plain classifier."""
         return self.hidden is not None and bool(np.any(self.hidden.gain))
 
-    @property
+    @cached_property
     def overall(self) -> ShareInterval:
         """Share of positives of the whole population, over all groups and clusters."""
-        return overall_share(self.model, self.coverage)
+        return overall_share(self.model, COVERAGE)
 
     @property
     def labeled_overall(self) -> float:
         """Share of positives of the labelled sample."""
         return overall_shares(self.model)[0]
 
+    @cached_property
+    def groups(self) -> GroupLines:
+        table = group_level_shares(self.model, COVERAGE)
+        shown = largest(table["rows"], MAX_GROUPS)
+        share, low, high = (_kept(table[name][shown]) for name in ("share", "low", "high"))
+        sample_share, sample_rows = labeled_sample(self.model)
+        sample = _kept(sample_share[shown]), sample_rows[shown]
+        name, rows = shown_names(self.model.groups_[shown]), table["rows"][shown]
+        return GroupLines(name, rows, share, low, high, *sample)
 
-def shown_names(values: Column) -> list[str]:
+    @cached_property
+    def cells(self) -> CellLines:
+        model = self.model
+        shown = largest(model.rows_.sum(1), max(MAX_CELLS // max(model.n_clusters_, 1), 1))
+        table, shape = cell_shares(model, COVERAGE), model.shift_.shape
+        share, low, high = (table[name].reshape(shape)[shown] for name in ("share", "low", "high"))
+        borrowed = (model.pooling_[shown] > BORROWED) & (model.shift_variance_[shown] > 0)
+        name, shift = shown_names(model.groups_[shown]), _kept(model.shift_[shown], 3)
+        return CellLines(name, model.rows_[shown], share, low, high, shift, borrowed)
+
+    @cached_property
+    def hidden(self) -> HiddenLines | None:
+        """None where no group's labels could be hidden."""
+        table = self.diagnosis.hidden_labels
+        if len(table["group"]) < 2:
+            return None
+        shown = largest(table["rows"], MAX_GROUPS)
+        kept = {name: table[name][shown] for name in HiddenLines.__dataclass_fields__ if name in table}
+        gain = _kept((table["loss_global"] - table["loss_model"])[shown])
+        return HiddenLines(name=shown_names(table["group"][shown]), gain=gain, **kept)
+
+
+def shown_names(values: ValueArray) -> list[str]:
     """Names of groups as text of readable length; what UTF-8 cannot write is replaced.
 
     >>> shown_names(np.array(["Oslo", None, 7], dtype=object))
@@ -185,45 +210,3 @@ def largest(rows: IntArray, most: int) -> IntArray:
 def _kept(values: FloatArray, digits: int = 6) -> FloatArray:
     """Numbers as the page's data keeps them, rounded once: figure and table agree to the last digit."""
     return np.round(values, digits)
-
-
-def _groups(model: FittedModel, coverage: float) -> GroupLines:
-    table = group_level_shares(model, coverage)
-    shown = largest(table["rows"], MAX_GROUPS)
-    share, low, high = (_kept(table[name][shown]) for name in ("share", "low", "high"))
-    sample_share, sample_rows = labeled_sample(model)
-    return GroupLines(
-        shown_names(model.groups_[shown]),
-        table["rows"][shown],
-        share,
-        low,
-        high,
-        _kept(sample_share[shown]),
-        sample_rows[shown],
-    )
-
-
-def _cells(model: FittedModel, coverage: float) -> CellLines:
-    shown = largest(model.rows_.sum(1), max(MAX_CELLS // max(model.n_clusters_, 1), 1))
-    table = cell_shares(model, coverage)
-    share, low, high = (table[name].reshape(model.shift_.shape)[shown] for name in ("share", "low", "high"))
-    borrowed = (model.pooling_[shown] > BORROWED) & (model.shift_variance_[shown] > 0)
-    return CellLines(
-        shown_names(model.groups_[shown]),
-        model.rows_[shown],
-        share,
-        low,
-        high,
-        _kept(model.shift_[shown], 3),
-        borrowed,
-    )
-
-
-def _hidden(diagnosis: Diagnosis) -> HiddenLines | None:
-    table = diagnosis.hidden_labels
-    if len(table["group"]) < 2:
-        return None
-    shown = largest(table["rows"], MAX_GROUPS)
-    kept = {name: table[name][shown] for name in HiddenLines.__dataclass_fields__ if name in table}
-    gain = _kept((table["loss_global"] - table["loss_model"])[shown])
-    return HiddenLines(name=shown_names(table["group"][shown]), gain=gain, **kept)

@@ -5,8 +5,8 @@ from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 
-from groupshift._explain.evidence_parts import Column
 from groupshift._explain.wording import DASH, THIN
+from groupshift._math.arrays import ValueArray
 
 MINUS = "\u2212"
 NOTHING = DASH
@@ -82,7 +82,7 @@ def texts(values: Iterable[object]) -> list[str]:
     return [str(value) for value in values]
 
 
-def rounded(values: Column, digits: int = 6) -> list[float | None]:
+def rounded(values: ValueArray, digits: int = 6) -> list[float | None]:
     """Numbers for JSON: few digits (0: whole numbers), None where there is no number."""
     flat = np.asarray(values, float).ravel()
     return [None if not np.isfinite(v) else round(v, digits or None) for v in flat.tolist()]

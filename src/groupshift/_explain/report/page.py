@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.report import answer, charts, formats, outline, provenance, report_tables
+from groupshift._explain.identified import importance_of
+from groupshift._explain.report import answer, charts, formats, provenance, report_tables
 from groupshift._explain.report.class_page import SECTIONS as CLASS_SECTIONS
 from groupshift._explain.report.class_page import ClassFacts, class_facts
 from groupshift._explain.report.facts import Facts, Names
@@ -53,9 +54,9 @@ def render_report(model: FittedModel, *, title: str | None = None, names: Names 
         # This page has no script.
         without_script = POLICY.replace("script-src 'sha256-{}'; ", "")
         return _filled("class_page.html", of_classes, title, without_script, of_classes.tiles, CLASS_SECTIONS)
-    facts = Facts.of(model, model.diagnose(), names=names)
+    facts = Facts.of(model, model.diagnose(), names)
     title = _title(facts) if title is None else title
-    return _filled("page.html", facts, title, policy(), answer.tiles(facts), outline.sections(facts))
+    return _filled("page.html", facts, title, policy(), answer.tiles(facts), _sections(facts))
 
 
 def _filled(
@@ -131,7 +132,6 @@ def templates() -> "Environment":
     environment.globals |= {
         "answer": answer,
         "charts": charts,
-        "outline": outline,
         "plural": plural,
         "provenance": provenance,
         "tables": report_tables,
@@ -142,6 +142,34 @@ def templates() -> "Environment":
         "allow_nan": False,
     }
     return environment
+
+
+def _sections(facts: Facts) -> dict[str, str]:
+    """Sections that have something to show, in reading order, and their names in the menu."""
+    has = {
+        "shares": facts.has_population,
+        "shifts": facts.has_population and facts.shifted,
+        "drivers": bool(importance_of(facts.model)),
+        "clusters": facts.n_clusters > 1,
+        "hidden": bool(charts.calibration_squares(facts)),
+        "audit": facts.model.audit_ is not None,
+        "candidates": facts.model.candidates_ is not None,
+    }
+    names = {
+        "answer": "Answer",
+        "shares": "Shares",
+        "shifts": "Shifts",
+        "drivers": "Features",
+        "clusters": "Clusters",
+        "hidden": "Hidden labels",
+        "assumption": "Assumption",
+        "audit": "Audit",
+        "candidates": "Candidates",
+        "words": "Words",
+        "data": "Data",
+        "versions": "Versions",
+    }
+    return {name: title for name, title in names.items() if has.get(name, True)}
 
 
 def _title(facts: Facts) -> str:

@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from groupshift._audit.found import AuditFound
-from groupshift._explain.evidence_parts import FloatArray
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.identified import importance_of
 from groupshift._explain.refusals import reasons
-from groupshift._explain.report.facts import MAX_GROUPS, Facts, largest, shown_names
+from groupshift._explain.report.facts import COVERAGE, MAX_GROUPS, Facts, largest, shown_names
 from groupshift._explain.report.formats import (
     NOTHING,
     THIN,
@@ -23,11 +22,13 @@ from groupshift._explain.report.formats import (
     signed,
     texts,
 )
+from groupshift._math.arrays import FloatArray
 
 # Tables of more lines stay closed for readers without JavaScript, too: the page would be miles long.
 OPEN_LINES = 200
 MOST_LINES = 25
 MOST_FEATURES = 200
+INTERVAL = f"{percent(COVERAGE, 0)} interval"
 
 
 @dataclass(frozen=True)
@@ -50,28 +51,19 @@ class TableView:
 
 
 def shares_table(facts: Facts) -> TableView:
-    groups = facts.groups
+    """All rows together, then the groups that the page shows."""
+    groups, overall, model = facts.groups, facts.overall, facts.model
+    limits = zip((overall.low, *groups.low), (overall.high, *groups.high), strict=True)
     columns = {
-        "Group": groups.name,
-        "Population": [percent(v) for v in groups.share],
-        f"{percent(facts.coverage, 0)} interval": [
-            percent_range(low, high) for low, high in zip(groups.low, groups.high, strict=True)
-        ],
-        "Population rows": [count(v) for v in groups.rows],
+        "Group": ["All", *groups.name],
+        "Population": [percent(v) for v in (overall.share, *groups.share)],
+        INTERVAL: [percent_range(low, high) for low, high in limits],
+        "Population rows": [count(v) for v in (model.rows_.sum(), *groups.rows)],
     }
     if groups.sample_rows.any():
-        columns["Labelled sample"] = [percent(v) for v in groups.sample_share]
-        columns["Labelled rows"] = [count(v) for v in groups.sample_rows]
-    first = {
-        "Group": "All",
-        "Population": percent(facts.overall.share),
-        f"{percent(facts.coverage, 0)} interval": percent_range(facts.overall.low, facts.overall.high),
-        "Population rows": count(facts.model.rows_.sum()),
-        "Labelled sample": percent(facts.labeled_overall),
-        "Labelled rows": count(facts.model.labeled_rows_.sum()),
-    }
-    lines = {name: [first[name], *values] for name, values in columns.items()}
-    return TableView(lines, "Shares of positives by group", marked=0)
+        columns["Labelled sample"] = [percent(v) for v in (facts.labeled_overall, *groups.sample_share)]
+        columns["Labelled rows"] = [count(v) for v in (model.labeled_rows_.sum(), *groups.sample_rows)]
+    return TableView(columns, "Shares of positives by group", marked=0)
 
 
 def sensitivity_table(facts: Facts) -> TableView | None:
