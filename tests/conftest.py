@@ -39,6 +39,7 @@ FIRST = [
     "swapped_classes",
     "cli_hostile",
     "cli_batches",
+    "workers",
 ]
 
 
