@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 from scipy.stats import kstest
+from sklearn.linear_model import LogisticRegression
 
+from groupshift import GroupShiftClassifier
 from groupshift._explain import assumption_words
 from groupshift._explain.assumption import (
     Strata,
@@ -155,3 +157,34 @@ def test_distance_from_the_mixture_is_zero_for_the_mixture_itself_and_kolmogorov
     positives = collect_points(score[:500], nobody[:500], n_cells=1)
     gap = np.abs(known.below[0, 1] - known.below[0, 0]).max()
     assert mixture_distance(positives, np.array([0.0]), known)[0] == pytest.approx(gap)
+
+
+def answered(*, is_held, n_levels=3, n_groups=15, labeled=60, unlabeled=200):
+    """One question with a few answers, given alike by the positives of all rows, or more often in between by unlabelled ones."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(n_groups), labeled + unlabeled)
+    is_unlabeled = np.tile(np.arange(labeled + unlabeled) >= labeled, n_groups)
+    truth = (rng.random(len(groups)) < rng.beta(3, 4, n_groups)[groups]).astype(np.int64)
+    rest = 0.25 * np.ones(n_levels - 2) / (n_levels - 2)
+    chance = np.array([[0.7, *rest, 0.05], [0.05, *rest, 0.7]])
+    draw = rng.random(len(groups))
+    answer = (draw[:, None] > chance.cumsum(1)[truth]).sum(1)
+    moved = is_unlabeled & (rng.random(len(groups)) < 0.5) & (not is_held)
+    return np.where(moved, 1, answer)[:, None].astype(float), np.where(is_unlabeled, -1, truth), groups
+
+
+@pytest.mark.parametrize("n_levels", [3, 4])
+def test_scores_that_many_rows_share_are_no_misfit_by_themselves(n_levels):
+    # Classifiers of two folds score one answer a bit differently: all rows that gave it once counted as a gap.
+    X, y, groups = answered(is_held=True, n_levels=n_levels)
+    model = GroupShiftClassifier(LogisticRegression(), 1, refine=0, random_state=0).fit(X, y, groups=groups)
+    found = model.diagnose()
+    assert found.overview["mixture_gap"] < found.overview["mixture_gap_by_chance"]
+    assert "mixture does not fit" not in found.cautions["kind"]
+
+
+def test_answers_that_no_mixture_gives_are_a_misfit():
+    X, y, groups = answered(is_held=False)
+    model = GroupShiftClassifier(LogisticRegression(), 1, refine=0, random_state=0).fit(X, y, groups=groups)
+    found = model.diagnose()
+    assert found.overview["mixture_gap"] > 2 * found.overview["mixture_gap_by_chance"]

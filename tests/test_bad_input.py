@@ -200,6 +200,10 @@ BAD = {
         lambda: fit(model=logistic(partition="k-means")),
         "partition='k-means' is not known",
     ),
+    "a strange label at score": (
+        lambda: fitted().score(X, np.where(np.arange(N) == 0, "maybe", Y.astype(object)), groups=GROUPS),
+        "y holds 'maybe' besides the classes",
+    ),
     "no clusters": (lambda: fit(model=logistic(partition=0)), "partition=0 clusters is not possible"),
     "negative rounds": (lambda: fit(model=logistic(refine=-1)), "refine=-1 is not known"),
     "trust above 1": (lambda: fit(model=logistic(trust=1.5)), "trust=1.5 is not known"),

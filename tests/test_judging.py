@@ -1,6 +1,7 @@
 """The stages of a fit themselves: what the judge confirms, what a round of learning changes, what group means say."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -304,3 +305,13 @@ def test_shares_of_the_mixture_follow_the_truth_of_the_trial():
     estimate = expit(logit(rows.y.mean()) + trial.shift[np.searchsorted(rows.group, np.arange(60))])
     # Four hundred rows tell a share to about 0.04 through scores of this sharpness, and pooling adds a little.
     assert np.abs(estimate - truth).mean() < 0.06
+
+
+def test_a_single_candidate_is_spoken_of_as_one():
+    chosen = SimpleNamespace(name="one cluster")
+    trial = SimpleNamespace(trust=SimpleNamespace(value=1.0))
+    table = {"name": np.array(["no shift", "one cluster"])}
+    judged = judge.Judged(SimpleNamespace(estimator=None), chosen, trial, table)
+    problem = SimpleNamespace(settings=SimpleNamespace(trust="learned"))
+    (note,) = judge._described(problem, judged).notes
+    assert note.sentence == "The judge chose 'one cluster' of 1 candidate, with trust 1.00."

@@ -41,6 +41,18 @@ def in_memory(frame):
     return quick().fit(both[["a", "b", "c"]], both["party"], groups=both["town"])
 
 
+@pytest.mark.filterwarnings("ignore:No unlabelled rows")
+def test_without_a_population_nothing_is_said_of_its_shares(frame):
+    labeled, _ = frame
+    model = quick().fit(labeled[["a", "b", "c"]], labeled["party"], groups=labeled["town"])
+    overall = model.group_shares(by="overall")
+    # Not an interval from 0 to 0 around a share that is not known.
+    assert overall[["share", "low", "high"]].isna().all(axis=None)
+    assert np.isnan(model.overall_share(of_class=model.classes_[0])).all()
+    assert "for lack of unlabelled rows" in model.diagnose().verdict
+    assert "and no unlabelled rows, 3 classes" in model.summary().replace("\n", " ")
+
+
 def test_files_in_batches_give_the_answer_of_memory(frame, in_memory, tmp_path):
     labeled, unlabeled = frame
     unlabeled.to_parquet(tmp_path / "unlabeled.parquet")

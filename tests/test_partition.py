@@ -47,6 +47,14 @@ def test_columns_of_any_size_are_on_one_scale(unit):
     np.testing.assert_array_equal(other.transform(X * [unit, 1.0]), usual.transform(X))
 
 
+@pytest.mark.parametrize("n", [999, 1000, 1001])
+def test_more_clusters_than_rows_are_as_many_as_rows(n):
+    X, _ = blobs(n)
+    space = Space().fit(X, np.ones(n), NUMBERS)
+    found = kmeans_partition(space, X, np.ones(n), n_clusters=5000, random_state=0)
+    assert found.n_clusters == n
+
+
 def test_a_row_lies_with_its_nearest_centroid():
     X, _ = blobs()
     space = Space().fit(X, np.ones(len(X)), NUMBERS)

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier, distributed, streaming
 from groupshift._explain import evidence
-from groupshift._fit import learned, pooled, refine
+from groupshift._fit import learned, looked_at, pooled, refine
 from groupshift._regions import candidates, gaussian_cells
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, halves, table_of
 
@@ -17,6 +17,7 @@ def low_limits(monkeypatch):
     """Every sample that a fit takes of many rows is taken of a few hundred."""
     monkeypatch.setattr(pooled, "MAX_CLUSTERING_ROWS", 900)
     monkeypatch.setattr(learned, "MAX_CLUSTERING_ROWS", 500)
+    monkeypatch.setattr(looked_at, "MAX_LOOKED_AT", 500)
     monkeypatch.setattr(refine, "MIN_SOFT_ROWS", 400)
     monkeypatch.setattr(refine, "MAX_SOFT_ROWS", 600)
     monkeypatch.setattr(candidates, "MAX_GATE_ROWS", 400)

@@ -1,10 +1,12 @@
 """Intervals of the overall share and of differences: errors that groups have in common add up in one and cancel in the other."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from class_samples import draw_table
 from groupshift import share_changes
 from groupshift._explain.sensitivity import shares_if_selected
 from groupshift._fit.view_shifts import UNIDENTIFIED
@@ -153,6 +155,24 @@ def test_changes_are_those_between_updates(shifted):
     assert whole["high"][0] - whole["low"][0] < 0.7 * width(before.overall_share())
     with pytest.raises(ValueError, match="by='cell' is not known"):
         share_changes(before, after, by="cell")
+
+
+@pytest.mark.filterwarnings("ignore::groupshift.DegradedWarning")
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_model_without_unlabelled_rows_can_be_compared_with_one_that_has_them(quickest, n_classes):
+    X, y, groups, _ = draw_table(n_groups=4, labeled=40, unlabeled=40, n_classes=n_classes)
+    own = np.array([value is not None for value in y])
+    without = quickest(unlabeled_value=None).fit(X[own], y[own], groups=groups[own])
+    updated = deepcopy(without).update(X[~own], groups[~own])
+    lines = 1 if n_classes == 2 else n_classes
+    for models in ((without, updated), (updated, without)):
+        found = share_changes(*models)
+        assert sorted(set(found["group"])) == sorted(set(groups))
+        assert {len(column) for column in found.values()} == {4 * lines}
+        assert np.isnan(found["before" if models[0] is without else "after"]).all()
+        assert np.isnan(found["change"]).all()
+        whole = share_changes(*models, by="overall")
+        assert {len(column) for column in whole.values()} == {lines}
 
 
 def test_without_a_population_no_share_is_known(rows, quick):

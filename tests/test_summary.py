@@ -3,6 +3,7 @@
 import re
 from html import escape
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from sklearn.naive_bayes import GaussianNB
 
 from groupshift import DegradedWarning, GroupShiftClassifier
 from groupshift._explain.cluster_profile import cluster_profiles, describe_clusters
-from groupshift._explain.summary import MAX_CLUSTERS, WIDTH, Summary, cluster_lines
+from groupshift._explain.summary import MAX_CLUSTERS, WIDTH, Summary, _shifts_used, cluster_lines
 from groupshift._explain.wording import percent
+from groupshift._fit.view_shifts import ViewUse
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift.datasets import make_grouped_mixture
 
@@ -190,3 +192,23 @@ def test_clusters_beyond_a_screenful_are_counted_with_two_classes_and_with_more(
     model = quick(partition=8, trust=1.0, refine=0).fit(X, three, groups=groups)
     assert len(model.classes_) == 3
     assert Summary.of(model).clusters[-1] == "and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"view_use_": ViewUse(0.0, 0.0, 0.0, 0.0, 1.0, 0.1, compared=0.3)},
+            "shifts of groups follow unlabelled rows beside labelled ones (30 %)",
+        ),
+        ({"known_overall_": (0.3, 0.0)}, "shifts by known shares alone"),
+        ({"known_groups_": np.array(["a"])}, "shifts by known shares alone"),
+        ({"audit_": object()}, "shifts by an audit alone"),
+        ({}, "next to no shifts"),
+    ],
+)
+def test_shifts_are_of_known_shares_only_where_shares_are_known(given, said):
+    nothing = {"known_groups_": np.array([]), "known_overall_": None, "audit_": None, "context_": None}
+    nothing |= {"view_use_": ViewUse(0.0, 0.0, 0.0, 0.0, 1.0, 0.1), "trust_": 0.0}
+    model = SimpleNamespace(shift_=np.ones((2, 1)), **(nothing | given))
+    assert _shifts_used(model).replace("\u202f", " ").replace("\xa0", " ") == said

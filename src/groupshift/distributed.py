@@ -13,7 +13,7 @@ its tasks again.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import numpy as np
@@ -33,11 +33,10 @@ from groupshift._rows.workers import as_worker
 from groupshift.classifier import GroupShiftClassifier
 from groupshift.streaming import Columns, Predictor
 
-Result = TypeVar("Result")
 # Dask is an extra, and has no types.
 DaskFrame: TypeAlias = Any
 Delayed: TypeAlias = Any
-OfPartition: TypeAlias = Callable[[Features, int], Result]
+OfPartition: TypeAlias = Callable[[Features, int], object]
 
 # Sums of so many partitions are added by one task: few levels, and no worker holds many of them.
 FAN_IN = 8
@@ -53,12 +52,17 @@ class Distributed(OutsideMemory):
     offsets: tuple[int, ...]
 
     def picked(self, fraction: float, random_state: int) -> list[Rows | None]:
-        pick = partial(self.reader.picked, fraction, random_state)
-        return _gather(self.frame, self.reader.roles.columns, pick, self.offsets)
+        from dask.base import compute
+
+        parts = self._per_partition(partial(self.reader.picked, fraction, random_state))
+        return [part.value for part in compute(*parts)]
 
     def sum(self, function: Callable[[Rows], Sum]) -> Sum:
-        apply = partial(self.reader.applied, function)
-        return _tree(self.frame, self.reader.roles.columns, apply, self.offsets)
+        total: Sum = _added(self._per_partition(partial(self.reader.applied, function)))
+        return total
+
+    def _per_partition(self, function: OfPartition) -> list[Delayed]:
+        return _per_partition(self.frame, self.reader.roles.columns, function, self.offsets)
 
 
 def fit(
@@ -162,7 +166,8 @@ def _check_dask(data: object) -> None:
 
 def _first_pass(frame: DaskFrame, look: FirstLook) -> FirstPass:
     offsets = [0] * frame.npartitions
-    return _tree(frame, look.columns, partial(_look_at, look), offsets).checked()
+    found: FirstPass = _added(_per_partition(frame, look.columns, partial(_look_at, look), offsets))
+    return found.checked()
 
 
 def _offsets(found: FirstPass, first: int) -> tuple[int, ...]:
@@ -170,39 +175,28 @@ def _offsets(found: FirstPass, first: int) -> tuple[int, ...]:
     return tuple(np.cumsum([first, *found.sizes])[:-1].tolist())
 
 
-def _tree(
-    frame: DaskFrame, columns: Sequence[str], function: OfPartition[Sum | None], offsets: Sequence[int]
-) -> Sum:
-    """The sum of `function(partition, offset)` over partitions, added on the workers."""
-    import dask
+def _added(parts: list[Delayed]) -> Any:
+    """The sum of what was made of partitions, added as a tree on the workers."""
+    from dask.base import compute
+    from dask.delayed import delayed
 
-    parts = _per_partition(frame, columns, function, offsets)
-    add = dask.delayed(_add, pure=False)
+    add = delayed(_add, pure=False)
     while len(parts) > 1:
         parts = [add(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
-    total: Sum = dask.compute(*parts)[0].value
-    return total
-
-
-def _gather(
-    frame: DaskFrame, columns: Sequence[str], function: OfPartition[Result], offsets: Sequence[int]
-) -> list[Result]:
-    """`function(partition, offset)` of every partition, in order."""
-    import dask
-
-    return [part.value for part in dask.compute(*_per_partition(frame, columns, function, offsets))]
+    return compute(*parts)[0].value
 
 
 def _per_partition(
-    frame: DaskFrame, columns: Sequence[str], function: OfPartition[Result], offsets: Sequence[int]
+    frame: DaskFrame, columns: Sequence[str], function: OfPartition, offsets: Sequence[int]
 ) -> list[Delayed]:
-    import dask
+    """`function(partition, offset)` of every partition, in order."""
+    from dask.delayed import delayed
 
     # The function holds the classifier. As a task of its own it travels to each worker once, not with every
     # task; scattered data would be lost with the worker that holds it, a task is simply run again.
-    carried = dask.delayed(_Carrier(function), name=f"groupshift-{uuid4().hex}", traverse=False)
+    carried = delayed(_Carrier(function), name=f"groupshift-{uuid4().hex}", traverse=False)
     partitions = frame[list(columns)].to_delayed(optimize_graph=True)
-    run = dask.delayed(_run, pure=False)
+    run = delayed(_run, pure=False)
     return [run(carried, part, offset) for part, offset in zip(partitions, offsets, strict=True)]
 
 
@@ -210,7 +204,7 @@ def _per_partition(
 class _Carrier:
     """A function as a value: Dask would call a bare one."""
 
-    function: OfPartition[Any]
+    function: OfPartition
 
 
 def _run(carrier: _Carrier, partition: Features, offset: int) -> Packed:

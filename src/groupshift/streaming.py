@@ -28,8 +28,9 @@ from groupshift._explain.diagnostics import Diagnosis
 from groupshift._fit.problem import KnownRates, KnownShare
 from groupshift._fit.scorer import AnyScorer, Details
 from groupshift._io.arrow import pa
-from groupshift._io.batch_sources import BATCH_ROWS, BatchSource, as_source
+from groupshift._io.batch_sources import BatchSource, as_source
 from groupshift._io.files import write_batches
+from groupshift._io.parquet import BATCH_ROWS
 from groupshift._io.streamed import Streamed, first_pass
 from groupshift._math.arrays import ValueArray
 from groupshift._rows import reading

@@ -43,7 +43,8 @@ class Census:
     @property
     def part(self) -> FloatArray:
         """Of the whole weight, row by row."""
-        return self.weight / self.weight.sum()
+        part: FloatArray = self.weight / self.weight.sum()
+        return part
 
     def curve(self) -> FloatArray:
         """Overall share if all log-odds were moved by the values of CURVE."""

@@ -28,6 +28,10 @@ MAX_LEVELS = 20
 GRID_POINTS = 200
 # Cells whose score distributions are compared at a time: a hundred MB at most.
 CELLS_AT_ONCE = 50_000
+# Part of a cell's rows, and rows, from which on they have one score because they are alike, and not by chance.
+REPEATED, REPEATED_ROWS = 0.05, 5
+# In log-odds: how far a score of labelled rows may be off, by few or many of them.
+LEAST_REACH, MOST_REACH = 0.1, 4.0
 
 
 @dataclass(frozen=True)
@@ -197,8 +201,12 @@ def mixture_distance(points: Points, share: FloatArray, scores: ScoreDistributio
     Returns
     -------
     array (n_cells,) : Kolmogorov's distance; NaN for an empty cell, or where a class has no labelled rows.
+        Next to a score that many rows of the cell have it is not measured: labelled rows of the same kind have it a bit higher or
+        lower, as the classifiers of their folds say, and all of these rows would count as a gap.
     """
-    grid, below = scores.grid, scores.below
+    grid, reach = _with_holes(scores.grid, scores.rows)
+    below = scores.below[..., np.searchsorted(scores.grid, grid, side="right") - 1]
+    is_hole = ~np.isin(grid, scores.grid)
     n_clusters, n_points = len(below), len(grid)
     distance = np.full(points.n_cells, np.nan)
     for start in range(0, points.n_cells, CELLS_AT_ONCE):
@@ -213,8 +221,38 @@ def mixture_distance(points: Points, share: FloatArray, scores: ScoreDistributio
         cluster = np.arange(start, stop) % n_clusters
         alpha = share[start:stop, None]
         expected = alpha * below[cluster, 1] + (1 - alpha) * below[cluster, 0]
-        distance[start:stop] = np.abs(observed - expected).max(1)
+        is_beside = _beside_repeated(points, start, stop, grid, reach)
+        # Between repeated scores there may be no labelled score to measure at; elsewhere there are enough.
+        skipped = is_beside | (is_hole & ~is_beside.any(1, keepdims=True))
+        gap = np.abs(observed - expected)
+        distance[start:stop] = np.where(skipped & ~np.isnan(gap), 0.0, gap).max(1)
     return distance
+
+
+def _with_holes(grid: FloatArray, labeled_rows: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Scores of labelled rows with the middles of what is empty between them, and how far scores of a cluster may be off."""
+    # By chance, of rows that are some tenth of the labelled ones: about as far as classifiers of two folds are apart.
+    error = np.sqrt((1 / np.maximum(labeled_rows, 1)).sum(1))
+    reach = np.maximum(4 * error, LEAST_REACH)
+    middle = (grid[1:] + grid[:-1]) / 2
+    return np.sort(np.append(grid, middle[np.diff(grid) > 2 * reach.min()])), reach
+
+
+def _beside_repeated(points: Points, start: int, stop: int, grid: FloatArray, reach: FloatArray) -> BoolArray:
+    """Which places of the grid lie within reach of a score that many rows of the cell have: (stop - start, n_places)."""
+    first, last = np.searchsorted(points.cell, [start, stop])
+    cell, score, weight = points.cell[first:last], points.score[first:last], points.weight[first:last]
+    many = np.maximum(REPEATED, REPEATED_ROWS / np.maximum(points.effective_rows, 1e-300))
+    own = weight > (many * points.weight_sum)[cell]
+    cell, score = cell[own], score[own]
+    # Errors of log-odds grow towards probabilities of 0 and 1.
+    width = np.minimum(reach[cell % len(reach)] * np.cosh(score / 2), MOST_REACH)
+    # There are no more than twenty such scores in a cell.
+    changes = np.zeros((stop - start, len(grid) + 1), np.int8)
+    np.add.at(changes, (cell - start, np.searchsorted(grid, score - width)), 1)
+    np.add.at(changes, (cell - start, np.searchsorted(grid, score + width, side="right")), -1)
+    inside: BoolArray = changes.cumsum(1, dtype=np.int8)[:, :-1] > 0
+    return inside
 
 
 def chance_distance(cell_rows: FloatArray, share: FloatArray, labeled_rows: IntArray) -> FloatArray:

@@ -4,7 +4,13 @@ import numpy as np
 
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.class_share_tables import class_shares_by
-from groupshift._explain.share_tables import ShareDifference, ShareInterval, check_groups, groups_of_either
+from groupshift._explain.share_tables import (
+    ShareDifference,
+    ShareInterval,
+    check_groups,
+    groups_of_either,
+    values_at,
+)
 from groupshift._math.arrays import FloatArray, Table
 from groupshift._rows.codes import Codes
 
@@ -49,12 +55,10 @@ def class_share_changes(before: ClassModel, after: ClassModel, by: str, coverage
             f"The two models know different classes, {before.classes_.tolist()} and {after.classes_.tolist()}: their shares "
             "cannot be compared. Fit both with the same classes."
         )
-    names: Table = {}
-    everyone = before.groups_[:1]
+    names, everyone = Table(), groups_of_either(before.groups_, after.groups_)
     if by == "group":
-        everyone = groups_of_either(before.groups_, after.groups_)
         names["group"] = np.repeat(everyone, len(before.classes_))
-    names["class"] = np.tile(before.classes_, len(everyone))
+    names["class"] = np.tile(before.classes_, len(everyone) if by == "group" else 1)
     old, fresh = (_at(model, everyone, by, coverage) for model in (before, after))
     change, low, high = _difference(fresh, old)
     shares = {"before": old["share"], "after": fresh["share"], "change": change}
@@ -67,10 +71,7 @@ def _at(model: ClassModel, groups: np.ndarray, by: str, coverage: float) -> dict
     if by == "overall":
         return {name: table[name] for name in LIMITS}
     at = Codes.of(model.groups_).transform(groups)
-    return {
-        name: np.where((at >= 0)[:, None], _by_line(model, table, name)[at], np.nan).ravel()
-        for name in LIMITS
-    }
+    return {name: values_at(_by_line(model, table, name), at).ravel() for name in LIMITS}
 
 
 def _by_line(model: ClassModel, table: Table, name: str) -> FloatArray:

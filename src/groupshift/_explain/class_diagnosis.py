@@ -67,6 +67,10 @@ def _is_worth_it(model: ClassModel, overview: dict[str, float]) -> tuple[str, st
         return "unknown", (
             "Whether it is worth it is not known: labels of fewer than two groups could be hidden, so nothing was checked."
         )
+    if not len(model.groups_):
+        return "unknown", (
+            "Nothing is shifted yet, for lack of unlabelled rows: predictions are those of the plain classifier, calibrated."
+        )
     if not np.any(model.estimate_.shift):
         return "no", (
             "It makes no shifts: hidden labels confirm none, and predictions are those of the plain classifier, calibrated."

@@ -197,4 +197,5 @@ def _reliability(rows: LabeledRows, log_p: FloatArray) -> FloatArray:
     p = softmax(log_p, axis=1)
     is_class = (rows.y[:, None] == np.arange(p.shape[1])).astype(np.int64)
     weight = np.repeat(rows.weight, p.shape[1])
-    return reliability_bins(p.ravel(), is_class.ravel(), weight, CALIBRATION_BINS)[0]
+    found: FloatArray = reliability_bins(p.ravel(), is_class.ravel(), weight, CALIBRATION_BINS)[0]
+    return found

@@ -50,7 +50,10 @@ def _overall(model: ClassModel, error: FloatArray, coverage: float) -> Table:
     for number, _, known_error in [] if model.known_overall_ is None else model.known_overall_:
         mean_error[int(number)] = min(mean_error[int(number)], known_error)
     rows = np.full(len(after), model.estimate_.rows.sum())
-    low, high = count_interval(np.nan_to_num(after), mean_error, rows, coverage)
+    # Without a population there is neither a share nor an interval.
+    low = high = after
+    if len(model.groups_):
+        low, high = count_interval(after, mean_error, rows, coverage)
     return {
         "class": model.classes_,
         "rows": rows,

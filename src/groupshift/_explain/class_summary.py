@@ -33,7 +33,9 @@ def class_summary(model: ClassModel) -> Summary:
 def _learned(model: ClassModel) -> str:
     estimate, use = model.estimate_, model.estimate_.use
     labeled = f"{int(model.learned_.labeled_rows.sum()):,} labelled rows"
-    unlabeled = f"{int(estimate.rows.sum()):,} unlabelled rows"
+    unlabeled = (
+        f"{int(estimate.rows.sum()):,} unlabelled rows" if estimate.rows.size else "no unlabelled rows"
+    )
     if model.has_groups_:
         labeled += f" of {plural(len(model.labeled_groups_), 'group')}"
         unlabeled += f" of {plural(len(model.groups_), 'group')}" if len(model.groups_) else ""

@@ -1,6 +1,7 @@
 """What a fit keeps for its diagnosis: from the labelled rows and their held-out scores to `Evidence`."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import expit, logit
@@ -35,7 +36,6 @@ from groupshift._fit.problem import Problem, Settings
 from groupshift._fit.stages import Finished
 from groupshift._fit.trials import LabeledRows, expected_prior, gain, labeled_prior, shifts_of_labeled
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
-from groupshift._math.calibration import crossfit_platt
 from groupshift._math.label_shift import bbse, mlls
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.points import BIN_WIDTH, collect_points
@@ -179,12 +179,9 @@ def _held_out(problem: Problem, finished: Finished, fold: IntArray) -> HeldOut:
     rows = LabeledRows(trained.score, y, own.weight, group, fold, trained.design_effect)
     # Global: the classifier before any learning from unlabelled rows, one calibration, no shift.
     everyone = np.zeros(len(y), np.int64)
-    plain = crossfit_platt(finished.trained.score, y, rows.weight, everyone, 1, fold)
-    log_odds = (
-        crossfit_platt(rows.score, y, rows.weight, cluster, n_clusters, fold)
-        if trial is None
-        else trial.log_odds
-    )
+    is_same = finished.trained.score is trained.score
+    plain = (rows if is_same else replace(rows, score=finished.trained.score)).calibrated(everyone, 1)
+    log_odds = rows.calibrated(cluster, n_clusters) if trial is None else trial.log_odds
     shift = _shift(problem.settings, finished, rows, log_odds, cluster)
     if finished.settled.by_groups is not None:
         # Most of the population lies in groups without labels: gains are those of groups that the classifier did not see.

@@ -19,6 +19,7 @@ from groupshift._explain.share_tables import (
     interval,
     labeled_sample,
     overall_shares,
+    values_at,
 )
 from groupshift._math.arrays import FloatArray, IntArray, Table
 from groupshift._math.known_shares import mean_posterior
@@ -59,8 +60,7 @@ class _Shares:
 
     def at(self, numbers: IntArray) -> "_Shares":
         """Those of the given numbers; NaN where a number is -1."""
-        own = (getattr(self, name)[numbers] for name in self.__dataclass_fields__)
-        return _Shares(*(np.where(numbers >= 0, values, np.nan) for values in own))
+        return _Shares(*(values_at(getattr(self, name), numbers) for name in self.__dataclass_fields__))
 
     def apart(self) -> "_Shares":
         """With nothing in common with others."""
@@ -196,7 +196,8 @@ def _difference(
     difference = first.share - second.share
 
     def reach(up: FloatArray, down: FloatArray) -> FloatArray:
-        return np.sqrt(np.maximum(up**2 + down**2 - 2 * correlation * up * down, 0) + more)
+        error: FloatArray = np.sqrt(np.maximum(up**2 + down**2 - 2 * correlation * up * down, 0) + more)
+        return error
 
     below = reach(first.share - first.low, second.high - second.share)
     above = reach(first.high - first.share, second.share - second.low)

@@ -124,3 +124,10 @@ def check_groups(groups: ValueArray, *names: object) -> IntArray:
 def groups_of_either(before: ValueArray, after: ValueArray) -> ValueArray:
     """Groups of two models: those of the first, then those that only the second has."""
     return np.concatenate([before, after[Codes.of(before).transform(after) < 0]])
+
+
+def values_at(values: FloatArray, numbers: IntArray) -> FloatArray:
+    """Values of the given numbers; NaN where a number is -1, as all are of a model that has no groups."""
+    found = np.full((len(numbers), *values.shape[1:]), np.nan)
+    found[numbers >= 0] = values[numbers[numbers >= 0]]
+    return found

@@ -179,11 +179,20 @@ def _shifts_used(model: FittedModel) -> str:
         }
         named = [f"{name} ({percent(part, 0)})" for name, part in sources.items() if part >= 0.005]
         named += ["their mean features"] if by_features else []
-        return f"shifts of groups follow {', '.join(named)}" if named else "shifts by known shares alone"
+        return f"shifts of groups follow {', '.join(named)}" if named else _other_shifts(model)
     if model.trust_ > 0:
         beside = ", and shifts follow the groups' mean features" if by_features else ""
         return f"{percent(model.trust_, 0)} of every estimated shift is used{beside}"
-    return "shifts follow the groups' mean features alone" if by_features else "shifts by known shares alone"
+    return "shifts follow the groups' mean features alone" if by_features else _other_shifts(model)
+
+
+def _other_shifts(model: FittedModel) -> str:
+    """What shifts come from where no view of them is used."""
+    if (use := model.view_use_) is not None and use.compared >= 0.005:
+        return f"shifts of groups follow unlabelled rows beside labelled ones ({percent(use.compared, 0)})"
+    if len(model.known_groups_) or model.known_overall_ is not None:
+        return "shifts by known shares alone"
+    return "shifts by an audit alone" if model.audit_ is not None else "next to no shifts"
 
 
 def share_lines(model: FittedModel) -> list[ShareLine]:

@@ -138,10 +138,12 @@ class TrainingSet:
         return type(self), (parts, self.y)
 
     def of_clusters(self, partition: Partition) -> tuple[list[Self], IntArray]:
-        """A set for each cluster that has both classes, then, where one has not, that of all rows; and whose set is which."""
+        """A set for each cluster of several classes, then, where one has none, that of all rows; and whose set is which."""
         cluster = np.concatenate([partition.predict(rows)[own] for rows, own in self.parts])
-        counts = np.bincount(2 * cluster + self.y, minlength=2 * partition.n_clusters).reshape(-1, 2)
-        is_trainable = (counts > 0).all(1)
+        n_classes = int(self.y.max()) + 1
+        place = n_classes * cluster + self.y
+        counts = np.bincount(place, minlength=n_classes * partition.n_clusters).reshape(-1, n_classes)
+        is_trainable = (counts > 0).sum(1) > 1
         sets = [self._of(cluster == k) for k in np.flatnonzero(is_trainable)]
         number = np.where(is_trainable, np.cumsum(is_trainable) - 1, len(sets))
         return sets + ([] if is_trainable.all() else [self]), number
@@ -230,6 +232,8 @@ def raw_score(
         return model.scores(features, model.cluster(features) if cluster is None else cluster, edge)
     if isinstance(model, SwappedClassifier):
         return -raw_score(model.estimator_, features, edge)
+    if not hasattr(model, "decision_function"):
+        check_probabilities(model)
     with _explained(model, features):
         return _raw_score(model, features, edge)
 
@@ -238,16 +242,31 @@ def _raw_score(model: Classifier, features: Features, edge: float | None) -> Flo
     if edge is not None and isinstance(model, IN_LOG_ODDS):
         return hold(_log_odds(model, features), edge)
     decide = getattr(model, "decision_function", None)
-    # A forest on several threads adds up its trees in the order in which they end, and the last bits with it.
-    with parallel_config("sequential"):
-        if decide is not None and (edge is None or not hasattr(model, "predict_proba")):
+    if decide is not None and (edge is None or not hasattr(model, "predict_proba")):
+        with parallel_config("sequential"):
             return np.asarray(decide(features), float)
-        probability = np.asarray(model.predict_proba(features), float)
+    probability = probabilities(model, features)
     if edge is None:
         return probability[:, 1]
     # Of both columns: next to 1 a probability has lost the digits that the other still has.
     log_p = np.log(np.maximum(probability, FINEST_EDGE))
     return hold(log_p[:, 1] - log_p[:, 0], edge)
+
+
+def check_probabilities(model: Classifier) -> None:
+    """A fitted classifier gives probabilities; before its fit, some do not know yet whether they will."""
+    if not hasattr(model, "predict_proba"):
+        raise TypeError(
+            f"{type(model).__name__} has no predict_proba, so it gives no probabilities of classes. Pass a classifier that does, "
+            "or make one of it: CalibratedClassifierCV of scikit-learn."
+        )
+
+
+def probabilities(model: Classifier, features: Features) -> FloatArray:
+    """Probabilities of the classes that the classifier knows, of shape (n_rows, n_classes)."""
+    # A forest on several threads adds up its trees in the order in which they end, and the last bits with it.
+    with parallel_config("sequential"):
+        return np.asarray(model.predict_proba(features), float)
 
 
 def _log_odds(model: LogisticRegression | HistGradientBoostingClassifier, features: Features) -> FloatArray:

@@ -11,7 +11,6 @@ from scipy.special import expit
 from groupshift._fit.problem import Problem
 from groupshift._fit.trained import Trained
 from groupshift._fit.trials import MIN_CLASS_ROWS, LabeledRows, Tried, try_partition
-from groupshift._math.calibration import crossfit_platt
 from groupshift._regions.candidates import MAX_WITH_OTHERS, Candidate
 from groupshift._regions.cut_candidates import Cut, ShownLabels, cut_partitions, with_held_out
 from groupshift._regions.space import Space
@@ -34,7 +33,7 @@ class CutSearch:
     def of(cls, problem: Problem, trained: Trained, space: Space) -> Self:
         rows = trained.labeled_rows(problem)
         whole = np.zeros(len(rows.y), np.int64)
-        log_odds = crossfit_platt(rows.score, rows.y, rows.weight, whole, 1, rows.fold)
+        log_odds = rows.calibrated(whole, 1)
         min_class_rows = MIN_CLASS_ROWS * rows.design_effect
         shown = ShownLabels(trained.judged, rows.y, expit(log_odds), rows.weight, min_class_rows)
         return cls(rows, problem.labeled.in_numbers(), shown, space, problem.seeds)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from groupshift._fit.agreement import Agreed, agree
-from groupshift._fit.learned import Learned
+from groupshift._fit.learned import AnyLearned, Learned
 from groupshift._fit.looked_at import LookedAt
 from groupshift._fit.own_views import OwnViews
 from groupshift._fit.problem import Known
@@ -229,11 +229,11 @@ def estimate(
 
 
 @dataclass(frozen=True)
-class _Cells:
+class AnyCells:
     """The population's cells: their points, and what labelled rows taught about their clusters."""
 
-    learned: Learned
-    points: Points
+    learned: AnyLearned
+    points: Points | ClassPoints
 
     @property
     def rows(self) -> IntArray:
@@ -244,6 +244,14 @@ class _Cells:
     def row_weight(self) -> FloatArray:
         """(n_groups, n_clusters)."""
         return self.points.weight_sum.reshape(-1, self.learned.n_clusters)
+
+
+@dataclass(frozen=True)
+class _Cells(AnyCells):
+    """Of two classes."""
+
+    learned: Learned
+    points: Points
 
     def pooled(self) -> PooledShifts:
         """Shifts of the cells before trust."""
@@ -326,7 +334,8 @@ class _Cells:
         share = np.clip(
             mlls(together, labeled_prior=prior).share, LEAST_LEFT * prior, 1 - LEAST_LEFT * (1 - prior)
         )
-        return np.nan_to_num(logit(share) - logit(prior))
+        shift: FloatArray = np.nan_to_num(logit(share) - logit(prior))
+        return shift
 
     def context_effect(self, context: Context, sums: FloatArray, groups: ValueArray) -> FloatArray:
         total = np.maximum(self.row_weight.sum(1), 1e-300)

@@ -37,7 +37,6 @@ from groupshift._fit.trials import (
     without_shift,
 )
 from groupshift._math.arrays import IntArray
-from groupshift._math.calibration import crossfit_platt
 from groupshift._math.dispersion import dispersion
 from groupshift._math.sums import renumbered
 from groupshift._regions.candidates import (
@@ -196,7 +195,7 @@ def _differs_by_group(rows: LabeledRows, cluster: IntArray) -> bool:
     """Whether labels differ between groups in the finest clusters: if not, no partition has shifts to show."""
     n_clusters = int(cluster.max()) + 1
     # Calibrated in each cluster: what the classifier misses of all groups alike is no shift.
-    log_odds = crossfit_platt(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold)
+    log_odds = rows.calibrated(cluster, n_clusters)
     cell = rows.group * n_clusters + cluster
     return dispersion(log_odds, rows.y, rows.weight, cell, rows.n_groups * n_clusters) > MIN_DISPERSION
 
@@ -226,9 +225,10 @@ def _described(problem: Problem, judged: Judged) -> Judged:
     assert judged.table is not None
     trust = problem.settings.trust
     stated = "" if trust == "learned" else f"; you set it to {trust:.2f}"
+    n_candidates = len(judged.table["name"]) - 1
     notes = [
         Note(
-            f"The judge chose {judged.candidate.name!r} of {len(judged.table['name']) - 1} candidates, "
+            f"The judge chose {judged.candidate.name!r} of {n_candidates} candidate{'s' * (n_candidates > 1)}, "
             f"with trust {judged.trial.trust.value:.2f}{stated}."
         )
     ]

@@ -146,13 +146,7 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged, hidden: HiddenGroup
         means=(
             None
             if trust.own is None or problem.population is None or problem.settings.selection != "unknown"
-            else look_at_labeled(
-                problem,
-                pooled,
-                judged,
-                log_odds,
-                trained.few(problem, MAX_CLUSTERING_ROWS, "rows of feature means"),
-            )
+            else look_at_labeled(problem, pooled, judged, log_odds)
         ),
     )
     return Settled(learned, trust.loss, trust.hidden_shift, trust.by_groups, trust.notes)
@@ -238,10 +232,9 @@ def _settle_views(
 
 
 def _residual_variance(trial: Trial, rows: LabeledRows, left_out: FloatArray) -> float:
-    variance = trial.trust.value**2 * trial.shift_variance
+    variance = trial.trust.value**2 * trial.shift_variance.ravel()
     cell = rows.group * trial.n_clusters + trial.cluster
-    spread = np.broadcast_to(variance, (rows.n_groups, trial.n_clusters)).ravel()
-    return residual_variance(trial.log_odds + left_out, rows.y, rows.weight, cell, spread)
+    return residual_variance(trial.log_odds + left_out, rows.y, rows.weight, cell, variance)
 
 
 def _plain_variance(problem: Problem, judged: Judged, log_odds: FloatArray) -> float:
@@ -254,11 +247,7 @@ def _learn_context(
     problem: Problem, pooled: Pooled, trained: Trained, rows: LabeledRows, log_odds: FloatArray
 ) -> tuple[Context | None, Notes]:
     """What group means say about shifts, if hidden labels confirm that they say anything."""
-    if (
-        rows.n_groups < MIN_CONTEXT_GROUPS
-        or problem.population is None
-        or problem.settings.shrinkage != "hierarchical"
-    ):
+    if rows.n_groups < MIN_CONTEXT_GROUPS or problem.population is None:
         return None, ()
     few = trained.few(problem, MAX_CLUSTERING_ROWS, "context rows")
     judged = problem.labeled.take(trained.judged[few])

@@ -21,14 +21,10 @@ N_PARTS = 256
 MAX_LOOKED_AT = 50_000
 
 
-def look_at_labeled(
-    problem: Problem, pooled: Pooled, judged: Judged, log_odds: FloatArray, few: IntArray
-) -> FeatureMeans:
-    """What judged rows of the given numbers say of the directions of feature space.
-
-    Their calibrated log-odds have shape (n_judged,).
-    """
+def look_at_labeled(problem: Problem, pooled: Pooled, judged: Judged, log_odds: FloatArray) -> FeatureMeans:
+    """What judged rows, of calibrated log-odds (n_judged,), say of the directions of feature space."""
     trained, candidate = judged.trained, judged.candidate
+    few = trained.few(problem, MAX_LOOKED_AT, "rows of feature means")
     own = trained.judged[few]
     rows = problem.labeled.take(own)
     rarer = rarer_class_rows(problem.y, candidate.cluster, candidate.n_clusters, trained.design_effect)

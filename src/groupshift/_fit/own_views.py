@@ -112,7 +112,7 @@ def foretell(
     response = np.stack([labels[0].reshape(shape), scores.response], 2)
     precision = np.stack([labels[1].reshape(shape), scores.weight], 2)
     n_rows = np.bincount(rows.group, minlength=rows.n_groups)
-    views = OwnViews(names, response, precision, n_rows, True, True, 1.0).views()
+    views = AnyOwnViews(names, response, precision, n_rows).views()
     model = learn_views(views, selection=selection, seed=seed, each=each_in_python)
     found = model.predict(views.only(OWN_SCORES), of_labeled=True)
     shift = found.shift[rows.group, cluster]

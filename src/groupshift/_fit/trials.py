@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 from scipy.special import expit, stdtrit
 
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
-from groupshift._math.calibration import crossfit_platt
+from groupshift._math.calibration import WholeLine, crossfit_platt, whole_lines
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.points import BIN_WIDTH, Points, collect_points
 from groupshift._math.shrinkage import PooledShifts, pool_shifts
@@ -47,6 +48,16 @@ class LabeledRows:
     @property
     def n_groups(self) -> int:
         return int(self.group.max()) + 1
+
+    @cached_property
+    def whole_lines(self) -> list[WholeLine]:
+        """What calibration begins with, whatever the clusters are: a dozen partitions are tried on the same rows."""
+        return whole_lines(self.score, self.y, self.weight, self.fold)
+
+    def calibrated(self, cluster: IntArray, n_clusters: int) -> FloatArray:
+        """Log-odds of the rows, each fold calibrated on the others in each cluster."""
+        known = self.score, self.y, self.weight
+        return crossfit_platt(*known, cluster, n_clusters, self.fold, self.whole_lines)
 
 
 @dataclass(frozen=True)
@@ -119,8 +130,7 @@ def _cluster_mean(
 
 def try_partition(rows: LabeledRows, cluster: IntArray, n_clusters: int) -> Trial:
     """Hide the labels of each group in turn, estimate its shifts from its scores, and predict it."""
-    log_odds = crossfit_platt(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold)
-    return try_log_odds(rows, log_odds, cluster, n_clusters)
+    return try_log_odds(rows, rows.calibrated(cluster, n_clusters), cluster, n_clusters)
 
 
 def try_log_odds(rows: LabeledRows, log_odds: FloatArray, cluster: IntArray, n_clusters: int) -> Trial:

@@ -90,7 +90,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         matrix = self.encoder_.transform(X)
         if not self.one_hot:
             # Forests hold numbers in single precision, and refuse larger ones: the largest will do, as only order counts.
-            return np.clip(matrix, -LARGEST, LARGEST)
+            clipped: NDArray[np.floating] = np.clip(matrix, -LARGEST, LARGEST)
+            return clipped
         scaled = np.nan_to_num((matrix - self.center_) / self.scale_)
         is_category = self.encoder_.is_category
         columns = [scaled[:, ~is_category]]

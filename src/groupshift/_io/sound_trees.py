@@ -95,7 +95,8 @@ def _categorical(mapper: Any, width: int) -> NDArray[np.bool_]:
         values = np.asarray(known[column], float)
         if not np.all((values >= 0) & (values < MOST_CATEGORIES)):
             raise UnsoundError("the boosted trees in it know categories that do not exist")
-    return is_categorical != 0
+    found: NDArray[np.bool_] = is_categorical != 0
+    return found
 
 
 def _check_nodes(nodes: Nodes, inner: NDArray[np.bool_], fields: tuple[str, str, str], width: int) -> None:

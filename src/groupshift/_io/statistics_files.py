@@ -72,19 +72,10 @@ def _read(read: Any, path: Path, start: int, **options: Any) -> tuple[Mapping[st
 
 def _all_labelled(read: Any, path: Path, name: str, codes: Mapping[object, str]) -> bool:
     columns, _ = read(str(path), output_format="dict", usecols=[name])
-    values = column_of(list(columns[name])).drop_null()
-    return all(value in codes for value in pc.unique(_without_nan(values)).to_pylist())
+    return all(value in codes for value in pc.unique(_values(columns[name]).drop_null()).to_pylist())
 
 
-def _without_nan(column: pa.Array) -> pa.Array:
-    return (
-        pc.if_else(pc.is_nan(column), None, column).drop_null()
-        if pa.types.is_floating(column.type)
-        else column
-    )
-
-
-def _values(column: Any, codes: Mapping[object, str] | None) -> pa.Array:
+def _values(column: Any, codes: Mapping[object, str] | None = None) -> pa.Array:
     values = [
         None if isinstance(value, float) and value != value else value
         for value in np.asarray(column).tolist()

@@ -107,4 +107,5 @@ def calibration_wealth(log_odds: FloatArray, y: IntArray) -> FloatArray:
 
 def _log_likelihood(log_odds: FloatArray, y: IntArray) -> FloatArray:
     p = np.clip(expit(log_odds), 1e-12, 1 - 1e-12)
-    return np.where(y == 1, np.log(p), np.log1p(-p))
+    found: FloatArray = np.where(y == 1, np.log(p), np.log1p(-p))
+    return found

@@ -1,6 +1,7 @@
 """Calibration of a classifier's scores: Platt scaling per cluster."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
 import numpy as np
@@ -27,21 +28,21 @@ class PlattScaling(FittedPart):
     """
 
     def fit(
-        self, score: FloatArray, y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int
+        self,
+        score: FloatArray,
+        y: IntArray,
+        weight: FloatArray,
+        cluster: IntArray,
+        n_clusters: int,
+        whole: "WholeLine | None" = None,
     ) -> Self:
-        # Standardised scores make one prior fit classifiers that speak in log-odds and those that speak in votes.
-        total = weight.sum()
-        self.center_ = float((weight * score).sum() / total)
-        spread = np.sqrt((weight * (score - self.center_) ** 2).sum() / total)
-        self.scale_ = float(spread) if spread > 1e-12 else 1.0
-        t = (score - self.center_) / self.scale_
-        # The line of all rows has next to no prior: one that would matter to a dozen rows only.
-        whole = np.zeros(len(score), np.int64)
-        line = _fit_lines(t, y, weight, whole, np.array([[1.0, 0.0]]), np.array([1e-2, 1e-2]))
+        """Learn from rows; `whole` is their `WholeLine`, where it is known already."""
+        whole = WholeLine.of(score, y, weight) if whole is None else whole
+        self.center_, self.scale_, line = whole.center, whole.scale, whole.line
         if n_clusters > 1:
             center = np.repeat(line, n_clusters, axis=0)
             spread = np.array([SLOPE_SPREAD * max(abs(line[0, 0]), 1e-3), INTERCEPT_SPREAD])
-            line = _fit_lines(t, y, weight, cluster, center, spread**-2.0)
+            line = _fit_lines(whole.standardized(score), y, weight, cluster, center, spread**-2.0)
         self.slope_ = line[:, 0] / self.scale_
         self.intercept_ = line[:, 1] - self.slope_ * self.center_
         return self
@@ -49,6 +50,36 @@ class PlattScaling(FittedPart):
     def transform(self, score: FloatArray, cluster: IntArray) -> FloatArray:
         line: IntArray | int = 0 if len(self.slope_) == 1 else cluster
         return self.slope_[line] * score + self.intercept_[line]
+
+
+@dataclass(frozen=True)
+class WholeLine:
+    """The line of all rows, which those of clusters are pulled towards, whatever the clusters are."""
+
+    # Standardised scores make one prior fit classifiers that speak in log-odds and those that speak in votes.
+    center: float
+    scale: float
+    line: FloatArray  # (1, 2): slope and intercept, of standardised scores
+
+    @classmethod
+    def of(cls, score: FloatArray, y: IntArray, weight: FloatArray) -> Self:
+        total = weight.sum()
+        center = float((weight * score).sum() / total)
+        spread = np.sqrt((weight * (score - center) ** 2).sum() / total)
+        flat = cls(center, float(spread) if spread > 1e-12 else 1.0, np.array([[1.0, 0.0]]))
+        everyone = np.zeros(len(score), np.int64)
+        # It has next to no prior: one that would matter to a dozen rows only.
+        weak = np.array([1e-2, 1e-2])
+        return replace(flat, line=_fit_lines(flat.standardized(score), y, weight, everyone, flat.line, weak))
+
+    def standardized(self, score: FloatArray) -> FloatArray:
+        return (score - self.center) / self.scale
+
+
+def whole_lines(score: FloatArray, y: IntArray, weight: FloatArray, fold: IntArray) -> list[WholeLine]:
+    """For each fold, that of the other folds' rows."""
+    others = (fold != f for f in np.unique(fold))
+    return [WholeLine.of(score[rest], y[rest], weight[rest]) for rest in others]
 
 
 def mean_offsets(
@@ -86,13 +117,20 @@ def as_far_as_shown(steps: Sequence[Step], loss: Callable[[Step], FloatArray], w
 
 
 def crossfit_platt(
-    score: FloatArray, y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int, fold: IntArray
+    score: FloatArray,
+    y: IntArray,
+    weight: FloatArray,
+    cluster: IntArray,
+    n_clusters: int,
+    fold: IntArray,
+    whole: Sequence[WholeLine] | None = None,
 ) -> FloatArray:
-    """Calibrated log-odds of labelled rows, each fold calibrated on the others."""
+    """Calibrated log-odds of labelled rows, each fold calibrated on the others; `whole`: their `whole_lines`, where known."""
     calibrated = np.empty(len(score))
-    for f in np.unique(fold):
+    whole = whole_lines(score, y, weight, fold) if whole is None else whole
+    for f, line in zip(np.unique(fold), whole, strict=True):
         rest, own = fold != f, fold == f
-        platt = PlattScaling().fit(score[rest], y[rest], weight[rest], cluster[rest], n_clusters)
+        platt = PlattScaling().fit(score[rest], y[rest], weight[rest], cluster[rest], n_clusters, line)
         calibrated[own] = platt.transform(score[own], cluster[own])
     return calibrated
 

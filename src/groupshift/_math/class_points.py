@@ -74,7 +74,8 @@ class ClassPoints:
             p = (squared / squared.sum(1, keepdims=True))[self.key % len(self.prototypes)]
         else:
             p = self.posterior_sum / np.maximum(self.weight, 1e-300)[:, None]
-        return np.maximum(p, LEAST)
+        found: FloatArray = np.maximum(p, LEAST)
+        return found
 
     @property
     def effective_rows(self) -> FloatArray:

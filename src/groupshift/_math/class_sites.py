@@ -12,6 +12,7 @@ from scipy.special import expit, logit, softmax
 from groupshift._math.arrays import FloatArray
 from groupshift._math.simplex_shift import CellBatch
 from groupshift._math.sites import WIDE
+from groupshift._math.sums import ratio
 
 # What follows magnifies differences in the last digits, such as another order of classes makes: the mode is found to all of them.
 MAX_STEPS, TOLERANCE = 60, 1e-11
@@ -140,5 +141,4 @@ def _told(
     precision = np.where(total[:, None] > 0, 1 / np.maximum(posterior, 1e-12) - 1 / before, 0.0)
     # Below a thousandth of a row's worth of information nothing is said.
     precision = np.where(precision > 1e-3, precision, 0.0)
-    response = np.divide(shift / posterior, precision, out=np.zeros_like(shift), where=precision > 0)
-    return response, precision
+    return ratio(shift / posterior, precision, empty=0.0), precision

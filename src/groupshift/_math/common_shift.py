@@ -167,4 +167,5 @@ def _by_group(rows: AuditRows, at: IntArray, own: FloatArray, moves: FloatArray)
 
 def _doubt(log_odds: FloatArray) -> FloatArray:
     q = expit(log_odds)
-    return q * (1 - q)
+    variance: FloatArray = q * (1 - q)
+    return variance

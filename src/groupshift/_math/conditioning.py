@@ -55,16 +55,17 @@ class _Belief:
     group: FloatArray  # standard deviations of what cells of a group have in common
     load: FloatArray  # how far a cell follows z
     spread: float  # variance of z
+    known: IntArray  # (n_known,): groups with a covariance of their own
+    covariance: FloatArray  # (n_known, n_clusters, n_clusters)
     center: float = 0.0  # mean of z
-    known: IntArray | None = None  # (n_known,): groups with a covariance of their own
-    covariance: FloatArray | None = None  # (n_known, n_clusters, n_clusters)
 
     @classmethod
     def of(cls, shifts: PooledShifts, common: FloatArray, in_shifts: FloatArray) -> Self:
         shared = shifts.shared_deviation**2
         group = np.sqrt(np.maximum(shared - in_shifts, GROUP_FLOOR))
         own = np.maximum(shifts.variance - shared, CELL_FLOOR)
-        return cls(shifts.shift, own, group, np.broadcast_to(np.sqrt(common), own.shape).copy(), 1.0)
+        load, n = np.broadcast_to(np.sqrt(common), own.shape).copy(), len(common)
+        return cls(shifts.shift, own, group, load, 1.0, np.zeros(0, np.int64), np.zeros((0, n, n)))
 
     def covariances(self, groups: IntArray) -> FloatArray:
         """Of the cells of some groups, given z: (n, n_clusters, n_clusters)."""
@@ -74,16 +75,14 @@ class _Belief:
     def toward(self, slope: FloatArray) -> FloatArray:
         """Covariance of every shift with a sum of all shifts that has these slopes."""
         own = self.own * slope + self.group * (self.group * slope).sum(1, keepdims=True)
-        if self.known is not None and self.covariance is not None:
-            own[self.known] = np.einsum("gkl,gl->gk", self.covariance, slope[self.known])
+        own[self.known] = np.einsum("gkl,gl->gk", self.covariance, slope[self.known])
         found: FloatArray = own + self.load * self.spread * (self.load * slope).sum()
         return found
 
     @property
     def variance(self) -> FloatArray:
         own = self.own + self.group**2
-        if self.known is not None and self.covariance is not None:
-            own[self.known] = np.maximum(np.einsum("gkk->gk", self.covariance), 0)
+        own[self.known] = np.maximum(np.einsum("gkk->gk", self.covariance), 0)
         return own + self.spread * self.load**2
 
 

@@ -64,7 +64,8 @@ class MeanSums:
 
     @property
     def all_weight(self) -> FloatArray:
-        return np.maximum(self.weight.sum(0), 1e-300)
+        total: FloatArray = np.maximum(self.weight.sum(0), 1e-300)
+        return total
 
     @property
     def mean(self) -> FloatArray:

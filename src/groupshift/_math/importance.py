@@ -31,6 +31,8 @@ class Mode:
 # Answers to what several densities are asked for: (n, d) points of each density, by its number, to log-densities, (n,), and their
 # gradients, (n, d), in the same order.
 WithGradients: TypeAlias = Callable[[dict[int, FloatArray]], Sequence[tuple[FloatArray, FloatArray]]]
+# What a search, by its number, asks for or has found.
+Said: TypeAlias = tuple[int, FloatArray | OptimizeResult | BaseException]
 
 
 def find_modes(
@@ -60,40 +62,17 @@ def _in_step(
 ) -> list[OptimizeResult]:
     """Searches that begin at the given points, one for each density, and go step by step together.
 
-    Each has a thread, since SciPy calls what it minimises and cannot be told to wait. They take turns: when every search has
-    asked for a point, they all wait, and one call answers them.
+    When every search has asked for a point, they all wait, and one call answers them.
     """
-    asked: SimpleQueue[tuple[int, FloatArray | OptimizeResult | BaseException]] = SimpleQueue()
-    answers: list[SimpleQueue[tuple[FloatArray, FloatArray] | None]] = [SimpleQueue() for _ in starts]
-
-    def search(i: int) -> None:
-        def downhill(x: FloatArray) -> tuple[float, FloatArray]:
-            asked.put((i, x))
-            if (answer := answers[i].get()) is None:
-                raise InterruptedError
-            value, gradient = answer
-            # Where it cannot be computed, the search turns back.
-            if not (np.isfinite(value).all() and np.isfinite(gradient).all()):
-                return 1e12, np.zeros_like(x)
-            return -float(value[0]), -gradient[0]
-
-        limits = {"bounds": bounds[i].tolist(), "options": {"maxiter": 40, "ftol": 1e-7}}
-        try:
-            asked.put((i, minimize(downhill, starts[i], jac=True, method="L-BFGS-B", **limits)))
-        except BaseException as error:
-            asked.put((i, error))
-
+    asked: SimpleQueue[Said] = SimpleQueue()
+    searches = [_Search(i, start, bounds[i], asked) for i, start in enumerate(starts)]
     found: dict[int, OptimizeResult] = {}
-    threads = [
-        Thread(target=search, args=(i,), name=f"search for a mode {i}", daemon=True)
-        for i in range(len(starts))
-    ]
-    for thread in threads:
-        thread.start()
     try:
-        while len(found) < len(starts):
+        for search in searches:
+            search.start()
+        while len(found) < len(searches):
             points = {}
-            for _ in range(len(starts) - len(found)):
+            for _ in range(len(searches) - len(found)):
                 i, said = asked.get()
                 if isinstance(said, BaseException):
                     raise said
@@ -101,20 +80,56 @@ def _in_step(
                     found[i] = said
                 else:
                     points[i] = said[None]
+            # In the order of densities: nothing depends on which search was the first to ask.
+            points = dict(sorted(points.items()))
             for i, answer in zip(points, with_gradients(points) if points else (), strict=True):
-                answers[i].put(answer)
+                searches[i].answers.put(answer)
     finally:
-        # Nothing is left waiting, whatever happened.
-        for answer_to, thread in zip(answers, threads, strict=True):
-            answer_to.put(None)
-            thread.join()
-    return [found[i] for i in range(len(starts))]
+        for search in searches:
+            search.end()
+    return [found[i] for i in range(len(searches))]
+
+
+class _Search(Thread):
+    """A search for a mode. It has a thread, since SciPy calls what it minimises and cannot be told to wait."""
+
+    def __init__(self, number: int, beginning: FloatArray, bounds: FloatArray, asked: "SimpleQueue[Said]"):
+        super().__init__(name=f"search for a mode {number}", daemon=True)
+        self.number, self.beginning, self.bounds, self.asked = number, beginning, bounds, asked
+        self.answers: SimpleQueue[tuple[FloatArray, FloatArray] | None] = SimpleQueue()
+
+    def run(self) -> None:
+        """Ask for points, and say what was found, or why nothing was."""
+        limits = {"bounds": self.bounds.tolist(), "options": {"maxiter": 40, "ftol": 1e-7}}
+        said: OptimizeResult | BaseException
+        try:
+            said = minimize(self._downhill, self.beginning, jac=True, method="L-BFGS-B", **limits)
+        except BaseException as error:
+            said = error
+        self.asked.put((self.number, said))
+
+    def end(self) -> None:
+        """Nothing is left waiting, whatever happened to the others."""
+        self.answers.put(None)
+        if self.is_alive():
+            self.join()
+
+    def _downhill(self, x: FloatArray) -> tuple[float, FloatArray]:
+        self.asked.put((self.number, x))
+        if (answer := self.answers.get()) is None:
+            raise InterruptedError
+        value, gradient = answer
+        # Where it cannot be computed, the search turns back.
+        if not (np.isfinite(value).all() and np.isfinite(gradient).all()):
+            return 1e12, np.zeros_like(x)
+        return -float(value[0]), -gradient[0]
 
 
 def _beside(center: FloatArray) -> FloatArray:
     """Points before and behind a center along each axis."""
     step = STEP * np.eye(len(center))
-    return center + np.concatenate([step, -step])
+    found: FloatArray = center + np.concatenate([step, -step])
+    return found
 
 
 def _mode(found: OptimizeResult, uphill: FloatArray) -> Mode:

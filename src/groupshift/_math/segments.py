@@ -41,4 +41,4 @@ class Segments:
 
     def spread(self, per_cell: NDArray[Value]) -> NDArray[Value]:
         """The value of its cell for each point."""
-        return np.repeat(per_cell[self.occupied], self.size)
+        return per_cell[self.occupied].repeat(self.size)

@@ -140,18 +140,15 @@ def simplex_shares(batch: CellBatch, prior: FloatArray, *, tol: float = 1e-8) ->
         gradient, curvature = batch.curvature(q)
         slope = gradient / scale + a / q - 1
         gap = (q * z).mean(1, keepdims=True)
-        if max(_residual(slope, q, z), float(gap[~is_empty].max(initial=0.0))) < tol:
+        # At the optimum the slope is balanced by the bounds.
+        residual = np.abs(q * (slope + z)).max(initial=0.0)
+        if max(residual, gap[~is_empty].max(initial=0.0)) < tol:
             break
         barrier = 0.03 * gap
         q, z = _step(q, z, slope, curvature / scale[:, :, None], a, barrier)
     q = np.where(is_empty[:, None], np.nan, q)
     found: FloatArray = q / q.sum(1, keepdims=True)
     return found
-
-
-def _residual(slope: FloatArray, q: FloatArray, z: FloatArray) -> float:
-    """How far the cells are from their optimum: the slope must be balanced by the bounds."""
-    return float(np.abs(q * (slope + z)).max(initial=0.0))
 
 
 def _step(
@@ -173,7 +170,8 @@ def _step(
 def _length(relative: FloatArray) -> FloatArray:
     """Part of a step that each cell takes, (n_cells, 1)."""
     lowest = -relative.min(1, keepdims=True)
-    return np.minimum(1, TO_BOUND / np.maximum(lowest, TO_BOUND))
+    found: FloatArray = np.minimum(1, TO_BOUND / np.maximum(lowest, TO_BOUND))
+    return found
 
 
 def padded_batches(

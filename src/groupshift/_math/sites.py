@@ -8,6 +8,7 @@ from scipy.special import logit
 from groupshift._math.arrays import FloatArray
 from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.points import Points
+from groupshift._math.sums import ratio
 
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 # A shift of four log-odds is two of these standard deviations away: what lies beyond is not told apart.
@@ -60,5 +61,5 @@ def cell_sites(points: Points, *, labeled_prior: FloatArray, n_groups: int) -> S
     # Below a thousandth of a row's worth of information nothing is said.
     weight = np.where(points.weight_sum > 0, 1 / spread_squared - 1 / WIDE, 0.0)
     weight = np.where(weight > 1e-3, weight, 0.0)
-    response = np.divide(mean / spread_squared, weight, out=np.zeros_like(mean), where=weight > 0)
+    response = ratio(mean / spread_squared, weight, empty=0.0)
     return Sites(response.reshape(n_groups, -1), weight.reshape(n_groups, -1))

@@ -307,9 +307,11 @@ def weigh(table: FloatArray, views: Views) -> Weighed:
 
 def over_clusters(cells: FloatArray) -> FloatArray:
     """Sums over the first axis, in its order: of few clusters one by one, since NumPy's sums take long to begin."""
+    found: FloatArray
     if len(cells) > 4:
-        return cells.sum(0)
-    found: FloatArray = cells[0]
+        found = cells.sum(0)
+        return found
+    found = cells[0]
     for other in cells[1:]:
         found = found + other
     return found

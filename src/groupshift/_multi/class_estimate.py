@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from groupshift._fit.estimate import AnyEstimate
+from groupshift._fit.estimate import AnyCells, AnyEstimate
 from groupshift._fit.problem import Known
 from groupshift._math.arrays import FloatArray, ValueArray
 from groupshift._math.class_points import ClassPoints, collect_class_points
@@ -73,19 +73,19 @@ def estimate_classes(
         known.check_rows()
         return ClassEstimate.of_nothing(groups, learned.labeled_prior)
     tally = TallyClasses(learned.posterior, learned.prototypes, learned.keep_means, len(groups))
-    cells = _Cells(learned, population.sum(tally).thinned(learned.design_effect), len(groups))
+    cells = _Cells(learned, population.sum(tally).thinned(learned.design_effect))
     shifts = cells.shifts(groups)
     shift, shifts = cells.joined(shifts)
     share, error = cells.shares(shift, shifts)
     numbered = numbered_known(known, groups, classes)
     if numbered is not None:
-        check_agreement(numbered, cells.points.weight_sum.reshape(cells.shape[:2]).sum(1), classes)
+        check_agreement(numbered, cells.row_weight.sum(1), classes)
         shift, share, error = cells.agreeing(numbered, shift, share, error)
     variance = shifts.variance.transpose(0, 2, 1)
     return ClassEstimate(
         groups=groups,
-        rows=cells.points.rows.reshape(cells.shape[:2]),
-        row_weight=cells.points.weight_sum.reshape(cells.shape[:2]),
+        rows=cells.rows,
+        row_weight=cells.row_weight,
         shift=shift,
         variance=variance,
         shared_deviation=np.minimum(np.sqrt(shifts.shared)[:, None, :], np.sqrt(variance)),
@@ -102,16 +102,15 @@ def estimate_classes(
 
 
 @dataclass(frozen=True)
-class _Cells:
-    """The population's cells: their points, and what labelled rows taught about their clusters."""
+class _Cells(AnyCells):
+    """Of several classes."""
 
     learned: ClassLearned
     points: ClassPoints
-    n_groups: int
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        return (self.n_groups, self.learned.n_clusters, self.learned.n_classes)
+        return (*self.rows.shape, self.learned.n_classes)
 
     def shifts(self, groups: ValueArray) -> ClassShifts:
         """Shifts of each class against the rest, as the settings say how."""
@@ -124,8 +123,7 @@ class _Cells:
         mixture = ClassMixture.of(self._sites())
         if learned.own is None:
             return mixture.trusted(learned.trust, learned.trust_variance)
-        rows = self.points.rows.reshape(self.shape[:2]).sum(1)
-        return class_view_shifts(learned, learned.own, mixture, groups, rows)
+        return class_view_shifts(learned, learned.own, mixture, groups, self.rows.sum(1))
 
     def joined(self, shifts: ClassShifts) -> tuple[FloatArray, ClassShifts]:
         """Shifts to add to log-probabilities, classes of a cell solved together as far as `part` says, and their variances."""
@@ -146,7 +144,7 @@ class _Cells:
         response, precision = np.zeros((2, self.points.n_cells, self.shape[2]))
         for own, batch in self.points.batches(prior):
             response[own], precision[own] = class_sites(batch, prior[own % len(prior)])
-        return ClassSites.of_cells(response, precision, self.n_groups).only(self.learned.is_shown)
+        return ClassSites.of_cells(response, precision, self.shape[0]).only(self.learned.is_shown)
 
     def _each_alone(self) -> ClassShifts:
         """Each cell by its own rows, as in the paper: one EM, or the maximum, of all classes together."""
@@ -164,13 +162,13 @@ class _Cells:
             shift[own] = against_rest(q, labeled)
             _, precision = class_sites(batch, labeled)
             variance[own] = 1 / np.maximum(precision, 0.25)
-        sites = ClassSites.of_cells(shift, variance, self.n_groups)
+        sites = ClassSites.of_cells(shift, variance, self.shape[0])
         trust = learned.trust
         return self._unpooled(trust * sites.response, trust**2 * sites.precision)
 
     def _unpooled(self, shift: FloatArray, variance: FloatArray) -> ClassShifts:
         """Cells each on their own; an unseen group gets the average shift of its cluster, weighted by rows."""
-        weight = self.points.weight_sum.reshape(self.shape[:2])
+        weight = self.row_weight
         total = np.maximum(weight.sum(0), 1e-300)
         mean = np.einsum("gk,gck->ck", weight, shift) / total
         return ClassShifts(
@@ -208,7 +206,7 @@ class _Cells:
         points, (n_groups, n_clusters, n_classes) = self.points, self.shape
         flat, error = shift.reshape(-1, n_classes).copy(), error.copy()
         log_p, cell = np.log(points.posterior), points.cell
-        weight = points.weight_sum.reshape(n_groups, n_clusters)
+        weight = self.row_weight
         first = np.searchsorted(cell, np.arange(0, points.n_cells + 1, n_clusters))
         part = weight / np.maximum(weight.sum(1, keepdims=True), 1e-300)
         of_groups, is_open = known.group != ALL_GROUPS, np.ones(n_groups, bool)

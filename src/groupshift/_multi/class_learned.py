@@ -14,8 +14,8 @@ from groupshift._math.class_points import wanted_prototypes
 from groupshift._math.prototypes import learn_prototypes
 from groupshift._math.trust import UNCHECKED_TRUST, UNCHECKED_VARIANCE
 from groupshift._math.vector_scaling import VectorScaling
-from groupshift._math.view_worlds import OWN_SCORES
-from groupshift._math.views import ViewModel, Views, learn_views
+from groupshift._math.view_worlds import OWN_SCORES, Views
+from groupshift._math.views import ViewModel, learn_views
 from groupshift._multi.class_judge import ClassJudged
 from groupshift._multi.class_scores import ClassPosterior
 from groupshift._multi.class_trained import ClassTrained
@@ -26,6 +26,7 @@ from groupshift._multi.class_trials import (
     class_rows,
     expected_priors,
     join_classes,
+    labeled_cells,
     labeled_priors,
     moved_loss,
     shifts_from,
@@ -55,7 +56,7 @@ class ClassLearned(AnyLearned):
 
     @property
     def n_classes(self) -> int:
-        return self.labeled_prior.shape[1]
+        return int(self.labeled_prior.shape[1])
 
     @property
     def is_shown(self) -> BoolArray:
@@ -173,9 +174,8 @@ def _settle_views(
     problem: Problem, trained: ClassTrained, trial: ClassTrial, rows: LabeledRows
 ) -> _SettledTrust:
     """What labels and scores of labelled groups say, and whether scores alone would have predicted the labels."""
-    cluster, n_clusters = trial.cluster, trial.n_clusters
-    prior = expected_priors(trial.log_p, rows.weight, cluster, n_clusters)
-    shown = class_rows(rows.y, cluster, n_clusters, prior.shape[1], rows.design_effect) >= MIN_CLASS_ROWS
+    cluster = trial.cluster
+    prior, shown = labeled_cells(rows, trial.log_p, cluster, trial.n_clusters)
     labels = sites_of_labeled(rows, trial.log_p, cluster, prior, with_labels=True)
     scores = sites_of_labeled(rows, trial.log_p, cluster, prior, with_labels=False).only(shown)
     own = ClassViews(

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import parallel_config
 from scipy.special import log_softmax
 from sklearn.frozen import FrozenEstimator
 
-from groupshift._fit.classifiers import FINEST_EDGE, Classifier, by_fold
+from groupshift._fit.classifiers import FINEST_EDGE, Classifier, by_fold, check_probabilities, probabilities
 from groupshift._fit.posterior import probability_edge
 from groupshift._math.arrays import FloatArray, IntArray, KeyArray
 from groupshift._math.calibration import as_far_as_shown
@@ -30,8 +29,8 @@ def training_order(y: IntArray, key: KeyArray, estimator: Classifier) -> IntArra
 
 def log_probabilities(model: Classifier, features: Features, order: IntArray) -> FloatArray:
     """Log-probabilities of all classes, (n_rows, n_classes); of a class that the classifier never saw, next to nothing."""
-    with parallel_config("sequential"):
-        found = np.asarray(model.predict_proba(features), float)
+    check_probabilities(model)
+    found = probabilities(model, features)
     if found.shape[1] == len(order):
         p = found
     elif isinstance(model, FrozenEstimator):
@@ -42,7 +41,8 @@ def log_probabilities(model: Classifier, features: Features, order: IntArray) ->
     else:
         p = np.zeros((len(found), len(order)))
         p[:, np.asarray(model.classes_, np.int64)] = found  # type: ignore[attr-defined]  # scikit-learn's
-    return np.log(np.maximum(p, FINEST_EDGE))[:, order]
+    log_p: FloatArray = np.log(np.maximum(p, FINEST_EDGE))[:, order]
+    return log_p
 
 
 def held(log_p: FloatArray, edge: float) -> FloatArray:

@@ -1,11 +1,11 @@
 """The first stage for several classes: classifiers, and log-probabilities of rows that they were not trained on."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 
-from groupshift._fit.classifiers import Classifier, fit_sets
+from groupshift._fit.classifiers import Classifier, PerClusterClassifier, fit_sets
 from groupshift._fit.problem import Problem
 from groupshift._fit.trained import choose_estimator, held_out, judged_rows, training_sets
 from groupshift._fit.trials import LabeledRows
@@ -93,21 +93,13 @@ def _fit(
     sets: list[IntArray],
     partition: Partition | None,
 ) -> list[Models]:
-    """Classifiers of each set of labelled rows: one, or one for each cluster of at least two classes."""
+    """Classifiers of each set of labelled rows: one, or one for each cluster."""
     y = order[problem.y]
     if partition is None:
         return [(model,) for model in fit_sets(estimator, problem.labeled, y, sets)]
-    cluster = partition.predict(problem.labeled)
-    parts: list[IntArray] = []
-    numbers: list[range] = []
-    for own in sets:
-        of_cluster = [own[cluster[own] == k] for k in range(partition.n_clusters)]
-        # A cluster of one class has nothing to train on: the classifier of all rows speaks for it.
-        wanted = [rows if len(np.unique(y[rows])) > 1 else own for rows in of_cluster]
-        numbers.append(range(len(parts), len(parts) + len(wanted)))
-        parts += wanted
-    fitted = fit_sets(estimator, problem.labeled, y, parts)
-    return [tuple(fitted[i] for i in mine) for mine in numbers]
+    for_each = PerClusterClassifier(estimator, partition, problem.encoder)
+    fitted = cast("tuple[PerClusterClassifier, ...]", fit_sets(for_each, problem.labeled, y, sets))
+    return [tuple(one.classifiers_) for one in fitted]
 
 
 def _clusters(problem: Problem, partition: Partition | None) -> IntArray:

@@ -61,6 +61,15 @@ def class_rows(
     return fewer
 
 
+def labeled_cells(
+    rows: LabeledRows, log_p: FloatArray, cluster: IntArray, n_clusters: int
+) -> tuple[FloatArray, BoolArray]:
+    """π of each cluster, and the classes that labels show enough of there, (n_clusters, n_classes) each."""
+    prior = expected_priors(log_p, rows.weight, cluster, n_clusters)
+    n_rows = class_rows(rows.y, cluster, n_clusters, prior.shape[1], rows.design_effect)
+    return prior, n_rows >= MIN_CLASS_ROWS
+
+
 def cell_batches(rows: LabeledRows, log_p: FloatArray, cluster: IntArray, prior: FloatArray) -> Batches:
     """Labelled rows as batches of cells, with the numbers of these."""
     cell = rows.group * len(prior) + cluster
@@ -154,8 +163,7 @@ def try_class_partition(
 ) -> ClassTrial:
     """Hide the labels of each group in turn, estimate its shifts from its scores, and predict it."""
     log_p = crossfit_scaling(rows.score, rows.y, rows.weight, cluster, n_clusters, rows.fold, spread)
-    prior = expected_priors(log_p, rows.weight, cluster, n_clusters)
-    shown = class_rows(rows.y, cluster, n_clusters, prior.shape[1], rows.design_effect) >= MIN_CLASS_ROWS
+    prior, shown = labeled_cells(rows, log_p, cluster, n_clusters)
     sites = sites_of_labeled(rows, log_p, cluster, prior, with_labels=False).only(shown)
     pooled = pooled_shifts(sites)
     apart = shifts_from(pooled.shift.reshape(sites.response.shape), prior)

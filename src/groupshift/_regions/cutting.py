@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.fitted_part import FittedPart
-from groupshift._math.sums import sum_by
+from groupshift._math.sums import ratio, sum_by
 from groupshift._regions.space import MAX_ONE_HOT
 from groupshift._rows.rows import Rows
 
@@ -238,7 +238,7 @@ class _Sums:
         # What is left after a subtraction may be a rounding below nothing.
         information = np.maximum(self.information, 0.0)
         total = information.sum(0)
-        common = np.divide(self.residual.sum(0), total, out=np.zeros_like(total), where=total > 0)
+        common = ratio(self.residual.sum(0), total, empty=0.0)
         return self.residual - information * common, information
 
     @property
@@ -282,9 +282,7 @@ def _category_order(sums: _Sums) -> IntArray:
     component = np.linalg.svd(centered, full_matrices=False)[2][0]
     # A component has no sign of its own: the most frequent category gives it one.
     component = component * (1 if component[n_rows.argmax()] >= 0 else -1)
-    return np.argsort(
-        np.divide(component, weight, out=np.zeros_like(weight), where=weight > 0), kind="stable"
-    )
+    return np.argsort(ratio(component, weight, empty=0.0), kind="stable")
 
 
 def _edges(values: FloatArray) -> FloatArray:

@@ -26,6 +26,7 @@ def kmeans_partition(
 
     Without mini-batches every cluster holds a row: distinct rows that are fewer than `n_clusters` make fewer clusters.
     """
+    n_clusters = min(n_clusters, len(matrix))
     if len(matrix) < 1000:
         n_clusters = min(n_clusters, len(np.unique(space.transform(matrix), axis=0)))
     if n_clusters == 1:

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
 from numbers import Integral
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import type_of_target
 
@@ -25,20 +25,7 @@ class DegradedWarning(UserWarning):
     """The data do not allow what was asked for, and a simpler answer is given."""
 
 
-class HasSettings(Protocol):
-    """A `GroupShiftClassifier`, of which only the settings are looked at."""
-
-    calibration: str
-    shares: str | None
-    shrinkage: str
-    labeled_prior: str
-    unseen: str
-    selection: str
-    trust: float | str
-    refine: int | str
-
-
-def check_settings(model: HasSettings) -> None:
+def check_settings(model: BaseEstimator) -> None:
     """Every setting of a GroupShiftClassifier is one that it knows."""
     allowed = {
         "calibration": ("crossfit", "holdout"),
@@ -51,6 +38,13 @@ def check_settings(model: HasSettings) -> None:
     for name, values in allowed.items():
         if getattr(model, name) not in values:
             raise ValueError(f"{name}={getattr(model, name)!r} is not known. Pass one of {values}.")
+    if model.estimator is not None and (
+        isinstance(model.estimator, type) or not hasattr(model.estimator, "fit")
+    ):
+        raise TypeError(
+            f"estimator={model.estimator!r} is no classifier that could be fitted. Pass one with fit and predict_proba, such as "
+            "LogisticRegression(), or None."
+        )
     if model.shrinkage == "hierarchical" and model.shares not in ("mlls", None):
         raise ValueError(
             f"shrinkage='hierarchical' pools likelihoods and needs shares='mlls', not {model.shares!r}. "
@@ -168,8 +162,11 @@ def check_labels(
     if classes is None:
         classes = _classes(known, unlabeled_value)
     elif len(strange := np.setdiff1d(known, classes)):
+        # One text among numbers makes texts of all: those that are written as a class is are not the strange ones.
+        written = set(map(str, classes.tolist()))
+        found = [value for value in strange.tolist() if str(value) not in written] or strange.tolist()
         raise ValueError(
-            f"y holds {some(strange.tolist())} besides the classes {some(classes.tolist())} of fit. Rows without a label are "
+            f"y holds {some(found)} besides the classes {some(classes.tolist())} of fit. Rows without a label are "
             f"marked by {unlabeled_value!r} or missing."
         )
     coded = np.full(len(y), -1, np.int64)

@@ -161,7 +161,9 @@ def _write_answers(screen: Screen, folder: Path, model: BaseEstimator, training:
     )
     recipe = training.recipe
     keep = ("row_id", str(recipe.group))
-    with screen.working("Writing model, predictions, shares and report"), Screen.muted():
+    # Commands that run inside this one say nothing.
+    silent = Screen.heard_by(lambda kind, text: None)
+    with screen.working("Writing model, predictions, shares and report"), silent:
         save(model, saved, overwrite=False, table=recipe.to_json())
         predict_command(saved, new, predictions, keep, group=None, coverage=0.9, force=False, as_json=False)
         shares_command(saved, shares, by="group", coverage=0.9, force=False, as_json=False)

@@ -164,7 +164,8 @@ def make_model(method: str, seed: int, classifier: str | None = None) -> GroupSh
         return GroupShiftClassifier.published(classifier_named(classifier or "forest"), random_state=seed)
     model: GroupShiftClassifier = ALL_METHODS[method](random_state=seed)
     named = None if classifier is None else classifier_named(classifier)
-    return model.set_params(estimator=named, calibration="crossfit")
+    model.set_params(estimator=named, calibration="crossfit")
+    return model
 
 
 def _trust(text: str) -> float:

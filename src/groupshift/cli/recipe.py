@@ -66,13 +66,13 @@ class Recipe:
 
         Rows without a group are kept, since each of them gets an answer.
         """
-        columns = self.group_columns if len(self.group_columns) > 1 else (self.group,) if self.group else ()
+        columns = self.group_columns or ((self.group,) if self.group else ())
         missing = "own" if self.missing_group == "own" else "error"
         source = open_source(place)
-        if self.group in source.columns and len(columns) > 1:
-            # The output of another command has the groups as one column already.
+        if self.group in source.columns:
+            # The output of another command has groups of several columns as one already.
             columns = (self.group,)
-        return with_groups(source, [name for name in columns if name is not None], missing)
+        return with_groups(source, columns, missing)
 
     @classmethod
     def of_model(cls, model: GroupShiftClassifier, group: str | None) -> Recipe:

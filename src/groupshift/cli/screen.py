@@ -18,7 +18,6 @@ from rich.text import Text
 from groupshift._io.files import STANDARD_OUTPUT, STEERING, spelt
 from groupshift._rows import progress
 
-_muted: ContextVar[bool] = ContextVar("groupshift_muted", default=False)
 # Told what a screen would show: the kind of it ("error", "alarm", "note", "say", "step"), and the text.
 Listener = Callable[[str, str], None]
 _heard_by: ContextVar[Listener | None] = ContextVar("groupshift_heard_by", default=None)
@@ -50,17 +49,7 @@ class Screen:
     def __init__(self, *, data_to: str | None = None, quiet: bool = False):
         self.err = Console(stderr=True, highlight=False)
         self.out = self.err if data_to == STANDARD_OUTPUT else Console(highlight=False)
-        self.quiet = quiet or _muted.get()
-
-    @staticmethod
-    @contextmanager
-    def muted() -> Iterator[None]:
-        """Commands that run inside another one say nothing."""
-        token = _muted.set(True)
-        try:
-            yield
-        finally:
-            _muted.reset(token)
+        self.quiet = quiet
 
     @staticmethod
     @contextmanager

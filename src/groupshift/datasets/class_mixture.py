@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_softmax
 
+from groupshift._math.arrays import FloatArray, IntArray
 from groupshift.datasets.containers import Seed, Table
 from groupshift.datasets.examples import hold_out
 from groupshift.datasets.sample import GroupedSample
@@ -20,11 +21,13 @@ class GaussianClasses:
         """Of each row under each cluster and class, up to a constant: (row, cluster, class)."""
         flat = self.means.reshape(-1, self.means.shape[2])
         squares = (X**2).sum(1)[:, None] - 2 * X @ flat.T + (flat**2).sum(1)
-        return -squares.reshape(len(X), *self.means.shape[:2]) / 2
+        found: FloatArray = -squares.reshape(len(X), *self.means.shape[:2]) / 2
+        return found
 
     def predict(self, X: Table) -> np.ndarray:
         """The likeliest cluster of each row, clusters and classes being equally frequent."""
-        return np.logaddexp.reduce(self.log_density(np.asarray(X, float)), axis=2).argmax(1)
+        likeliest: IntArray = np.logaddexp.reduce(self.log_density(np.asarray(X, float)), axis=2).argmax(1)
+        return likeliest
 
 
 def make_grouped_classes(
@@ -108,4 +111,5 @@ def make_grouped_classes(
 def _posterior(classes: GaussianClasses, X: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """p(y | x, g), clusters being equally frequent: (row, class)."""
     joint = classes.log_density(X) + np.log(np.maximum(shares, 1e-300))
-    return np.exp(log_softmax(np.logaddexp.reduce(joint, axis=1), axis=1))
+    found: FloatArray = np.exp(log_softmax(np.logaddexp.reduce(joint, axis=1), axis=1))
+    return found

@@ -23,15 +23,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 # Only the page's own script may run, and nothing is fetched: a name taken for HTML could still do nothing.
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "style-src 'unsafe-inline'",
-        "script-src 'sha256-{}'",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
-    )
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
 )
 PACKAGE = "groupshift._explain.report"
 

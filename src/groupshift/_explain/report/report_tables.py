@@ -14,7 +14,6 @@ from groupshift._explain.refusals import reasons
 from groupshift._explain.report.facts import COVERAGE, MAX_GROUPS, Facts, largest, shown_names
 from groupshift._explain.report.formats import (
     NOTHING,
-    THIN,
     count,
     decimals,
     percent,
@@ -22,6 +21,7 @@ from groupshift._explain.report.formats import (
     signed,
     texts,
 )
+from groupshift._explain.wording import THIN
 from groupshift._math.arrays import FloatArray
 
 # Tables of more lines stay closed for readers without JavaScript, too: the page would be miles long.
