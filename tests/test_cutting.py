@@ -258,7 +258,7 @@ def test_a_cut_partition_is_trusted_no_further_than_held_out_ones(three_clusters
 def ruled():
     """Labelled and population rows whose shares follow a rule of two columns, each sample and group its own."""
     rng = np.random.default_rng(0)
-    n_groups, n = 25, 9_000
+    n_groups, n = 25, 12_000
     X = rng.normal(size=(n, 6))
     group = rng.integers(0, n_groups, n)
     is_labeled = rng.random(n) < 0.4

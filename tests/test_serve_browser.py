@@ -39,12 +39,18 @@ def page(folder):
         yield page
 
 
-@pytest.fixture
-def tab(browser, page):
-    """A tab whose every request goes to the page, in which nothing foreign runs and nothing is complained of."""
+@pytest.fixture(scope="module")
+def window(browser):
     context = browser.new_context(viewport=dict(zip(("width", "height"), SIZES["desktop"], strict=True)))
     context.set_default_timeout(PATIENCE)
-    tab = context.new_page()
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def tab(window, page):
+    """A tab whose every request goes to the page, in which nothing foreign runs and nothing is complained of."""
+    tab = window.new_page()
     told, asked = [], []
     tab.on("console", lambda message: told.append(message.text))
     tab.on("pageerror", lambda error: told.append(str(error)))
@@ -54,7 +60,7 @@ def tab(browser, page):
     assert tab.evaluate("window.pwned") is None
     assert told == []
     assert [url for url in asked if not url.startswith(page.address)] == []
-    context.close()
+    tab.close()
 
 
 def hostile(table):

@@ -59,4 +59,4 @@ def test_the_choice_does_not_depend_on_the_order_of_rows_or_on_threads(weak):
 @pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize("small_trees", [False, True])
 def test_tests_that_ask_for_few_trees_get_few(small_trees):
-    assert default_classifier(np.zeros(2, bool), 0, small_trees=small_trees).max_iter == FEW_TREES
+    assert default_classifier(np.zeros(2, bool), 0, small_trees=small_trees).max_iter == FEW_TREES["max_iter"]

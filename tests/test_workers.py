@@ -111,19 +111,39 @@ def test_libraries_have_one_thread_wherever_a_classifier_is_called(rows, recorde
     assert max(inside for _, inside in Recorder.seen) <= n_jobs
 
 
-def test_limits_are_as_before_after_a_fit(rows, recorder):
+class Waiting(LogisticRegression):
+    """Says that its thread is in `fit`, and stays there until that is let go."""
+
+    inside: ClassVar[dict[str, threading.Event]]
+    may_go: ClassVar[dict[str, threading.Event]]
+
+    def fit(self, X, y, sample_weight=None):
+        name = threading.current_thread().name
+        self.inside[name].set()
+        assert self.may_go[name].wait(60)
+        return super().fit(X, y, sample_weight)
+
+
+def test_limits_are_as_before_after_two_fits_of_which_the_first_ends_first(rows, recorder):
     X, y, groups = rows
+    Waiting.inside, Waiting.may_go = ({name: threading.Event() for name in "ab"} for _ in range(2))
     before = threadpool_info()
-    at_once_fits = [threading.Thread(target=_fit, args=(X, y, groups)) for _ in range(3)]
-    for thread in at_once_fits:
+    threads = {
+        name: threading.Thread(
+            target=lambda: make_quickest(estimator=Waiting(), n_jobs=1).fit(X, y, groups=groups), name=name
+        )
+        for name in "ab"
+    }
+    for name, thread in threads.items():
         thread.start()
-    for thread in at_once_fits:
+        assert Waiting.inside[name].wait(60)
+    for name, thread in threads.items():
+        Waiting.may_go[name].set()
         thread.join()
     assert threadpool_info() == before
-
-
-def _fit(X, y, groups):
+    # Some builds of BLAS count threads for each thread: here too.
     make_quickest(n_jobs=2).fit(X, y, groups=groups)
+    assert threadpool_info() == before
 
 
 @pytest.mark.parametrize(
