@@ -52,8 +52,8 @@ def assert_same(before, after, rtol=0.0):
     [
         {"refine": 0},
         {"refine": 1},
-        {"refine": 2, "partition": 2},
-        {"refine": "auto", "partition": 2},
+        {"refine": 2},
+        {"refine": "auto"},
         {"refine": 1, "partition": 3},
         {"refine": 0, "partition": "silhouette", "shrinkage": "none", "trust": 1.0},
         {"refine": 0, "shares": None},
