@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from groupshift._math.importance import find_modes, integrate
 from groupshift._math.view_worlds import Views, World, levels_of, likelihood_gradients, log_likelihood
-from groupshift._math.views import learn_views
+from groupshift._math.views import Draws, ViewModel, learn_views
 
 WORLDS = [
     World(is_selected, is_remainder, n_clusters, is_steep, is_apart)
@@ -75,6 +75,18 @@ def test_views_of_huge_groups_are_followed(n_clusters, precision):
     # Learned from smaller groups, these still have an answer.
     smaller = Views(seen, np.full(seen.shape, 100.0), np.zeros(5))
     assert np.isfinite(learn_views(smaller).predict(views).shift).all()
+
+
+@pytest.mark.parametrize("natural", [3.0, 4.0, 5.0])
+def test_what_three_sharp_views_agree_on_is_the_shift_whatever_the_parameters_are(natural):
+    """Groups that differ widely, seen to a hundredth: views and the group's part are large, and their difference is small."""
+    world, shift = World(False, False, 1), np.array([[-1.5], [0.3], [2.0]])
+    # Standard deviations of groups, misfit and noise; slope and common shift.
+    x = np.array([[np.log(natural), *np.log([0.002, 0.001]), 0.0, 0.0]])
+    views = Views(np.stack([shift] * 3, -1), np.full((3, 1, 3), 1e4), np.zeros(3))
+    found = ViewModel((Draws(world, x, np.ones(1)),)).predict(views)
+    np.testing.assert_allclose(found.shift, shift, rtol=1e-4)
+    np.testing.assert_allclose(found.use.sum(-1), 1, atol=1e-4)
 
 
 def modes_of(densities, starts, bounds):

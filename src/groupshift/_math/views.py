@@ -33,6 +33,7 @@ from groupshift._math.view_worlds import (
     World,
     likelihood_gradients,
     log_likelihood,
+    over_clusters,
     weigh,
 )
 
@@ -192,17 +193,18 @@ def _predict(batch: Sequence[Draws], views: Views, of_labeled: bool) -> list[Pre
     for start in range(0, n_groups, step):
         own = slice(start, start + step)
         solved = weigh(table, views.take(own))
-        weighed = solved.views
         group, *cells = (level.target(of_labeled) for level in solved.levels)
+        # What views leave of the target comes first: it is small where views are sharp, while they and the group's part are large
+        # and nearly the same, so that their difference would have no digits.
+        left_of_group = [dot(row, group[0]) for row in solved.left]
         # How a prediction follows a view that moves in all cells of a group.
-        gain = [dot(row, group[0]) for row in solved.through]
+        gain = [dot(row, left_of_group) for row in solved.total]
         group_variance = group[1] - dot(gain, group[0])
-        mean, variance = dot(group[0], [v.sum(0) for v in weighed]), group_variance
+        mean, variance = dot(left_of_group, [over_clusters(v) for v in solved.own]), group_variance
         if cells:
             target, of_cell = cells[0]
             toward = [dot(row, target) for row in solved.inverse]
-            mean = mean + dot(target, weighed)
-            left_of_group = [dot(row, group[0]) for row in solved.left]
+            mean = mean + dot(target, solved.views)
             through_group = dot([dot(row, toward) for row in solved.group], toward)
             variance = (
                 variance + of_cell - 2 * dot(left_of_group, toward) - dot(target, toward) + through_group
