@@ -141,7 +141,7 @@ def test_gradients_of_several_worlds_at_once_are_those_of_each(n_clusters):
     views = Views(rng.normal(size=shape), rng.uniform(1, 300, shape), rng.uniform(0, 0.5, 13))
     worlds = [world for world in WORLDS if world.n_clusters == n_clusters]
     asked = [
-        (world, rng.normal(-1, 1, (n, world.n_parameters)))
+        (world, rng.normal(-1, 1, (n, len(world.columns))))
         for world, n in zip(worlds, (1, 5, 1, 2), strict=True)
     ]
     for one, (value, gradient) in zip(asked, likelihood_gradients(asked, views), strict=True):

@@ -45,13 +45,9 @@ class AnyEstimate:
     groups: ValueArray  # (n_groups,): names, in the order of the first axis
     rows: IntArray
     row_weight: FloatArray
-    shift: (
-        FloatArray  # *: added to the labelled posterior, in log-odds; of more classes, in log-probabilities
-    )
+    shift: FloatArray  # *: added to log-odds of the labelled posterior; of more classes, to log-probabilities
     variance: FloatArray  # *: of the shift; of more classes, of each against the rest, in log-odds
-    shared_deviation: (
-        FloatArray  # *: the covariance of two shifts of one group is the product of their entries
-    )
+    shared_deviation: FloatArray  # *: two shifts of one group have the product of their entries as covariance
     pooling: FloatArray  # part of a shift that is borrowed from other cells, 0 to 1
     share: FloatArray  # *: of positives, α_k^g, or of each class
     share_error: FloatArray  # *

@@ -51,9 +51,7 @@ class AnyLearned:
     labeled_rows: IntArray  # (n_clusters,)
     trust: float  # factor on every shift
     trust_variance: float
-    design_effect: (
-        float  # how many times fewer examples than rows the population has; of more classes, its groups
-    )
+    design_effect: float  # how many times fewer examples than rows there are; of more classes, in groups
     labeled_groups: ValueArray
     shares: str | None
     shrinkage: str

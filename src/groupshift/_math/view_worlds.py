@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -126,10 +126,6 @@ class World:
     def log_constant(self) -> float:
         """Models of different numbers of parameters are compared: the constants of what not all of them have count."""
         return float(-np.log(self.others[:-1]).sum() - len(self.others[1:]) * np.log(2 * np.pi) / 2)
-
-    @property
-    def n_parameters(self) -> int:
-        return len(self.scales) + len(self.others)
 
     def spreads_of(self, x: FloatArray) -> FloatArray:
         """Logs of standard deviations among parameters, whose last axis they lie on."""
@@ -258,6 +254,7 @@ class Weighed:
     levels: list[Level]
     inverse: Entries  # P_k, of a cell's views given its group's part
     own: list[FloatArray]  # P_k o_k
+    sums: list[FloatArray]  # Σ P_k o_k
     total: Entries  # Σ P_k
     left: Entries  # (I + G Σ P_k)⁻¹ = I − V Σ P_k: what views leave of the group's part
     effect: list[FloatArray]  # posterior mean of the group's part
@@ -265,7 +262,7 @@ class Weighed:
 
     @property
     def views(self) -> list[FloatArray]:
-        """Q⁻¹ o, by which everything is predicted, where Q is the covariance of a group's views o."""
+        """Q⁻¹ o, where Q is the covariance of a group's views o."""
         return [own - dot(row, self.effect) for own, row in zip(self.own, self.inverse, strict=True)]
 
     @property
@@ -302,18 +299,12 @@ def weigh(table: FloatArray, views: Views) -> Weighed:
         found = -(quadratic + over_clusters(np.log(det)) + np.log(det_group)) / 2
     diagonal = rotated[0][0] * rotated[1][1] * rotated[2][2]
     found = np.where(det_group > LEAST_LEFT_OF_DIAGONAL * np.abs(diagonal), found, np.nan)
-    return Weighed(levels, inverse, own, total, left, effect, found)
+    return Weighed(levels, inverse, own, sums, total, left, effect, found)
 
 
 def over_clusters(cells: FloatArray) -> FloatArray:
     """Sums over the first axis, in its order: of few clusters one by one, since NumPy's sums take long to begin."""
-    found: FloatArray
-    if len(cells) > 4:
-        found = cells.sum(0)
-        return found
-    found = cells[0]
-    for other in cells[1:]:
-        found = found + other
+    found: FloatArray = cells.sum(0) if len(cells) > 4 else reduce(np.add, cells)
     return found
 
 

@@ -33,7 +33,6 @@ from groupshift._math.view_worlds import (
     World,
     likelihood_gradients,
     log_likelihood,
-    over_clusters,
     weigh,
 )
 
@@ -200,7 +199,7 @@ def _predict(batch: Sequence[Draws], views: Views, of_labeled: bool) -> list[Pre
         # How a prediction follows a view that moves in all cells of a group.
         gain = [dot(row, left_of_group) for row in solved.total]
         group_variance = group[1] - dot(gain, group[0])
-        mean, variance = dot(left_of_group, [over_clusters(v) for v in solved.own]), group_variance
+        mean, variance = dot(left_of_group, solved.sums), group_variance
         if cells:
             target, of_cell = cells[0]
             toward = [dot(row, target) for row in solved.inverse]
