@@ -150,8 +150,29 @@ def test_the_model_takes_a_common_shift_only_where_features_agree_on_it(choose):
     is_by_label = choose is by_label
     assert (model.view_use_.by_label >= BELIEVED) == is_by_label
     assert ("All features say alike" in caution) == is_by_label
+    if is_by_label:
+        # The way is that of the shift in use, whatever scores say at face value.
+        assert ("positives were more likely" in caution) == (y[labeled].mean() > y.mean())
+        use = model.view_use_
+        model.estimate_ = replace(model.estimate_, use=replace(use, common_shift=-use.common_shift))
+        assert " ".join(model.diagnose().caution) == caution
     # A choice by the label moves the share by 0.2; how strongly labels might be chosen by x besides leaves a third of it open.
     assert model.overall_share().share == pytest.approx(y[~labeled].mean(), abs=0.07)
+
+
+def test_who_said_that_labels_were_chosen_by_the_label_is_not_asked_to_say_so():
+    X, y, group, labeled = drawn(by_label, n_rows=12_000)
+    found = {}
+    for selection in ("unknown", "by_label"):
+        model = GroupShiftClassifier(LogisticRegression(), 1, refine=0, random_state=0, selection=selection)
+        model.fit(X, np.where(labeled, y, -1), groups=group)
+        # As where features do not agree, and half of what scores say is used.
+        use = replace(model.view_use_, by_label=np.nan, common=0.5)
+        model.estimate_ = replace(model.estimate_, use=use)
+        found[selection] = " ".join(model.diagnose().caution)
+    assert "this is not used unless you say so" in found["unknown"]
+    assert "unless you say so" not in found["by_label"]
+    assert "You said that labels were chosen by the label, so this is used as far as" in found["by_label"]
 
 
 def test_an_update_asks_the_features_of_the_new_rows():

@@ -95,7 +95,7 @@ def undecided(model: FittedModel, numbers: dict[str, float]) -> Iterator[str]:
         f"{start}Labelled groups cannot check what all groups have in common: their own common shift is zero by construction. "
         f"If positives were twice as likely to be labelled as negatives, in all groups alike, "
         f"{percent(numbers['share_if_twice'])} of the population would be positive instead of {percent(after)}; if half as "
-        f"likely, {percent(numbers['share_if_half'])}. {_agreement(model)}{_face_value(numbers)}{_remedy(model)}"
+        f"likely, {percent(numbers['share_if_half'])}. {_agreement(model)}{_face_value(model, numbers)}{_remedy(model)}"
     )
 
 
@@ -113,19 +113,27 @@ def _agreement(model: FittedModel) -> str:
     use = model.view_use_
     if use is None or not use.by_label >= BELIEVED:
         return ""
-    way = "more" if use.common_shift < 0 else "less"
+    # As it is used: scores taken at face value may say another thing.
+    used = np.average(model.unseen_shift_, weights=model.row_weight_.sum(0))
+    way = "more" if used < 0 else "less"
     return (
         f"All features say alike that positives were {way} likely to be labelled than negatives, and none that labels were "
         f"chosen by the features instead (probability {percent(use.by_label, 0)}): the shift that follows is used. "
     )
 
 
-def _face_value(numbers: dict[str, float]) -> str:
+def _face_value(model: FittedModel, numbers: dict[str, float]) -> str:
     if np.isnan(share := numbers.get("share_at_face_value", np.nan)):
         return ""
+    said = f"Taken at face value, scores of unlabelled rows would make it {percent(share)}"
+    if model.selection == "by_label":
+        return (
+            f"{said}. You said that labels were chosen by the label, so this is used as far as it exceeds what scores of single "
+            "groups are off by. "
+        )
     return (
-        f"Taken at face value, scores of unlabelled rows would make it {percent(share)}; labels chosen by the features look the "
-        "same to scores. Features do not agree that labels were chosen by the label, so this is not used unless you say so. "
+        f"{said}; labels chosen by the features look the same to scores. Features do not agree that labels were chosen by the "
+        "label, so this is not used unless you say so. "
     )
 
 
