@@ -6,6 +6,7 @@ where missing), the label, the group and the household.
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +27,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rows", type=int, default=200_000, help="of each table, at most")
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
     for name, load in LOADERS.items():
-        arrays = load(options.data)
         # Flights have many columns of numbers: half as many rows take as much room as other tables.
         n_rows = options.rows // 2 if name in ("destinations", "carriers") else options.rows
-        few = _some_households(arrays["household"], n_rows)
-        arrays = {key: value if key == "is_category" else value[few] for key, value in arrays.items()}
-        np.savez_compressed(options.out / f"{name}.npz", **arrays)
+        prepare(name, load(options.data), options.out, n_rows)
+
+
+def prepare(name: str, arrays: dict, out: Path, n_rows: int) -> None:
+    """Write at most so many rows of a table, whole households."""
+    out.mkdir(parents=True, exist_ok=True)
+    few = _some_households(arrays["household"], n_rows)
+    arrays = {key: value if key == "is_category" else value[few] for key, value in arrays.items()}
+    np.savez_compressed(out / f"{name}.npz", **arrays)
 
 
 def _election(data: Path) -> dict:
@@ -48,10 +53,11 @@ def _trial(data: Path) -> dict:
     return _arrays(d.drop(columns=["day30", "regl", "grpl", "grps", "tpa", "tx"]), d.day30 == 1, d.grps)
 
 
-def _pupils(data: Path) -> dict:
+def _pupils(data: Path, levels: Sequence[float] = ()) -> dict:
     d = _read(data, "pisa2003_students_by_country")
     features = ["mother_educ", "father_educ", "gender", "computer", "internet", "desk", "room", "dishwasher"]
-    return _arrays(d[[*features, "book", "escs"]], d.math < 420, d.country)
+    y = np.digitize(d.math, levels) if levels else d.math < 420
+    return _arrays(d[[*features, "book", "escs"]], y, d.country)
 
 
 def _households(data: Path) -> dict:
@@ -66,13 +72,15 @@ def _provinces(data: Path) -> dict:
     return _arrays(d[features], d.income < 6557.143, d.provlab, ("gen", "nat", "labor"))
 
 
-def _acs(task: str) -> Callable[[Path], dict]:
+def _acs(task: str, levels: Sequence[float] = ()) -> Callable[[Path], dict]:
     def load(data: Path) -> dict:
+        import pandas as pd
+
         extra = ["HHID", "STUSAB", "PWGTP", "PINCP", "WKHP", "AGEP", "ESR", "POVPIP"]
         d = _read(data, "acs_2024_1yr_persons", sorted({*ACS[task], *extra}))
         if task == "income":
             d = d[(d.AGEP > 16) & (d.PINCP > 100) & (d.WKHP > 0) & (d.PWGTP >= 1)]
-            y = d.PINCP > 50_000
+            y = pd.Series(np.digitize(d.PINCP.to_numpy(float), levels)) if levels else d.PINCP > 50_000
         elif task == "employment":
             y = d.ESR == 1
         else:
@@ -105,6 +113,21 @@ def _flights(group: str) -> Callable[[Path], dict]:
     return load
 
 
+def _keel(name: str) -> Callable[[Path], dict]:
+    def load(data: Path) -> dict:
+        d = _read(data, f"keel_{name}_multiclass")
+        # One group: draws divide it.
+        return _arrays(d.drop(columns="label"), np.unique(d.label, return_inverse=True)[1], np.zeros(len(d)))
+
+    return load
+
+
+# Of more than two classes, for `ablation`.
+CLASS_LOADERS: dict[str, Callable[[Path], dict]] = {
+    "income in 3": _acs("income", (30_000, 75_000)),
+    "pupils in 3": partial(_pupils, levels=(420, 545)),
+    **{name: _keel(name) for name in ("satimage", "penbased", "letter")},
+}
 LOADERS: dict[str, Callable[[Path], dict]] = {
     "election survey": _election,
     "trial": _trial,

@@ -33,7 +33,10 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """Labels are -1 where they are hidden; a partition is there where the cells of the shift are known."""
+    """Labels are -1 where they are hidden; a partition is there where the cells of the shift are known.
+
+    No fit sees test rows; where there are none, methods are scored on the rows without labels that it has seen.
+    """
 
     X: Any
     y: np.ndarray
@@ -42,6 +45,7 @@ class Draw:
     example: np.ndarray
     partition: Any = None
     posterior: np.ndarray | None = None
+    test: np.ndarray | None = None
 
 
 def make_draw(data: Path, place: Place, seed: int) -> Draw:
@@ -52,18 +56,18 @@ def make_draw(data: Path, place: Place, seed: int) -> Draw:
     with np.load(data / f"{place.table}.npz") as file:
         X, y, group = file["X"].astype(float), file["y"].astype(int), file["group"].astype(int)
         household, is_category = file["household"], file["is_category"]
-    few = _some_households(household, place.rows, rng)
+    few = some_households(household, place.rows, rng)
     X, y, group, household = X[few], y[few], group[few], household[few]
     # Every group has rows, and households are numbered from 0.
     group, household = (np.unique(codes, return_inverse=True)[1] for codes in (group, household))
     if not place.kind.startswith("setting"):
-        frame = _frame(X, is_category)
-        labeled = _labeled(place.kind, frame, y, group, rng)
-        return Draw(frame, np.where(labeled, y, -1), y, group, household)
+        table = as_frame(X, is_category)
+        labeled = _labeled(place.kind, table, y, group, rng)
+        return Draw(table, np.where(labeled, y, -1), y, group, household)
     # The paper takes all columns for numbers, and what is missing for 0.
     numbers = np.nan_to_num(X)
     return _resampled(
-        _frame(X, is_category) if place.kind.endswith("categories") else numbers,
+        as_frame(X, is_category) if place.kind.endswith("categories") else numbers,
         y,
         group,
         household,
@@ -93,13 +97,13 @@ def _synthetic(place: Place, rng: np.random.Generator) -> Draw:
     )
 
 
-def _some_households(household: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+def some_households(household: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:
     size = np.bincount(household)
     order = rng.permutation(len(size))
     return np.flatnonzero(np.isin(household, order[np.cumsum(size[order]) <= n_rows]))
 
 
-def _frame(X: np.ndarray, is_category: np.ndarray):
+def as_frame(X: np.ndarray, is_category: np.ndarray):
     import pandas as pd
 
     columns = {}
@@ -121,15 +125,20 @@ def _labeled(kind: str, X, y: np.ndarray, group: np.ndarray, rng: np.random.Gene
         rank[order] = np.arange(len(y)) - (np.cumsum(size) - size)[group[order]]
         return rank < np.maximum(1, np.round(LABELED_SHARE * size))[group]
     # Volunteers: a rate of their own for the positives and for the negatives of each group, and a little of the features.
-    eta = rng.normal(size=(n_groups, 2))[group, y] + 0.3 * _direction(X, rng)
+    eta = rng.normal(size=(n_groups, 2))[group, y] + 0.3 * direction(X, rng)
+    return choose(eta, rng)
+
+
+def choose(log_odds: np.ndarray, rng: np.random.Generator, share: float = LABELED_SHARE) -> np.ndarray:
+    """A mask of about that share of the rows; log-odds are moved by the number that this takes."""
     low, high = -20.0, 20.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if expit(eta + middle).mean() < LABELED_SHARE else (low, middle)
-    return rng.random(len(y)) < expit(eta + low)
+        low, high = (middle, high) if expit(log_odds + middle).mean() < share else (low, middle)
+    return rng.random(len(log_odds)) < expit(log_odds + low)
 
 
-def _direction(X, rng: np.random.Generator) -> np.ndarray:
+def direction(X, rng: np.random.Generator) -> np.ndarray:
     """A standardised linear score of the features, categories by a number for each level."""
     total = np.zeros(len(X))
     for name in X:
@@ -143,7 +152,7 @@ def _direction(X, rng: np.random.Generator) -> np.ndarray:
     return (total - total.mean()) / total.std()
 
 
-class _Tree:
+class RandomTree:
     """Up to eight cells cut by a random tree."""
 
     def __init__(self, X: np.ndarray, rng: np.random.Generator):
@@ -169,7 +178,7 @@ def _resampled(X, y, group, household, kind: str, rng: np.random.Generator) -> D
         setting=int(kind[8]),
         # The silhouette of categories is best for one cluster, which would be another question.
         n_clusters=4 if kind.endswith("categories") else None,
-        partition=_Tree(X, rng) if kind.endswith("tree cells") else None,
+        partition=RandomTree(X, rng) if kind.endswith("tree cells") else None,
         example_ids=household,
         random_state=int(rng.integers(2**31)),
     )

@@ -5,11 +5,12 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, log_expit
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
+from benchmarks.ablation_methods import random_intercepts
 from benchmarks.evidence_draws import Draw
 from benchmarks.evidence_scores import interval_scores
 from groupshift import GroupShiftClassifier
@@ -110,33 +111,6 @@ def _held_out(model, X, y, example, seed: int) -> np.ndarray:
         score[own] = raw_score(trained, matrix[own], None)
     platt = LogisticRegression(C=1e6).fit(score[:, None], y)
     return platt.decision_function(score[:, None])
-
-
-def random_intercepts(log_odds: np.ndarray, y: np.ndarray, group: np.ndarray, n_groups: int) -> np.ndarray:
-    """Posterior modes of normal group effects on a logit, their variance by Laplace's approximation of the likelihood.
-
-    >>> own = np.zeros(400)
-    >>> y = np.repeat([1, 0, 0, 1], 100)
-    >>> effect = random_intercepts(own, y, np.repeat([0, 1, 1, 0], 100), 3)
-    >>> bool(effect[0] > 1 and effect[1] < -1), float(effect[2])
-    (True, 0.0)
-    """
-    best, chosen = -np.inf, np.zeros(n_groups)
-    for deviation in np.geomspace(0.01, 3, 25):
-        effect = np.zeros(n_groups)
-        for _ in range(50):
-            p = expit(log_odds + effect[group])
-            curvature = np.bincount(group, p * (1 - p), n_groups) + deviation**-2
-            step = (np.bincount(group, y - p, n_groups) - effect * deviation**-2) / curvature
-            effect += np.clip(step, -1, 1)
-            if np.abs(step).max() < 1e-6:
-                break
-        z = log_odds + effect[group]
-        likelihood = np.where(y == 1, log_expit(z), log_expit(-z)).sum()
-        likelihood -= (effect**2).sum() / deviation**2 / 2 + np.log(curvature * deviation**2).sum() / 2
-        if likelihood > best:
-            best, chosen = likelihood, effect
-    return chosen
 
 
 def _gpboost(draw: Draw, seed: int) -> Found:

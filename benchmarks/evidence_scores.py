@@ -9,11 +9,11 @@ ENOUGH = 10
 BINS = 20
 
 
-def scores(p: np.ndarray, y: np.ndarray, group: np.ndarray) -> dict[str, float]:
+def scores(p: np.ndarray, y: np.ndarray, group: np.ndarray, least: int = ENOUGH) -> dict[str, float]:
     """AUC overall and within groups, log loss, calibration error, mean error of group shares."""
     clipped = np.clip(p, 1e-12, 1 - 1e-12)
     n = np.bincount(group)
-    enough = n >= ENOUGH
+    enough = n >= least
     error = np.abs(np.bincount(group, p - y))[enough] / n[enough]
     # By tenths and half tenths of the rows: bins of equal width are empty where probabilities are alike.
     bins = np.minimum((rankdata(p) * BINS / (len(p) + 1)).astype(int), BINS - 1)

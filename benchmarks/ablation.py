@@ -1,0 +1,323 @@
+"""Takes pieces of the method away, on many tables and in many kinds of label choice; compares versions on the same draws.
+
+    python -m benchmarks.ablation prepare --data DIR --out TABLES      once; the rest needs these files alone
+    python benchmarks/ablation.py run --draws TABLES --out found.jsonl --methods new,old,lean,plain,nocommon \
+        --src new=src --src old=../old/src --lean lean.py --patch nocommon=groupshift._shifts.common.BY_LABEL=0
+    python benchmarks/ablation.py summary found.jsonl --base plain
+
+A method is a name of --src; lean, one or plain (the prototype, without cells, without shifts) or intercept (a random intercept on
+its scores); or a variant that --settings or --patch gives a name to: of the first --src, or, as NAME@BASE, of another base. Names
+joined by "+" go together. A line of the file is a draw and a method. The same command goes on where it was; a method whose code
+or settings have changed since is run again, and a summary takes the last line.
+"""
+
+import argparse
+import json
+import os
+import sys
+import traceback
+import warnings
+from hashlib import sha256
+from pathlib import Path
+from time import time
+
+# Before NumPy is loaded: as many processes as cores, one thread each.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+ROOT = Path(__file__).resolve().parent.parent
+# Called as a file, from any folder; the code of this tree makes the draws.
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+
+import numpy as np  # noqa: E402
+from joblib import Parallel, delayed  # noqa: E402
+
+from benchmarks.ablation_draws import KINDS, TABLES, list_draws, make_draw  # noqa: E402
+from benchmarks.ablation_methods import Method, loaded, run  # noqa: E402
+
+PROTOTYPES = {
+    "lean": {},
+    "one": {"partition": "one"},
+    "plain": {"partition": "one", "model": False, "common": False},
+}
+KEY = ("table", "kind", "rows", "seed")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    prepare = commands.add_parser("prepare")
+    prepare.add_argument("--data", type=Path, required=True)
+    prepare.add_argument("--out", type=Path, required=True)
+    prepare.add_argument("--rows", type=int, default=120_000, help="of each table, at most")
+    go = commands.add_parser("run")
+    go.add_argument("--tables", type=_words, default=[t for names in TABLES.values() for t in names])
+    go.add_argument("--kinds", type=_words, default=list(KINDS))
+    go.add_argument("--rows", type=_numbers, default=[12_000])
+    go.add_argument("--seeds", type=_numbers, default=[1])
+    go.add_argument("--methods", type=_words, required=True)
+    go.add_argument("--src", action="append", default=[], metavar="NAME=FOLDER")
+    go.add_argument("--lean", type=Path, help="file of the prototype")
+    go.add_argument("--settings", action="append", default=[], metavar="NAME[@BASE]=JSON")
+    go.add_argument("--patch", action="append", default=[], metavar="NAME[@BASE]=PATH=EXPRESSION")
+    go.add_argument("--draws", type=Path, default=ROOT / ".draws")
+    go.add_argument("--jobs", type=int, default=os.cpu_count())
+    go.add_argument("--out", type=Path, required=True)
+    go.add_argument("--stop-after", type=float, default=float("inf"), help="seconds; then no fit begins")
+    summed = commands.add_parser("summary")
+    summed.add_argument("files", type=Path, nargs="+")
+    summed.add_argument("--base", default="plain")
+    summed.add_argument("--by", default="kind", choices=KEY)
+    for name in ("tables", "kinds", "methods"):
+        summed.add_argument(f"--{name}", type=_words)
+    summed.add_argument("--rows", type=_numbers)
+    summed.add_argument("--worst", type=int, default=8)
+    options = parser.parse_args()
+    {"prepare": _prepare, "run": _run, "summary": _summary}[options.command](options)
+
+
+def _words(text: str) -> list[str]:
+    return [word for name in text.split(",") for word in TABLES.get(name, [name])]
+
+
+def _numbers(text: str) -> list[int]:
+    """Numbers, and ranges without their end: "1,5:8" are 1, 5, 6 and 7."""
+    parts = [[int(n) for n in part.split(":")] for part in text.split(",")]
+    return [n for first, *end in parts for n in range(first, end[0] if end else first + 1)]
+
+
+def _prepare(options: argparse.Namespace) -> None:
+    from benchmarks.evidence_data import CLASS_LOADERS, LOADERS, prepare
+
+    loaders = {**LOADERS, **CLASS_LOADERS}
+    for name in TABLES["real"] + TABLES["classes"]:
+        prepare(name, loaders[name](options.data), options.out, options.rows)
+
+
+def _run(options: argparse.Namespace) -> None:
+    methods = list_methods(options)
+    done = {
+        (*_place(line), line["method"], line["code"])
+        for line in read_lines([options.out])
+        if "error" not in line
+    }
+    deadline = time() + options.stop_after
+    tasks = []
+    for draw in list_draws(options.tables, options.kinds, options.rows, options.seeds):
+        left = [m for m in methods if (*_place(draw), m.name, m.code) not in done]
+        if left:
+            tasks.append(delayed(run_draw)(draw, left, options.draws, options.out, deadline))
+    print(f"{len(tasks)} draws are left", flush=True)
+    Parallel(n_jobs=options.jobs, pre_dispatch="n_jobs", batch_size=1)(tasks)
+
+
+def list_methods(options: argparse.Namespace) -> list[Method]:
+    sources = dict(said.split("=", 1) for said in options.src)
+    bases = {name: Method(name, str(Path(folder).resolve()), "package") for name, folder in sources.items()}
+    if options.lean:
+        path = str(options.lean.resolve())
+        bases |= {
+            name: Method(name, path, "lean", tuple(given.items())) for name, given in PROTOTYPES.items()
+        }
+        bases["intercept"] = Method("intercept", path, "intercept")
+    variants: dict[str, tuple[str, dict, list]] = {}
+    for said, is_patch in [(s, False) for s in options.settings] + [(p, True) for p in options.patch]:
+        name, value = said.split("=", 1)
+        name, _, base = name.partition("@")
+        _, settings, patches = variants.setdefault(name, (base or next(iter(bases)), {}, []))
+        if is_patch:
+            path, expression = value.split("=", 1)
+            patches.append((path, expression))
+        else:
+            settings |= json.loads(value)
+    return [_method(name, bases, variants) for name in options.methods]
+
+
+def _method(name: str, bases: dict[str, Method], variants: dict[str, tuple[str, dict, list]]) -> Method:
+    parts = name.split("+")
+    unknown = [part for part in parts if part not in variants and part not in bases]
+    if unknown:
+        raise SystemExit(f"There is no method {unknown[0]!r}. There are {', '.join([*bases, *variants])}.")
+    named = [part for part in parts if part in bases]
+    base = bases[named[0] if named else variants[parts[0]][0]]
+    settings, patches = dict(base.settings), []
+    for part in parts:
+        if part in variants:
+            settings |= variants[part][1]
+            patches += variants[part][2]
+    return Method(name, base.source, base.kind, tuple(settings.items()), tuple(patches))
+
+
+def run_draw(task: dict, methods: list[Method], folder: Path, out: Path, deadline: float) -> None:
+    """A line for each method is written as soon as it is there. A method that fails is a result too."""
+    if time() > deadline:
+        return
+    warnings.simplefilter("ignore")
+    with loaded(str(ROOT / "src")):
+        draw = make_draw(folder, **task)
+    if draw is None:
+        return
+    fit = ~draw.test
+    same = {
+        **task,
+        "draw": sha256(np.concatenate([draw.y, draw.truth, draw.group]).tobytes()).hexdigest()[:8],
+        "fitted": int(fit.sum()),
+        "labeled": int((draw.y >= 0).sum()),
+        "groups": int(draw.group.max() + 1),
+    }
+    for method in methods:
+        if time() > deadline:
+            return
+        try:
+            found = run(method, draw)
+        except Exception:
+            found = {"error": traceback.format_exc()[-1500:]}
+        with out.open("a") as file:
+            # In one piece: other processes write to the same file.
+            file.write(
+                json.dumps({**same, "method": method.name, "code": method.code, **found}, default=_plain)
+                + "\n"
+            )
+
+
+def _plain(value: object) -> object:
+    return value.item() if isinstance(value, np.generic) else str(value)
+
+
+def read_lines(paths: list[Path]) -> list[dict]:
+    """Of each draw and method the last. What was killed while it wrote is half a line, and does not count."""
+    found = {}
+    for path in paths:
+        for text in path.read_text().splitlines() if path.exists() else []:
+            try:
+                line = json.loads(text)
+            except json.JSONDecodeError:
+                continue
+            found[(*_place(line), line["method"])] = line
+    return list(found.values())
+
+
+def _place(line: dict) -> tuple:
+    return tuple(line[name] for name in KEY)
+
+
+def _summary(options: argparse.Namespace) -> None:
+    lines = read_lines(options.files)
+    for name, wanted in (
+        ("table", options.tables),
+        ("kind", options.kinds),
+        ("rows", options.rows),
+        ("method", options.methods),
+    ):
+        lines = [line for line in lines if not wanted or line[name] in wanted or line[name] == options.base]
+    for line in lines:
+        if "error" in line:
+            print(f"failed: {line['method']} on {_place(line)}: {line['error'].splitlines()[-1]}")
+    for text in summary(
+        [line for line in lines if "error" not in line], options.base, options.by, options.worst
+    ):
+        print(text)
+
+
+# Differences from the base in .0001; the others as they are, in the unit that is said.
+DIFFERENCES = ("auc_test", "log_loss_test", "auc", "log_loss", "share_error", "calibration_error")
+PLAIN = {
+    "share_error": (1000, "error of group shares, .001"),
+    "coverage": (100, "coverage of 90 % intervals, %"),
+}
+PLAIN |= {
+    "width": (100, "width, .01"),
+    "coverage_wide": (100, "coverage, wide, %"),
+    "width_wide": (100, "width, wide, .01"),
+}
+PLAIN |= {"n_clusters": (1, "clusters"), "seconds": (1, "processor seconds")}
+
+
+def summary(lines: list[dict], base: str, by: str = "kind", worst: int = 8):
+    """Tables of methods by kinds, for each number of rows; ± is a standard error over draws."""
+    draws: dict[tuple, dict[str, dict]] = {}
+    for line in lines:
+        draws.setdefault(_place(line), {})[line["method"]] = line
+    methods = list(dict.fromkeys(line["method"] for line in lines))
+    for size in sorted({place[2] for place in draws}):
+        own = {place: found for place, found in draws.items() if place[2] == size}
+        columns = list(dict.fromkeys(place[KEY.index(by)] for place in own))
+        yield f"\n# {size} rows, {len(own)} draws"
+        for name in DIFFERENCES:
+            cells = _table(own, methods, columns, by, lambda m, found, name=name: _less(found, m, base, name))
+            yield from _printed(
+                f"{name} less {base}, .0001", columns, {m: c for m, c in cells.items() if m != base}
+            )
+        for name, (unit, title) in PLAIN.items():
+            cells = _table(
+                own,
+                methods,
+                columns,
+                by,
+                lambda m, found, name=name, unit=unit: unit * found.get(m, {}).get(name, np.nan),
+            )
+            yield from _printed(title, columns, cells, with_error=False)
+        for name, sign in (("auc_test", 1), ("log_loss_test", -1)):
+            losses = [
+                (sign * _less(found, m, base, name), m, place)
+                for place, found in own.items()
+                for m in found
+                if m != base
+            ]
+            yield f"\nworst {name}"
+            for value, m, place in sorted(
+                (loss for loss in losses if loss[0] == loss[0]), key=lambda loss: loss[0]
+            )[:worst]:
+                yield f"  {sign * value:+7.0f}  {m}: {place[1]}, {place[0]}, seed {place[3]}"
+
+
+def _less(found: dict[str, dict], method: str, base: str, name: str) -> float:
+    if method not in found or base not in found or found[method]["draw"] != found[base]["draw"]:
+        return np.nan
+    return 1e4 * (found[method].get(name, np.nan) - found[base].get(name, np.nan))
+
+
+def _table(draws, methods, columns, by, value) -> dict[str, list[np.ndarray]]:
+    """The values of each method in each column, and in the last place all of them."""
+    cells = {}
+    for m in methods:
+        values = {place: value(m, found) for place, found in draws.items()}
+        values = {place: v for place, v in values.items() if v == v}
+        own = [np.array([v for place, v in values.items() if place[KEY.index(by)] == c]) for c in columns]
+        if values:
+            cells[m] = [*own, np.array(list(values.values()))]
+    return cells
+
+
+def _printed(title: str, columns: list, cells: dict[str, list[np.ndarray]], with_error: bool = True):
+    if not cells:
+        return
+    rows = [["", *map(str, columns), "mean"]]
+    for method, values in cells.items():
+        rows.append([method, *(_cell(v, with_error) for v in values)])
+    counts = next(iter(cells.values()))
+    rows.append(["draws", *(str(len(v)) for v in counts)])
+    widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+    yield f"\n{title}"
+    for row in rows:
+        yield "  ".join(
+            text.ljust(w) if j == 0 else text.rjust(w)
+            for j, (text, w) in enumerate(zip(row, widths, strict=True))
+        )
+
+
+def _cell(values: np.ndarray, with_error: bool) -> str:
+    if not len(values):
+        return ""
+    if not with_error:
+        return f"{values.mean():.3g}" if abs(values.mean()) < 10 else f"{values.mean():.0f}"
+    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return f"{values.mean():+.0f} ±{error:.0f}"
+
+
+if __name__ == "__main__":
+    # Worker processes find functions by the name of their module, which "__main__" is not.
+    from benchmarks import ablation
+
+    ablation.main()
