@@ -181,6 +181,8 @@ def measure(answer: Answer, draw: Draw) -> dict[str, float]:
     kept = [i for i, (g, _) in enumerate(keys) if isinstance(g, int | np.integer) and n[g] >= ENOUGH]
     share = np.array([(truth[group == g] == c).mean() for g, c in (keys[i] for i in kept)])
     for end, interval in answer.intervals.items():
+        if not kept:
+            continue
         low, high = interval.low[kept], interval.high[kept]
         found[f"coverage{end}"] = float(np.mean((low <= share + 1e-9) & (share <= high + 1e-9)))
         found[f"width{end}"] = float(np.mean(high - low))

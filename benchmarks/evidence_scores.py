@@ -18,11 +18,11 @@ def scores(p: np.ndarray, y: np.ndarray, group: np.ndarray, least: int = ENOUGH)
     # By tenths and half tenths of the rows: bins of equal width are empty where probabilities are alike.
     bins = np.minimum((rankdata(p) * BINS / (len(p) + 1)).astype(int), BINS - 1)
     return {
-        "auc": float(roc_auc_score(y, p)),
+        "auc": float(roc_auc_score(y, p)) if 0 < y.sum() < len(y) else np.nan,
         "auc_within": _within(p, y, group, enough),
         "log_loss": float(-np.mean(np.where(y == 1, np.log(clipped), np.log1p(-clipped)))),
         "calibration_error": float(np.abs(np.bincount(bins, p - y)).sum() / len(p)),
-        "share_error": float(error.mean()),
+        "share_error": float(error.mean()) if len(error) else np.nan,
     }
 
 
@@ -35,7 +35,7 @@ def _within(p: np.ndarray, y: np.ndarray, group: np.ndarray, enough: np.ndarray)
         weight = positives * (own.sum() - positives)
         if weight:
             right, pairs = right + weight * roc_auc_score(y[own], p[own]), pairs + weight
-    return float(right / pairs)
+    return float(right / pairs) if pairs else np.nan
 
 
 def interval_scores(model, y: np.ndarray, group: np.ndarray) -> dict[str, float]:
