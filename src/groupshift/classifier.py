@@ -14,8 +14,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from groupshift._audit.doors import Audited, still_audited
 from groupshift._explain.explained import Explained
-from groupshift._explain.whole_fit import detail_columns, estimate_again, fit_whole, known_of, scorer_of
-from groupshift._fit.classifiers import Classifier
+from groupshift import pipeline
+from groupshift._explain.class_evidence import record_class_evidence
+from groupshift._explain.evidence import record_evidence
+from groupshift._explain.whole_fit import detail_columns, known_of, scorer_of
+from groupshift._scores.members import Classifier
+from groupshift._shifts.estimate import estimate
 from groupshift._fit.problem import KnownRates, KnownShare, Problem, Settings, sentences
 from groupshift._fit.scorer import AnyScorer, concatenated_details
 from groupshift._math.arrays import FloatArray, ValueArray
@@ -339,21 +343,23 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
             known=known_of(known_shares, known_overall, training.groups, training.schema.classes),
         )
         with workers(self.n_jobs, training.labeled.matrix.size), steps():
-            finished = fit_whole(problem, training.schema.classes)
+            found = pipeline.fit(problem)
+            record = record_class_evidence if training.schema.is_multiclass else record_evidence
+            evidence = record(problem, found)
         columns = column_attributes(self, training.head)
         for name in COLUMN_ATTRIBUTES:
             self.__dict__.pop(name, None)
         self.__dict__.update(
             columns,
             schema_=training.schema,
-            learned_=finished.learned,
-            estimate_=finished.estimate,
-            evidence_=finished.evidence,
+            learned_=found.learned,
+            estimate_=found.estimate,
+            evidence_=evidence,
             audit_=None,
-            candidates_=finished.candidates,
-            notes_=sentences(finished.notes),
+            candidates_=found.candidates,
+            notes_=sentences(found.notes),
         )
-        for note in finished.notes:
+        for note in found.notes:
             if note.degraded:
                 warnings.warn(note.sentence, DegradedWarning, stacklevel=3)
         return self
@@ -368,7 +374,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
         known = known_of(known_shares, known_overall, groups, self.classes_)
         with workers(self.n_jobs), steps():
             begin("estimating shares", self.verbose)
-            fresh = estimate_again(self.learned_, population, groups, self.classes_, known)
+            fresh = estimate(self.learned_, population, groups, known)
         self.__dict__.update(zip(("audit_", "estimate_"), still_audited(self.audit_, fresh), strict=True))
         return self
 

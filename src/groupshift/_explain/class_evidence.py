@@ -3,25 +3,25 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from groupshift._explain.assumption import comparable, group_effects
 from groupshift._explain.evidence import (
+    Judged,
     examples_of,
     feature_effects,
     few_rows,
+    gain,
     profiles_of,
     reliability_bins,
     strata_of,
 )
 from groupshift._explain.evidence_parts import ClusterProfiles, Examples
 from groupshift._fit.problem import Problem
-from groupshift._fit.trials import LabeledRows, gain
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.sums import mean_by, sum_by
-from groupshift._math.vector_scaling import class_log_loss, crossfit_scaling
-from groupshift._multi.class_stages import ClassFinished
-from groupshift._multi.class_trials import try_class_partition
+from groupshift._scores.contrasts import log_loss, log_scores
+from groupshift.pipeline import Fit
 
 CALIBRATION_BINS = 20
 
@@ -83,26 +83,18 @@ class ClassEvidence:
     examples: Examples
     clusters: ClusterProfiles
     independence: ClassIndependence
-    hidden: ClassHidden | None  # None where no labels could be hidden
-    trust_estimate: float  # part of the estimated shifts that labels confirm; NaN where it was not learned
-    trust_error: float
+    hidden: ClassHidden | None  # None where no labels could be held out
 
 
-def record_class_evidence(problem: Problem, finished: ClassFinished) -> ClassEvidence:
+def record_class_evidence(problem: Problem, fit: Fit) -> ClassEvidence:
     """What the diagnosis will want to know about the labelled rows of a finished fit."""
-    trial, partition = finished.judged.trial, finished.judged.candidate.partition
-    is_category = problem.encoder.is_category
-    learned_trust = (np.nan, np.nan) if trial is None else (trial.trust.estimate, trial.trust.std_error)
+    is_category, seed = problem.encoder.is_category, problem.seeds.named("evidence rows")
     return ClassEvidence(
         groups=_sample(problem),
         examples=examples_of(problem.labeled, problem.y, problem.n_classes, is_category),
-        clusters=profiles_of(
-            finished.pooled.rows, partition, is_category, problem.seeds.named("evidence rows")
-        ),
-        independence=_independence(problem, finished),
-        hidden=_hidden(problem, finished),
-        trust_estimate=float(learned_trust[0]),
-        trust_error=float(learned_trust[1]),
+        clusters=profiles_of(fit.pooled.rows, fit.partition, is_category, seed),
+        independence=_independence(problem, fit),
+        hidden=None if fit.held_out.fold is None else _compared(Judged.of(problem, fit)),
     )
 
 
@@ -114,17 +106,15 @@ def _sample(problem: Problem) -> ClassSample:
     )
 
 
-def _independence(problem: Problem, finished: ClassFinished) -> ClassIndependence:
+def _independence(problem: Problem, fit: Fit) -> ClassIndependence:
     """Does the class look alike in every group: its features, and its scores?"""
-    trained, candidate = finished.judged.trained, finished.judged.candidate
     few = few_rows(problem.labeled, problem.seeds.named("evidence rows"))
-    rows = problem.labeled.take(few)
-    shape = candidate.n_clusters, problem.n_classes
-    strata = strata_of(rows, problem.y[few], candidate.cluster[few], shape)
+    rows, cluster = problem.labeled.take(few), fit.held_out.cluster
+    shape = fit.learned.n_clusters, problem.n_classes
+    strata = strata_of(rows, problem.y[few], cluster[few], shape)
     found = feature_effects(rows, problem.encoder.is_category, strata, shape)
-    judged = problem.labeled.take(trained.judged)
-    own = strata_of(judged, problem.y[trained.judged], candidate.cluster[trained.judged], shape)
-    scores = np.hstack([comparable(column, False) for column in trained.score.T])
+    own = strata_of(problem.labeled, problem.y, cluster, shape)
+    scores = np.hstack([comparable(column, False) for column in log_scores(fit.held_out.score).T])
     by_score = group_effects(scores, own)
     return ClassIndependence(
         found.effect,
@@ -135,41 +125,21 @@ def _independence(problem: Problem, finished: ClassFinished) -> ClassIndependenc
     )
 
 
-def _hidden(problem: Problem, finished: ClassFinished) -> ClassHidden | None:
-    trained, candidate = finished.judged.trained, finished.judged.candidate
-    if trained.fold is None:
-        return None
-    rows = trained.labeled_rows(problem)
-    whole = np.zeros(len(rows.y), np.int64)
-    plain = crossfit_scaling(rows.score, rows.y, rows.weight, whole, 1, rows.fold, trained.spread)
-    # Where a trust was given, nothing was tried on the way: what it leads to is seen here.
-    trial = finished.judged.trial or try_class_partition(
-        rows, candidate.cluster[trained.judged], candidate.n_clusters, trained.spread
-    )
-    shift = finished.settled.hidden_shift
-    if shift is None:
-        is_shifted = problem.settings.shares is not None and rows.n_groups > 1
-        shift = finished.settled.learned.trust * trial.shift * is_shifted
-    moved = trial.log_p + shift
-    moved = moved - np.logaddexp.reduce(moved, axis=1)[:, None]
-    number = np.unique(problem.labeled.group[trained.judged])
-    return _compared(rows, number, plain, moved)
-
-
-def _compared(rows: LabeledRows, number: IntArray, plain: FloatArray, moved: FloatArray) -> ClassHidden:
+def _compared(rows: Judged) -> ClassHidden:
+    plain, moved = (log_softmax(log_scores(z), axis=1) for z in (rows.plain, rows.score + rows.shift))
     n, n_classes = rows.n_groups, plain.shape[1]
 
     def mean(values: FloatArray) -> FloatArray:
         return mean_by(rows.group, values, rows.weight, n, empty=0.0)
 
-    before, after = class_log_loss(plain, rows.y), class_log_loss(moved, rows.y)
+    before, after = log_loss(rows.plain, rows.y), log_loss(rows.score + rows.shift, rows.y)
     right = [(log_p.argmax(1) == rows.y).astype(float) for log_p in (plain, moved)]
     loss_gain, loss_error = gain(before, after, rows)
     more_right, right_error = gain(right[1], right[0], rows)
     weighed = (float(np.average(v, weights=rows.weight)) for v in (before, after, *right))
     names = ("loss_global", "loss_model", "accuracy_global", "accuracy_model")
     return ClassHidden(
-        group=number,
+        group=np.arange(n),
         rows=np.bincount(rows.group, minlength=n),
         share=np.column_stack([mean((rows.y == c).astype(float)) for c in range(n_classes)]),
         loss_global=mean(before),
@@ -192,7 +162,7 @@ def _compared(rows: LabeledRows, number: IntArray, plain: FloatArray, moved: Flo
     )
 
 
-def _reliability(rows: LabeledRows, log_p: FloatArray) -> FloatArray:
+def _reliability(rows: Judged, log_p: FloatArray) -> FloatArray:
     """Weight, mean probability and share in bins of probability, all classes against their rest together."""
     p = softmax(log_p, axis=1)
     is_class = (rows.y[:, None] == np.arange(p.shape[1])).astype(np.int64)

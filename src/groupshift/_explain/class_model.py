@@ -5,9 +5,8 @@ from typing import Protocol
 
 from groupshift._explain.class_evidence import ClassEvidence
 from groupshift._math.arrays import FloatArray, Table, ValueArray
-from groupshift._multi.class_estimate import ClassEstimate
-from groupshift._multi.class_learned import ClassLearned
 from groupshift._rows.encoder import FeatureEncoder
+from groupshift._shifts.estimate import Estimate, Learned
 
 
 class ClassModel(Protocol):
@@ -21,12 +20,12 @@ class ClassModel(Protocol):
     labeled_groups_: ValueArray
     groups_: ValueArray
     known_groups_: ValueArray
-    known_overall_: FloatArray | None  # see `ClassEstimate`
+    known_overall_: FloatArray | None  # see `Estimate`
     n_clusters_: int
     candidates_: Table | None
     notes_: Sequence[str]
-    learned_: ClassLearned
-    estimate_: ClassEstimate
+    learned_: Learned
+    estimate_: Estimate
     evidence_: ClassEvidence
 
     def get_params(self, deep: bool = True) -> dict[str, object]: ...

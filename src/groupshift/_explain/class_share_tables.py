@@ -3,7 +3,7 @@
 import numpy as np
 
 from groupshift._explain.class_model import ClassModel
-from groupshift._explain.share_tables import count_interval, labeled_sample, over_clusters
+from groupshift._explain.share_tables import intervals, labeled_sample, over_clusters
 from groupshift._math.arrays import FloatArray, IntArray, Table
 from groupshift._rows.checks import check_coverage
 
@@ -17,29 +17,35 @@ def class_shares_by(model: ClassModel, by: str, coverage: float) -> Table:
     n_groups, n_clusters, n_classes = estimate.share.shape
     if by == "cell":
         rows = np.repeat(estimate.rows[:, :, None], n_classes, 2)
-        low, high = count_interval(estimate.share, estimate.share_error, rows, coverage)
+        found = intervals(estimate.share, estimate.share_error, _moved(model), rows, coverage)
         return {
             "group": np.repeat(model.groups_, n_clusters * n_classes),
             "cluster": np.tile(np.repeat(np.arange(n_clusters), n_classes), n_groups),
             "class": np.tile(classes, n_groups * n_clusters),
             "rows": rows.ravel(),
             "share": estimate.share.ravel(),
-            "low": low.ravel(),
-            "high": high.ravel(),
+            **{name: values.ravel() for name, values in found.items()},
         }
     share, error, rows = group_class_shares(model)
     if by == "overall":
         return _overall(model, error, coverage)
-    low, high = count_interval(share, error, rows, coverage)
+    weight = estimate.row_weight / np.maximum(estimate.row_weight.sum(1, keepdims=True), 1e-300)
+    found = intervals(share, error, np.einsum("gk,gkc->gc", weight, _moved(model)), rows, coverage)
     return {
         "group": np.repeat(model.groups_, n_classes),
         "class": np.tile(classes, n_groups),
         "rows": rows.ravel(),
         "share": share.ravel(),
-        "low": low.ravel(),
-        "high": high.ravel(),
+        **{name: values.ravel() for name, values in found.items()},
         "labeled_share": labeled_sample(model)[0].ravel(),
     }
+
+
+def _moved(model: ClassModel) -> FloatArray:
+    """Standard deviations of the shares of cells by what shifts all groups alike and no row decides."""
+    estimate = model.estimate_
+    is_known = np.isin(estimate.groups, estimate.known_groups)[:, None, None]
+    return np.where(is_known, 0.0, np.sqrt(estimate.unidentified) * estimate.slope)
 
 
 def _overall(model: ClassModel, error: FloatArray, coverage: float) -> Table:
@@ -51,15 +57,15 @@ def _overall(model: ClassModel, error: FloatArray, coverage: float) -> Table:
         mean_error[int(number)] = min(mean_error[int(number)], known_error)
     rows = np.full(len(after), model.estimate_.rows.sum())
     # Without a population there is neither a share nor an interval.
-    low = high = after
+    found = dict.fromkeys(("low", "high", "narrow_low", "narrow_high"), after)
     if len(model.groups_):
-        low, high = count_interval(after, mean_error, rows, coverage)
+        cells = model.estimate_.row_weight[..., None] * _moved(model)
+        found = intervals(after, mean_error, cells.sum((0, 1)) / weight.sum(), rows, coverage)
     return {
         "class": model.classes_,
         "rows": rows,
         "share": after,
-        "low": low,
-        "high": high,
+        **found,
         "labeled_share": before,
     }
 

@@ -273,9 +273,6 @@ def _overview(model: FittedModel, tables: dict[str, Table], shares: dict[str, fl
     overview = asdict(held_out.total) if held_out is not None else {}
     overview |= expected_population_gain(model)
     overview |= assumption_words.assumption_numbers(evidence, tables)
-    overview["trust"] = model.trust_
-    if held_out is not None and held_out.trust is not None:
-        overview["trust_estimate"] = held_out.trust.estimate
-        overview["trust_error"] = held_out.trust.std_error
+    overview["random_labels"] = model.random_labels_
     overview |= asdict(evidence.examples) | shares
     return {name: float(value) for name, value in overview.items() if np.isfinite(value)}

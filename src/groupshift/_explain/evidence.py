@@ -1,10 +1,11 @@
 """What a fit keeps for its diagnosis: from the labelled rows and their held-out scores to `Evidence`."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from groupshift._explain.assumption import (
     Effects,
@@ -27,24 +28,20 @@ from groupshift._explain.evidence_parts import (
     Reliability,
     ScoreIndependence,
     Totals,
-    TrustEvidence,
 )
 from groupshift._explain.expected_gain import grouped_auc_gain, observed_shift
-from groupshift._fit.feature_importance import feature_importance
-from groupshift._fit.learned import PredictionRates
-from groupshift._fit.problem import Problem, Settings
-from groupshift._fit.stages import Finished
-from groupshift._fit.trials import LabeledRows, expected_prior, gain, labeled_prior, shifts_of_labeled
+from groupshift._explain.importance import feature_importance
+from groupshift._fit.problem import Problem
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
-from groupshift._math.label_shift import bbse, mlls
 from groupshift._math.odds import log_loss_rows
-from groupshift._math.points import BIN_WIDTH, collect_points
 from groupshift._math.sums import mean_by, ratio, sum_by
 from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import content_keys, hash_keys, sampled
 from groupshift._rows.rows import Rows
-from groupshift._rows.workers import both_at_once
+from groupshift._shifts.effects import predict_labels_from_scores
+from groupshift._shifts.evidence import gather
 from groupshift.metrics import grouped_auc
+from groupshift.pipeline import Fit
 
 # Values (rows x features) that the tests look at, a second's work. Beyond this rows are sampled: effect sizes
 # need no more of them.
@@ -56,31 +53,59 @@ CALIBRATION_BINS = 10
 MANY_VALUES, NAME_SHARED_BY = 20, 0.1
 
 
-def record_evidence(problem: Problem, finished: Finished) -> Evidence:
+@dataclass(frozen=True)
+class Judged:
+    """Labelled rows with scores that no label of their own had a part in; weights count independent examples."""
+
+    y: IntArray
+    weight: FloatArray
+    group: IntArray
+    n_groups: int
+    plain: FloatArray  # (n_rows, M): scores before partition and shifts
+    score: FloatArray  # (n_rows, M)
+    shift: FloatArray  # (n_rows, M): of the row's group and cluster, by the scores of its rows alone
+
+    @classmethod
+    def of(cls, problem: Problem, fit: Fit) -> "Judged":
+        rows, held, learned = problem.labeled, fit.held_out, fit.learned
+        effect = rows.weight.sum() / (rows.weight**2).sum() / learned.labeled_effect
+        n_groups = len(problem.labeled_groups)
+        shift = np.zeros_like(held.score)
+        if n_groups > 1 and learned.shares is not None:
+            shape = n_groups, learned.n_clusters, learned.n_contrasts
+            evidence = partial(
+                gather,
+                learned.labeled,
+                None,
+                learned.prior,
+                labeled_effect=learned.labeled_effect,
+                population_effect=1.0,
+            )
+            shift = predict_labels_from_scores(evidence, shape)[0][rows.group, held.cluster]
+        return cls(problem.y, effect * rows.weight, rows.group, n_groups, held.plain, held.score, shift)
+
+
+def gain(before: FloatArray, after: FloatArray, judged: Judged) -> tuple[float, float]:
+    """Mean fall of a loss, and its standard error over groups."""
+    difference, total = judged.weight * (before - after), judged.weight.sum()
+    mean = difference.sum() / total
+    by_group = sum_by(judged.group, difference - judged.weight * mean, judged.n_groups)
+    n = max(judged.n_groups, 2)
+    return float(mean), float(np.sqrt(n / (n - 1) * (by_group**2).sum()) / total)
+
+
+def record_evidence(problem: Problem, fit: Fit) -> Evidence:
     """Everything that the diagnosis will want to know about the labelled rows of a finished fit."""
-    trained, candidate = finished.judged.trained, finished.judged.candidate
     is_category, seed = problem.encoder.is_category, problem.seeds.named("evidence rows")
-    importance = feature_importance(problem, trained, finished.settled.learned)
-
-    def of_labeled() -> tuple[Independence, Examples]:
-        examples = examples_of(problem.labeled, problem.y, 2, is_category)
-        return _independence(problem, candidate.partition, seed), examples
-
-    def of_scores() -> tuple[HeldOut | None, ClusterProfiles]:
-        held_out = None if trained.fold is None else _held_out(problem, finished, trained.fold)
-        return held_out, profiles_of(finished.pooled.rows, candidate.partition, is_category, seed)
-
-    # Two halves that take about as long.
-    (independence, examples), (held_out, profiles) = both_at_once(of_labeled, of_scores)
+    cluster = fit.partition.predict(problem.labeled)
     return Evidence(
         groups=_labeled_sample(problem, problem.labeled.group, len(problem.labeled_groups)),
-        labeled_clusters=_labeled_sample(problem, candidate.cluster, candidate.n_clusters),
-        examples=examples,
-        clusters=profiles,
-        independence=independence,
-        held_out=held_out,
-        identifying=_by_feature(problem, finished.pooled.identifying),
-        importance=_by_feature(problem, importance),
+        labeled_clusters=_labeled_sample(problem, cluster, fit.partition.n_clusters),
+        examples=examples_of(problem.labeled, problem.y, 2, is_category),
+        clusters=profiles_of(fit.pooled.rows, fit.partition, is_category, seed),
+        independence=_independence(problem, fit.partition, seed),
+        held_out=None if fit.held_out.fold is None else _held_out(problem, fit),
+        importance=_by_feature(problem, feature_importance(problem, fit)),
     )
 
 
@@ -171,85 +196,24 @@ def few_rows(rows: Rows, seed: int) -> IntArray:
     return np.flatnonzero(sampled(rows.key, limit / len(rows), seed))
 
 
-def _held_out(problem: Problem, finished: Finished, fold: IntArray) -> HeldOut:
-    trained, candidate, trial = finished.judged.trained, finished.judged.candidate, finished.judged.trial
-    own, n_clusters = problem.labeled.take(trained.judged), candidate.n_clusters
-    y, cluster = problem.y[trained.judged], candidate.cluster[trained.judged]
-    number, group = np.unique(own.group, return_inverse=True)
-    rows = LabeledRows(trained.score, y, own.weight, group, fold, trained.design_effect)
-    # Global: the classifier before any learning from unlabelled rows, one calibration, no shift.
-    everyone = np.zeros(len(y), np.int64)
-    is_same = finished.trained.score is trained.score
-    plain = (rows if is_same else replace(rows, score=finished.trained.score)).calibrated(everyone, 1)
-    log_odds = rows.calibrated(cluster, n_clusters) if trial is None else trial.log_odds
-    shift = _shift(problem.settings, finished, rows, log_odds, cluster)
-    if finished.settled.by_groups is not None:
-        # Most of the population lies in groups without labels: gains are those of groups that the classifier did not see.
-        hidden, shift = finished.settled.by_groups
-        plain, log_odds = hidden.plain, hidden.log_odds
-    by_group, total = _compared(rows, number, plain, log_odds, shift)
-    trust = None if trial is None else TrustEvidence(trial.trust.estimate, trial.trust.std_error)
+def _held_out(problem: Problem, fit: Fit) -> HeldOut:
+    judged, cluster, n_clusters = Judged.of(problem, fit), fit.held_out.cluster, fit.learned.n_clusters
+    y, plain, log_odds = judged.y, judged.plain[:, 0], judged.score[:, 0]
+    shift = judged.shift[:, 0]
+    by_group, total = _compared(judged, plain, log_odds, shift)
     return HeldOut(
-        scores=score_distributions(log_odds, y, rows.weight, cluster, n_clusters),
-        score_independence=_score_independence(strata_of(own, y, cluster, (n_clusters, 2)), log_odds),
+        scores=score_distributions(log_odds, y, judged.weight, cluster, n_clusters),
+        score_independence=_score_independence(
+            strata_of(problem.labeled, y, cluster, (n_clusters, 2)), log_odds
+        ),
         by_group=by_group,
         total=total,
-        calibration=Calibration(_reliability(rows, plain), _reliability(rows, log_odds + shift)),
-        trust=trust,
+        calibration=Calibration(_reliability(judged, plain), _reliability(judged, log_odds + shift)),
     )
-
-
-def _shift(
-    settings: Settings, finished: Finished, rows: LabeledRows, log_odds: FloatArray, cluster: IntArray
-) -> FloatArray:
-    """The shift of each judged row as the model would make it if the row's group had no labels."""
-    learned, trial = finished.settled.learned, finished.judged.trial
-    n_clusters = finished.judged.candidate.n_clusters
-    if rows.n_groups < 2 or settings.shares is None:
-        return np.zeros(len(log_odds))
-    if settings.shrinkage != "hierarchical":
-        shift = _unpooled_shifts(settings, learned.prediction_rates, rows, log_odds, cluster, n_clusters)
-    elif finished.settled.hidden_shift is not None:
-        return finished.settled.hidden_shift
-    else:
-        shift = shifts_of_labeled(rows, log_odds, cluster, n_clusters).shift
-    own = shift[rows.group, cluster]
-    if trial is None or settings.trust != "learned":
-        return learned.trust * own
-    return trial.trust.without[rows.group] * own
-
-
-def _unpooled_shifts(
-    settings: Settings,
-    rates: PredictionRates | None,
-    rows: LabeledRows,
-    log_odds: FloatArray,
-    cluster: IntArray,
-    n_clusters: int,
-) -> FloatArray:
-    """Shifts of the cells, each on its own, as the published method would estimate them."""
-    cell, n_cells = rows.group * n_clusters + cluster, rows.n_groups * n_clusters
-    points = collect_points(log_odds, cell, n_cells=n_cells, weight=rows.weight, bin_width=BIN_WIDTH)
-    own = (
-        labeled_prior(rows.y, rows.weight, cluster, n_clusters)
-        if settings.labeled_prior == "share"
-        else expected_prior(log_odds, rows.weight, cluster, n_clusters)
-    )
-    prior = np.tile(own, rows.n_groups)
-    if rates is None:
-        found = mlls(points, labeled_prior=prior).share
-    else:
-        tpr, fpr = (np.tile(rate, rows.n_groups) for rate in rates)
-        soft = settings.shares == "bbse-soft"
-        found = bbse(points, true_positive_rate=tpr, false_positive_rate=fpr, soft=soft).share
-    edge = 0.5 / (points.effective_rows + 1)
-    share = np.where(np.isnan(found), prior, np.clip(found, edge, 1 - edge))
-    shift: FloatArray = (logit(share) - logit(prior)).reshape(rows.n_groups, n_clusters)
-    return shift
 
 
 def _compared(
-    rows: LabeledRows, number: IntArray, plain: FloatArray, log_odds: FloatArray, shift: FloatArray
+    rows: Judged, plain: FloatArray, log_odds: FloatArray, shift: FloatArray
 ) -> tuple[HiddenLabels, Totals]:
     """The plain classifier beside the model on hidden labels: by group, and in all."""
     n, shifted = rows.n_groups, log_odds + shift
@@ -259,7 +223,7 @@ def _compared(
         return mean_by(rows.group, values, rows.weight, n, empty=0.0)
 
     by_group = HiddenLabels(
-        group=number,
+        group=np.arange(n),
         rows=np.bincount(rows.group, minlength=n),
         share=mean(rows.y),
         mean_score=mean(log_odds),
@@ -291,7 +255,7 @@ def _compared(
     )
 
 
-def _reliability(rows: LabeledRows, log_odds: FloatArray) -> Reliability:
+def _reliability(rows: Judged, log_odds: FloatArray) -> Reliability:
     """Overall, and by group as finely as their number allows."""
     by_group_bins = int(np.clip(MAX_CALIBRATION_CELLS // rows.n_groups, 1, CALIBRATION_BINS))
     p = expit(log_odds)

@@ -158,14 +158,6 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class TrustEvidence:
-    """The part of the estimated shifts that labels confirm, and its standard error over groups."""
-
-    estimate: float
-    std_error: float
-
-
-@dataclass(frozen=True)
 class HeldOut:
     """What predictions for labelled rows show that no model was trained on."""
 
@@ -174,15 +166,13 @@ class HeldOut:
     by_group: HiddenLabels
     total: Totals
     calibration: Calibration
-    trust: TrustEvidence | None
 
 
 @dataclass(frozen=True)
 class Evidence:
     """Everything that diagnosis, summary, report and displays know about the labelled rows.
 
-    `held_out` is None where one class has too few examples to hold any out; `held_out.trust` is None where the
-    shifts of the labelled groups were not compared with their labels.
+    `held_out` is None where one class has too few examples to hold any out.
     """
 
     groups: LabeledSample
@@ -191,7 +181,5 @@ class Evidence:
     clusters: ClusterProfiles
     independence: Independence
     held_out: HeldOut | None
-    # (n_features,): how surely a feature tells which group a row is of, 0 to 1; NaN where it does not. None in old files.
-    identifying: FloatArray | None = None
-    # (n_features,): rise of the log loss of hidden labels when it is shuffled; NaN where it was not tried. None in old files.
-    importance: FloatArray | None = None
+    # (n_features,): rise of the log loss of hidden labels when it is shuffled; NaN where it was not tried.
+    importance: FloatArray

@@ -7,19 +7,15 @@ from numpy.typing import ArrayLike
 
 from groupshift._audit.found import AuditFound
 from groupshift._explain.evidence_parts import Evidence
-from groupshift._fit.estimate import Estimate
-from groupshift._fit.learned import Learned
-from groupshift._fit.posterior import LabeledPosterior
 from groupshift._fit.scorer import AnyScorer
-from groupshift._fit.trials import CandidateTable
-from groupshift._fit.view_shifts import ViewUse
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
-from groupshift._math.context import Context
 from groupshift._math.points import Points
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.frames import Features
 from groupshift._rows.rows import Rows
 from groupshift._rows.schema import Schema
+from groupshift._shifts.common import CommonShift
+from groupshift._shifts.estimate import Estimate, Learned
 
 if TYPE_CHECKING:
     from groupshift._explain.diagnostics import Diagnosis
@@ -37,7 +33,6 @@ class FittedModel:
     partition: object
     shares: str | None
     shrinkage: str
-    trust: str | float
     selection: str
 
     # What a fit ends in, assigned together. Everything else is read from them. With more than two classes they are
@@ -46,7 +41,7 @@ class FittedModel:
     learned_: Learned
     estimate_: Estimate
     evidence_: Evidence
-    candidates_: CandidateTable | None
+    candidates_: dict[str, ValueArray] | None
     notes_: list[str]
     audit_: AuditFound | None
 
@@ -58,18 +53,10 @@ class FittedModel:
     role_names_: dict[str, str | None] = _read("schema_", "role_names")
 
     # Arrays (n_clusters,)
-    posterior_: LabeledPosterior = _read("learned_", "posterior")
     n_clusters_: int = _read("learned_", "n_clusters")
     labeled_groups_: ValueArray = _read("learned_", "labeled_groups")
     labeled_prior_: FloatArray = _read("learned_", "labeled_prior")
     labeled_rows_: IntArray = _read("learned_", "labeled_rows")
-    rarer_class_rows_: FloatArray = _read("learned_", "rarer_class_rows")
-    trust_: float = _read("learned_", "trust")
-    trust_variance_: float = _read("learned_", "trust_variance")
-    residual_variance_: float = _read("learned_", "residual_variance")
-    context_: Context | None = _read("learned_", "context")
-    design_effect_: float = _read("learned_", "design_effect")
-    left_out_: tuple[str, ...] = _read("learned_", "left_out")
 
     # Arrays (n_groups, n_clusters), but for those of unseen groups, which have a number for each cluster
     groups_: ValueArray = _read("estimate_", "groups")
@@ -84,11 +71,13 @@ class FittedModel:
     unseen_shift_: FloatArray = _read("estimate_", "unseen_shift")
     unseen_variance_: FloatArray = _read("estimate_", "unseen_variance")
     tally_: Points | None = _read("estimate_", "points")
-    view_use_: ViewUse | None = _read("estimate_", "use")
     known_groups_: ValueArray = _read("estimate_", "known_groups")
     known_overall_: tuple[float, float] | None = _read("estimate_", "known_overall")
     common_variance_: FloatArray | float = _read("estimate_", "common_variance")
     unidentified_: float = _read("estimate_", "unidentified")
+    share_slope_: FloatArray = _read("estimate_", "slope")
+    random_labels_: float = _read("estimate_", "random_labels")
+    common_shift_: CommonShift = _read("estimate_", "common")
 
     if TYPE_CHECKING:
         # What the estimator brings.

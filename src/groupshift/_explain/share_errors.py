@@ -18,11 +18,11 @@ from groupshift._explain.share_tables import (
     groups_of_either,
     interval,
     labeled_sample,
+    open_slope,
     overall_shares,
     values_at,
 )
 from groupshift._math.arrays import FloatArray, IntArray, Table
-from groupshift._math.known_shares import mean_posterior
 from groupshift._math.sums import ratio, sum_by
 from groupshift._rows.checks import check_coverage
 from groupshift._rows.codes import Codes
@@ -48,10 +48,10 @@ class _Shares:
         """Of all groups of a model, or of its population."""
         if by == "group":
             table = group_level_shares(model, coverage)
-            return cls(table["share"], table["low"], table["high"], *_of_groups(model))
+            return cls(table["share"], table["narrow_low"], table["narrow_high"], *_of_groups(model))
         share, (common, rest, slope) = np.array([overall_shares(model)[1]]), _of_population(model)
         rows = np.array([model.rows_.sum()])
-        limits = interval(model, share, np.sqrt(common**2 + rest), rows, coverage)
+        limits = interval(share, np.sqrt(common**2 + rest), rows, coverage)
         return cls(share, *limits, common, rest, slope)
 
     @property
@@ -76,8 +76,9 @@ def shares_by(model: FittedModel, by: str, coverage: float) -> Table:
         return cell_shares(model, coverage)
     if by == "group":
         return group_level_shares(model, coverage) | {"labeled_share": labeled_sample(model)[0]}
-    found = overall_share(model, coverage)
-    line = {"rows": model.rows_.sum(), **found._asdict(), "labeled_share": overall_shares(model)[0]}
+    found, narrow = overall_share(model, coverage), _Shares.of(model, "overall", coverage)
+    line = {"rows": model.rows_.sum(), **found._asdict()}
+    line |= {"narrow_low": narrow.low[0], "narrow_high": narrow.high[0], "labeled_share": overall_shares(model)[0]}
     return {name: np.array([value]) for name, value in line.items()}
 
 
@@ -95,7 +96,7 @@ def overall_share(model: FittedModel, coverage: float = 0.9) -> ShareInterval:
         return ShareInterval(share, *model.audit_.posterior.interval(coverage))
     common, rest, slope = _of_population(model)
     error = np.sqrt(common**2 + rest + model.unidentified_ * slope**2)
-    low, high = interval(model, np.array([share]), error, np.array([model.rows_.sum()]), coverage)
+    low, high = interval(np.array([share]), error, np.array([model.rows_.sum()]), coverage)
     return ShareInterval(share, float(low[0]), float(high[0]))
 
 
@@ -109,7 +110,7 @@ def shares_of_levels(model: FittedModel, level: IntArray, coverage: float = 0.9)
     common, shared, own, _ = (values.sum(1) for values in _by_cell(model, weight))
     variance = sum_by(level, common, n_levels) ** 2 + sum_by(level, shared**2 + own, n_levels)
     rows = sum_by(level, model.rows_.sum(1), n_levels).astype(np.int64)
-    low, high = interval(model, share, np.sqrt(variance), rows, coverage)
+    low, high = interval(share, np.sqrt(variance), rows, coverage)
     return {"rows": rows, "share": share, "low": low, "high": high}
 
 
@@ -228,22 +229,11 @@ def _by_cell(model: FittedModel, weight: FloatArray) -> tuple[FloatArray, FloatA
     Standard deviations by what all groups have in common and by what a group's cells do, the variance that a cell has by
     itself, and the slope of the sum against a shift of all groups.
     """
-    share = model.group_prior_
-    slope = share * (1 - share)
-    if model.tally_ is not None:
-        doubt = mean_posterior(model.tally_, model.shift_)[1]
-        slope = np.where(np.isnan(doubt), slope, doubt)
+    slope = model.share_slope_
     common = np.minimum(np.sqrt(model.common_variance_), model.shared_deviation_)
     shared = np.sqrt(np.maximum(model.shared_deviation_**2 - common**2, 0))
     own = np.maximum(model.share_error_**2 - (slope * model.shared_deviation_) ** 2, 0)
-    # A known rate is one of a group's own rows: it does not move with the others.
-    is_known = np.isin(model.groups_, model.known_groups_)[:, None]
-    return (
-        weight * slope * common,
-        weight * slope * shared,
-        weight**2 * own,
-        np.where(is_known, 0, weight * slope),
-    )
+    return weight * slope * common, weight * slope * shared, weight**2 * own, weight * open_slope(model)
 
 
 def _same_labels(before: FittedModel, after: FittedModel) -> bool:

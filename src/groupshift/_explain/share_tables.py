@@ -3,15 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv, logit, ndtri
+from scipy.special import betaincinv
 
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._fit.estimate import Estimate
 from groupshift._math.arrays import FloatArray, IntArray, Table, ValueArray
-from groupshift._math.odds import in_doubt
-from groupshift._multi.class_estimate import ClassEstimate
 from groupshift._rows.codes import Codes
+from groupshift._shifts.estimate import Estimate
 
 
 class ShareInterval(NamedTuple):
@@ -30,28 +28,48 @@ class ShareDifference(NamedTuple):
     high: float
 
 
+def intervals(
+    share: FloatArray, error: FloatArray, moved: FloatArray, rows: IntArray, coverage: float
+) -> Table:
+    """Columns low and high, and the narrow interval inside them.
+
+    `error` is the standard error if nothing but what was estimated shifts all groups alike, and `moved` the standard deviation
+    of what such a shift, which no row decides, would add: the wide interval allows for it, the narrow one does not.
+    """
+    low, high = interval(share, np.hypot(error, moved), rows, coverage)
+    narrow_low, narrow_high = interval(share, error, rows, coverage)
+    return {"low": low, "high": high, "narrow_low": narrow_low, "narrow_high": narrow_high}
+
+
 def cell_shares(model: FittedModel, coverage: float) -> Table:
     """One line for each (group, cluster) cell of a fitted model."""
     n_groups, n_clusters = model.group_prior_.shape
-    low, high = interval(model, model.group_prior_, model.share_error_, model.rows_, coverage)
+    moved = np.sqrt(model.unidentified_) * open_slope(model)
+    found = intervals(model.group_prior_, model.share_error_, moved, model.rows_, coverage)
     return {
         "group": np.repeat(model.groups_, n_clusters),
         "cluster": np.tile(np.arange(n_clusters), n_groups),
         "rows": model.rows_.ravel(),
         "share": model.group_prior_.ravel(),
-        "low": low.ravel(),
-        "high": high.ravel(),
+        **{name: values.ravel() for name, values in found.items()},
     }
 
 
 def group_level_shares(model: FittedModel, coverage: float) -> Table:
     """One line for each group: shares of its clusters weighted by its rows."""
     (share, error), rows = over_clusters(model.estimate_), model.rows_.sum(1)
-    low, high = interval(model, share, error, rows, coverage)
-    return {"group": model.groups_, "rows": rows, "share": share, "low": low, "high": high}
+    weight = model.row_weight_ / np.maximum(model.row_weight_.sum(1, keepdims=True), 1e-300)
+    moved = np.sqrt(model.unidentified_) * (weight * open_slope(model)).sum(1)
+    return {"group": model.groups_, "rows": rows, "share": share, **intervals(share, error, moved, rows, coverage)}
 
 
-def over_clusters(estimate: Estimate | ClassEstimate) -> tuple[FloatArray, FloatArray]:
+def open_slope(model: FittedModel) -> FloatArray:
+    """How far the share of each cell follows a shift of all groups alike; a known rate does not."""
+    is_known = np.isin(model.groups_, model.known_groups_)[:, None]
+    return np.where(is_known, 0.0, model.share_slope_)
+
+
+def over_clusters(estimate: Estimate) -> tuple[FloatArray, FloatArray]:
     """Shares of each group, clusters weighted by its rows (post-stratified), and their standard errors: (n_groups, …)."""
     weight = estimate.row_weight / np.maximum(estimate.row_weight.sum(1, keepdims=True), 1e-300)
     weight = weight.reshape(estimate.share.shape[:2] + (1,) * (estimate.share.ndim - 2))
@@ -80,24 +98,13 @@ def overall_shares(model: FittedModel) -> tuple[float, float]:
 
 
 def interval(
-    model: FittedModel, share: FloatArray, error: FloatArray, rows: IntArray, coverage: float
+    share: FloatArray, error: FloatArray, rows: IntArray, coverage: float
 ) -> tuple[FloatArray, FloatArray]:
     """Interval of a share among so many rows.
 
-    A share of ten rows is a count of tenths, and its interval reaches 0 where 0 is likely. Where a trust was given, a share is
-    that of the distribution which rows were drawn from; its interval is made on the scale of log-odds.
+    A share of ten rows is a count of tenths, and its interval reaches 0 where 0 is likely: the quantiles of a beta
+    distribution with this mean and error, out to whole rows.
     """
-    if model.view_use_ is None:
-        reach = ndtri(0.5 + coverage / 2) * error / np.maximum(share * (1 - share), 1e-12)
-        eta = logit(np.clip(share, 1e-12, 1 - 1e-12))
-        return in_doubt(eta - reach), in_doubt(eta + reach)
-    return count_interval(share, error, rows, coverage)
-
-
-def count_interval(
-    share: FloatArray, error: FloatArray, rows: IntArray, coverage: float
-) -> tuple[FloatArray, FloatArray]:
-    """Interval of a share among so many rows: of a beta distribution with this mean and error, out to whole rows."""
     inside = np.clip(share, 1e-12, 1 - 1e-12)
     spread = inside * (1 - inside)
     size = spread / np.clip(error**2, 1e-12 * spread, 0.999 * spread) - 1

@@ -25,6 +25,7 @@ class Known:
 
     shares: Mapping[Any, KnownRate]  # by group
     overall: KnownRate | None = None
+    classes: ValueArray | None = None  # of more than two, where rates are by class
 
     @classmethod
     def of(cls, shares: KnownRates | None, overall: Rate | None, groups: ValueArray) -> "Known":

@@ -7,11 +7,12 @@ from typing import Self, TypeAlias
 import numpy as np
 from scipy.special import ndtri
 
-from groupshift._fit.estimate import AnyEstimate, Score
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.odds import in_doubt
 from groupshift._rows.checks import check_coverage
 from groupshift._rows.rows import Rows
+from groupshift._scores.contrasts import log_scores
+from groupshift._shifts.estimate import Estimate, Score
 
 # What `predict_details` says of rows: probability, low, high, cluster, pooled. Of more than two classes the first three have a
 # column for each.
@@ -35,10 +36,10 @@ class AnyScorer(ABC):
     """
 
     score: Score  # of the labelled posterior
-    estimate: AnyEstimate
+    estimate: Estimate
 
     @classmethod
-    def of(cls, score: Score, estimate: AnyEstimate, *others: ValueArray) -> Self:
+    def of(cls, score: Score, estimate: Estimate, *others: ValueArray) -> Self:
         return cls(score, replace(estimate, points=None), *others)
 
     @property
@@ -46,7 +47,8 @@ class AnyScorer(ABC):
         return self.estimate.groups
 
     def __call__(self, rows: Rows) -> Scored:
-        score, cluster = self.score(rows)
+        contrasts, cluster = self.score(rows)
+        score = contrasts[:, 0] if contrasts.shape[1] == 1 else log_scores(contrasts)
         scored = Scored(score, cluster, rows.group)
         return replace(scored, score=score + self._shift(scored)) if len(self.groups) else scored
 

@@ -56,7 +56,7 @@ def check_known_classes(
     if overall is not None:
         _check_shares(overall, "known_overall", names)
     # Mappings by class stand where two classes have a rate.
-    return Known(cast("Mapping[object, KnownRate]", known), cast("KnownRate | None", overall))
+    return Known(cast("Mapping[object, KnownRate]", known), cast("KnownRate | None", overall), classes)
 
 
 def _named(shares: object, classes: ValueArray) -> object:

@@ -2,14 +2,12 @@
 
 import numpy as np
 
-from groupshift._fit.classifiers import out_of_fold_scores, raw_score
-from groupshift._fit.learned import Learned
 from groupshift._fit.problem import Problem
-from groupshift._fit.trained import Trained
 from groupshift._math.arrays import FloatArray
-from groupshift._math.odds import log_loss_rows
 from groupshift._rows.frames import Features, as_frame, concat_rows, take_rows
 from groupshift._rows.keys import uniform_keys
+from groupshift._scores.contrasts import log_loss
+from groupshift.pipeline import Fit
 
 # More rows do not change which features matter, and of many features only those that move scores can.
 MAX_ROWS, MAX_FEATURES = 1_000, 20
@@ -17,49 +15,44 @@ MAX_ROWS, MAX_FEATURES = 1_000, 20
 N_PARTS = 10
 
 
-def feature_importance(problem: Problem, trained: Trained, learned: Learned) -> dict[str, float]:
-    """Rise of the log loss of hidden labels when a feature is shuffled over the rows, by feature, the largest first.
+def feature_importance(problem: Problem, fit: Fit) -> dict[str, float]:
+    """Rise of the log loss of held-out labels when a feature is shuffled over the rows, by feature, the largest first.
 
-    Only the features that scores follow most are tried. Empty where no label could be hidden.
+    Only the features that scores follow most are tried. Empty where no label could be held out.
     """
-    if trained.fold is None:
+    fold = fit.held_out.fold
+    if fold is None:
         return {}
-    few = trained.few(problem, MAX_ROWS, "importance rows")
-    rows, y, fold = (
-        problem.labeled.take(trained.judged[few]),
-        problem.y[trained.judged[few]],
-        trained.fold[few],
-    )
-    cluster = learned.posterior.partition.predict(rows)
+    order = np.argsort(uniform_keys(problem.labeled.key, problem.seeds.named("importance rows")), kind="stable")
+    few = np.sort(order[:MAX_ROWS])
+    rows, y, fold = problem.labeled.take(few), problem.y[few], fold[few]
     shuffled = np.argsort(uniform_keys(rows.key, problem.seeds.named("importance")), kind="stable")
 
-    follows = [_follows(trained.score[few], np.asarray(column, float)) for column in rows.matrix.T]
+    score = fit.held_out.plain[few]
+    follows = [_follows(score, np.asarray(column, float)) for column in rows.matrix.T]
     tried = np.argsort(follows, kind="stable")[::-1][:MAX_FEATURES]
     # All shuffled tables below each other: trees take a large table in a fraction of the time of many small ones.
     tables = [rows.features, *(_with_shuffled(rows.features, int(j), shuffled) for j in tried)]
     features, n = concat_rows(tables), len(tables)
-    fold, cluster, y = (np.tile(values, n) for values in (fold, cluster, y))
-    if trained.fold_models:
-        score = out_of_fold_scores(trained.fold_models, features, fold, trained.edge, cluster)
-    else:
-        assert trained.last is not None
-        score = raw_score(trained.last, features, trained.edge)
-    log_loss = log_loss_rows(learned.posterior.calibration.transform(score, cluster), y)
-    before, *losses = np.average(log_loss.reshape(n, -1), axis=1, weights=rows.weight).tolist()
+    fold, y = np.tile(fold, n), np.tile(y, n)
+    scores = np.empty((len(y), score.shape[1]))
+    for f, stack in enumerate(fit.scores.folds):
+        own = np.flatnonzero(fold == f)
+        if len(own):
+            scores[own] = stack(take_rows(features, own))
+    before, *losses = np.average(log_loss(scores, y).reshape(n, -1), axis=1, weights=rows.weight).tolist()
     names = problem.encoder.names_
     found = {names[j]: loss - before for j, loss in zip(tried, losses, strict=True)}
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def _follows(score: FloatArray, values: FloatArray) -> float:
-    """Part of the variance of scores between parts of a feature's values, whatever these mean."""
+    """Part of the variance of scores (n_rows, M) between parts of a feature's values, whatever these mean."""
     ranks = np.unique(values, return_inverse=True)[1]
     part = ranks * N_PARTS // (ranks.max() + 1)
-    count = np.bincount(part)
-    mean = np.bincount(part, weights=score) / np.maximum(count, 1)
-    return float(
-        (count * (mean - score.mean()) ** 2).sum() / max(float(((score - score.mean()) ** 2).sum()), 1e-300)
-    )
+    count, away = np.bincount(part), score - score.mean(0)
+    between = sum((np.bincount(part, weights=column) ** 2 / np.maximum(count, 1)).sum() for column in away.T)
+    return float(between / max(float((away**2).sum()), 1e-300))
 
 
 def _with_shuffled(features: Features, j: int, order: np.ndarray) -> Features:

@@ -1,0 +1,160 @@
+"""Classifiers that scores are made of: the default three, or the user's, trained on labelled rows in one place."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, Self
+
+import numpy as np
+from joblib import parallel_config
+from scipy.special import logit
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._rows.frames import Features, take_rows, with_some_value
+from groupshift._scores.contrasts import contrasts
+from groupshift._scores.linear import LinearClassifier
+
+# Log-odds beyond it say no more.
+LARGEST_SCORE = 15.0
+# Log-odds outside the edge that n rows support lie within a tenth of it: enough for their order.
+BESIDE = 0.02
+
+
+class Classifier(Protocol):
+    """What scikit-learn calls a classifier."""
+
+    def fit(self, X: Features, y: IntArray, **weights: FloatArray) -> Self: ...
+
+    def predict_proba(self, X: Features) -> FloatArray: ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+
+
+def default_members(is_category: BoolArray, seed: int) -> list[Classifier]:
+    """Two kinds of boosted trees and a linear model: where one is wrong, another is wrong in another way.
+
+    Early stopping is off: its validation rows are drawn at random, and would hold copies of training examples.
+    """
+    common: dict[str, Any] = {
+        "learning_rate": 0.06,
+        "early_stopping": False,
+        "categorical_features": is_category if is_category.any() else None,
+        "random_state": seed,
+    }
+    return [
+        HistGradientBoostingClassifier(max_leaf_nodes=15, max_iter=120, max_features=0.5, l2_regularization=1.0, **common),
+        HistGradientBoostingClassifier(max_leaf_nodes=8, max_iter=200, max_features=0.4, **common),
+        LinearClassifier(is_category),
+    ]
+
+
+def seeded_classifier(estimator: Classifier, seed: int) -> Classifier:
+    """An unfitted copy; parts without a seed of their own get one, so that one seed governs everything."""
+    copy: Classifier = clone(estimator)
+    names = [name for name in copy.get_params() if name.endswith("random_state")]
+    copy.set_params(**{name: seed for name in names if copy.get_params()[name] is None})  # type: ignore[attr-defined]
+    return copy
+
+
+def weight_argument(estimator: Classifier) -> str | None:
+    """Name under which `estimator.fit` takes row weights; None if it takes none."""
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        return f"{name}__sample_weight" if has_fit_parameter(last, "sample_weight") else None
+    return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
+
+
+def fit_classifier(estimator: Classifier, features: Features, y: IntArray, weight: FloatArray) -> Classifier:
+    """A fitted clone of `estimator`; equal weights are not passed, so that any classifier serves.
+
+    A frozen estimator, trained elsewhere, is used as it is.
+    """
+    if isinstance(estimator, FrozenEstimator):
+        trained_elsewhere: Classifier = estimator
+        return trained_elsewhere
+    model: Classifier = clone(estimator)
+    features = with_some_value(features)
+    weights = {}
+    if not np.all(weight == weight[0]):
+        argument = weight_argument(model)
+        if argument is None:
+            raise ValueError(
+                f"{type(model).__name__} takes no sample_weight, but rows have different weights. "
+                "Use a classifier that takes weights, or leave the weights out."
+            )
+        weights[argument] = weight
+    with _explained(model, features):
+        return model.fit(features, y, **weights)
+
+
+@contextmanager
+def _explained(model: Classifier, features: Features) -> Iterator[None]:
+    """What a classifier says of a frame that it cannot take, with what to do."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if isinstance(features, np.ndarray):
+            raise
+        raise type(error)(
+            f"{type(model).__name__} cannot take these columns ({error}). Make numbers of them, put a transformer before the "
+            "classifier, or use estimator=None, which takes text, dates and missing values."
+        ) from error
+
+
+def scores_of(model: Classifier, features: Features, order: IntArray, edge: float) -> FloatArray:
+    """Contrasts (n_rows, M) of a classifier that was trained on classes renumbered by `order`.
+
+    Probabilities of 0 and 1, which forests give, are held near `edge`: n rows support none closer than 1 in n.
+    """
+    n_classes = len(order)
+    with _explained(model, features):
+        if isinstance(model, LinearClassifier):
+            z = model.scores(features)
+        elif isinstance(model, (LogisticRegression, HistGradientBoostingClassifier)) and len(model.classes_) == n_classes:
+            decided = np.asarray(model.decision_function(features), float)
+            z = decided[:, None] if n_classes == 2 else contrasts(decided)
+        else:
+            z = _of_probabilities(model, features, n_classes, edge)
+    z = np.clip(z, -LARGEST_SCORE, LARGEST_SCORE)
+    return z if (order[:-1] < order[1:]).all() else _in_order(z, order)
+
+
+def _of_probabilities(model: Classifier, features: Features, n_classes: int, edge: float) -> FloatArray:
+    if not hasattr(model, "predict_proba"):
+        raise TypeError(
+            f"{type(model).__name__} has no predict_proba, so it gives no probabilities of classes. Pass a classifier that does, "
+            "or make one of it: CalibratedClassifierCV of scikit-learn."
+        )
+    # A forest on several threads adds up its trees in the order in which they end, and the last bits with it.
+    with parallel_config("sequential"):
+        found = np.asarray(model.predict_proba(features), float)
+    p = np.zeros((len(found), n_classes))
+    p[:, np.asarray(getattr(model, "classes_", np.arange(n_classes)), np.int64)] = found
+    log_p = np.log(np.maximum(p, 1e-15))
+    if n_classes > 2:
+        return contrasts(np.maximum(log_p, np.log(edge)))
+    return held(log_p[:, 1] - log_p[:, 0], edge)[:, None]
+
+
+def held(log_odds: FloatArray, edge: float) -> FloatArray:
+    """Log-odds as they are inside the edge; outside, all of them next to it, in their order.
+
+    >>> held(np.array([0.0, 3.0, 30.0]), edge=0.01).round(2).tolist()
+    [0.0, 3.0, 4.66]
+    """
+    limit = logit(1 - edge)
+    excess = np.maximum(np.abs(log_odds) - limit, 0)
+    clipped: FloatArray = np.clip(log_odds, -limit, limit) + np.sign(log_odds) * BESIDE * np.log1p(excess)
+    return clipped
+
+
+def _in_order(z: FloatArray, order: IntArray) -> FloatArray:
+    """Contrasts of the classes as they are numbered outside."""
+    from groupshift._scores.contrasts import log_scores
+
+    return contrasts(log_scores(z)[:, order])

@@ -1,0 +1,397 @@
+"""Shares and shifts of every cell of the population: the sums over its rows, and the small solve on top."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self, TypeAlias
+
+import numpy as np
+from scipy.special import expit, logit
+
+from groupshift._fit.problem import Known
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
+from groupshift._math.conditioning import KnownRate
+from groupshift._math.known_shares import mean_posterior
+from groupshift._math.label_shift import bbse, em, mlls
+from groupshift._math.points import Points
+from groupshift._regions.space import Space
+from groupshift._rows.codes import Codes
+from groupshift._rows.rows import Population, Rows
+from groupshift._scores.contrasts import basis, contrasts, information, log_scores, probabilities
+from groupshift._scores.linear import standardized
+from groupshift._shifts.common import (
+    CommonShift,
+    Directions,
+    MeanSums,
+    learn_common_shift,
+    no_common_shift,
+)
+from groupshift._shifts.effects import Effects, hypotheses, learn_effects
+from groupshift._shifts.evidence import POPULATION_SCORES, LabeledSums, gather
+from groupshift._shifts.known import agreeing, conditioned
+from groupshift._shifts.sums import Bins, Sums
+
+# Variance of a shift of all groups alike that no row decides: positives twice or half as likely to be labelled lie at the
+# ends of its 90 % interval.
+UNIDENTIFIED = 0.42**2
+# Log-odds of a cell that is estimated alone are not moved further.
+MAX_SHIFT = 20.0
+EM_ROUNDS = 100
+
+Score: TypeAlias = Callable[[Rows], tuple[FloatArray, IntArray]]
+# Rates of predicted positives among the positives and among the negatives of each cluster.
+PredictionRates: TypeAlias = tuple[FloatArray, FloatArray]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Everything that labelled rows taught; `update` keeps it as it is.
+
+    Of two classes, arrays of classes have no axis for them: they are those of the positive one.
+    """
+
+    posterior: Score
+    n_classes: int
+    labeled_prior: FloatArray  # (n_clusters,) or (n_clusters, n_classes): α̃_k
+    labeled_rows: IntArray  # (n_clusters,)
+    labeled_groups: ValueArray
+    labeled: LabeledSums  # by labelled group and cluster
+    bins: Bins
+    space: Space
+    directions: Directions | None  # None where no common shift is asked about
+    labeled_effect: float  # how many times fewer labelled examples than rows there are
+    design_effect: float  # the same for the population
+    prediction_rates: PredictionRates | None  # for BBSE alone
+    shares: str | None
+    shrinkage: str
+    selection: str
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.labeled_prior)
+
+    @property
+    def n_contrasts(self) -> int:
+        return self.n_classes - 1
+
+    @property
+    def prior(self) -> FloatArray:
+        """Labelled shares as contrasts, (n_clusters, M)."""
+        p = self.labeled_prior if self.n_classes > 2 else np.column_stack([1 - self.labeled_prior, self.labeled_prior])
+        return contrasts(np.log(np.clip(p, 1e-12, 1)))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What the population's rows say, given what was learned; `update` replaces it whole.
+
+    Arrays have shape (n_groups, n_clusters) unless another is given; of more than two classes, those marked with * have a last
+    axis for the classes.
+    """
+
+    groups: ValueArray  # (n_groups,): names, in the order of the first axis
+    rows: IntArray
+    row_weight: FloatArray
+    shift: FloatArray  # *: added to log-odds of the labelled posterior; of more classes, to log-probabilities
+    variance: FloatArray  # *: of the shift; of more classes, of each against the rest, in log-odds
+    shared_deviation: FloatArray  # *: two shifts of one group have the product of their entries as covariance
+    pooling: FloatArray  # part of a shift that is borrowed from other cells, 0 to 1
+    share: FloatArray  # *: of positives, α_k^g, or of each class
+    slope: FloatArray  # *: what a share changes by if all log-odds of the class do
+    share_error: FloatArray  # *: given that nothing but what was estimated shifts all groups alike
+    unseen_shift: FloatArray  # (n_clusters,) *: of a group that has no rows here
+    unseen_variance: FloatArray  # (n_clusters,) *
+    points: Points | Sums | None  # the sums that all this was made of; None without a population
+    known_groups: ValueArray  # groups whose rates the user knows
+    known_overall: FloatArray | None  # (share, standard error); of more classes (n_named, 3), after the class's number
+    common: CommonShift
+    common_variance: FloatArray  # (n_clusters,): the part of the variance that all groups have in common
+    unidentified: float  # variance of a shift of all groups alike that no row decides; not in `variance`
+    random_labels: float  # probability that labels are a random sample of their groups
+    face_value: FloatArray  # (M,): what scores of all groups together suggest, beside the common shift in use
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What is summed over the population."""
+
+    scores: Sums
+    means: MeanSums | None
+
+    def __add__(self, other: Self) -> "Tally":
+        means = None if self.means is None or other.means is None else self.means + other.means
+        return Tally(self.scores + other.scores, means)
+
+
+@dataclass(frozen=True)
+class TallyRows:
+    """The sums of a chunk of unlabelled rows; it travels to every machine of a cluster."""
+
+    posterior: Score
+    bins: Bins
+    space: Space
+    directions: Directions | None
+    n_groups: int
+    n_clusters: int
+
+    def __call__(self, rows: Rows) -> Tally:
+        score, cluster = self.posterior(rows)
+        n_cells = self.n_groups * self.n_clusters
+        cell = rows.group * self.n_clusters + cluster
+        sums = Sums.of(score, cell, rows.weight, n_cells, self.bins)
+        if self.directions is None:
+            return Tally(sums, None)
+        features = features_of(self.space, rows, score)
+        return Tally(sums, self.directions.sums(features, rows.group, rows.weight, self.n_groups))
+
+
+def features_of(space: Space, rows: Rows, score: FloatArray) -> FloatArray:
+    """What the means of both samples are compared in: standardized features, and scores."""
+    return np.hstack([standardized(space, rows.matrix), score])
+
+
+def estimate(learned: Learned, population: Population | None, groups: ValueArray, known: Known) -> Estimate:
+    """Shares and shifts of every cell of the population."""
+    if population is None:
+        known.check_rows()
+        return _of_nothing(learned, groups)
+    n_groups, K = len(groups), learned.n_clusters
+    bins = learned.bins.for_cells(n_groups * K)
+    count = TallyRows(learned.posterior, bins, learned.space, learned.directions, n_groups, K)
+    tally = population.sum(count)
+    sums = tally.scores.thinned(learned.design_effect)
+    found = _shifts(learned, sums, tally.means, groups)
+    return _with_shares(learned, sums, found, groups, known)
+
+
+@dataclass(frozen=True)
+class _Shifts:
+    """Shifts of the cells in contrasts, before known rates."""
+
+    mean: FloatArray  # (n_groups, K, M)
+    covariance: FloatArray  # (n_groups, K M, K M): with what all groups have in common
+    unseen: FloatArray  # (K, M)
+    unseen_covariance: FloatArray  # (K M, K M)
+    common: CommonShift
+    random: float
+    unidentified: float
+    face_value: FloatArray
+
+
+def _shifts(learned: Learned, sums: Sums, means: MeanSums | None, groups: ValueArray) -> _Shifts:
+    n_groups, K, M = len(groups), learned.n_clusters, learned.n_contrasts
+    nothing = no_common_shift(M)
+    if learned.shares is None:
+        zero, none = np.zeros((n_groups, K, M)), np.zeros((n_groups, K * M, K * M))
+        return _Shifts(zero, none, np.zeros((K, M)), np.zeros((K * M, K * M)), nothing, np.nan, 0.0, np.zeros(M))
+    if learned.shrinkage == "none":
+        return _each_alone(learned, sums, n_groups)
+    codes = Codes().fit(np.concatenate([learned.labeled_groups, groups]))
+    of_labeled, of_population = codes.transform(learned.labeled_groups), codes.transform(groups)
+    n_all = len(codes.values_)
+    labeled, population = learned.labeled.placed(of_labeled, K, n_all), sums.placed(of_population, K, n_all)
+    is_unlabeled = np.ones(n_all, bool)
+    is_unlabeled[of_labeled] = False
+    evidence = partial(
+        gather,
+        labeled,
+        population,
+        learned.prior,
+        labeled_effect=learned.labeled_effect,
+        population_effect=1.0,
+    )
+    effects = learn_effects(evidence, (n_all, K, M), is_unlabeled, hypotheses(learned.selection))
+    common = nothing
+    if learned.directions is not None and means is not None:
+        same = Codes.of(learned.labeled_groups).transform(groups)
+        common = learn_common_shift(learned.directions, means, same, is_certain=learned.selection == "by_label")
+    of_all = np.kron(np.ones((K, K)), common.covariance)
+    return _Shifts(
+        effects.mean[of_population] + common.mean,
+        effects.covariance[of_population] + of_all,
+        np.broadcast_to(common.mean, (K, M)),
+        effects.unseen + of_all,
+        common,
+        effects.random,
+        0.0 if learned.selection == "random" else UNIDENTIFIED,
+        effects.face_value - common.mean,
+    )
+
+
+def _each_alone(learned: Learned, sums: Sums, n_groups: int) -> _Shifts:
+    """Each cell by its own rows, as in the paper; a cell without rows is left uncorrected."""
+    K, M = learned.n_clusters, learned.n_contrasts
+    prior = np.tile(learned.prior, (n_groups, 1))
+    share, variance = _shares_alone(learned, sums, prior)
+    unknown = np.isnan(share).any(1)
+    share = np.where(unknown[:, None], probabilities(prior), share)
+    with np.errstate(divide="ignore"):
+        shift = contrasts(np.maximum(np.log(share), -2 * MAX_SHIFT)) - prior
+    shift = np.where(unknown[:, None], 0.0, np.clip(shift, -2 * MAX_SHIFT, 2 * MAX_SHIFT)).reshape(n_groups, K, M)
+    weight = sums.weight_sum.reshape(n_groups, K)
+    mean = np.einsum("gk,gkm->km", weight, shift) / np.maximum(weight.sum(0), 1e-300)[:, None]
+    covariance = np.zeros((n_groups, K, M, K, M))
+    k = np.arange(K)
+    covariance[:, k, :, k, :] = variance.reshape(n_groups, K, M, M).swapaxes(0, 1)
+    spread = np.einsum("gk,gkm,gkn->mn", weight, shift - mean, shift - mean) / max(weight.sum(), 1e-300)
+    return _Shifts(
+        shift,
+        covariance.reshape(n_groups, K * M, K * M),
+        mean,
+        np.kron(np.eye(K), spread),
+        no_common_shift(M),
+        np.nan,
+        0.0,
+        np.zeros(M),
+    )
+
+
+def _shares_alone(learned: Learned, sums: Sums, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Shares of the cells, (n_cells, C), NaN where nothing is known, and variances of their contrasts, (n_cells, M, M)."""
+    if learned.n_classes == 2:
+        points, labeled = sums.points(), expit(prior[:, 0])
+        if learned.shares == "em":
+            found, _ = em(points, labeled_prior=labeled, n_iter=EM_ROUNDS)
+        elif learned.shares == "mlls":
+            found = mlls(points, labeled_prior=labeled)
+        else:
+            assert learned.prediction_rates is not None
+            tpr, fpr = (np.tile(rate, len(labeled) // learned.n_clusters) for rate in learned.prediction_rates)
+            soft = learned.shares == "bbse-soft"
+            found = bbse(points, true_positive_rate=tpr, false_positive_rate=fpr, soft=soft)
+        q = np.clip(found.share, 0, 1)
+        error = np.where(np.isfinite(found.std_error), found.std_error, 0.5) / np.maximum(q * (1 - q), 1e-6)
+        return np.column_stack([1 - q, q]), np.minimum(np.nan_to_num(error, nan=2.0), 10.0)[:, None, None] ** 2
+    n_rounds = EM_ROUNDS if learned.shares == "em" else 10 * EM_ROUNDS
+    q, labeled = probabilities(prior), probabilities(prior)
+    for _ in range(1 + n_rounds):
+        before = q
+        with np.errstate(divide="ignore"):
+            moved = np.log(q) - np.log(labeled)
+        p = _softmax(log_scores(sums.score) + moved[sums.cell])
+        total = sums.by_cell(sums.weight[:, None] * p)
+        q = total / np.where(sums.weight_sum > 0, sums.weight_sum, np.nan)[:, None]
+        if np.nanmax(np.abs(q - before), initial=0) < 1e-9:
+            break
+    at = contrasts(np.log(np.clip(np.nan_to_num(q, nan=0.5), 1e-9, 1)))
+    p = probabilities(sums.score + (at - prior)[sums.cell]) @ basis(learned.n_contrasts)
+    away = p - (probabilities(at) @ basis(learned.n_contrasts))[sums.cell]
+    curvature = sums.by_cell(sums.worth[:, None, None] * away[:, :, None] * away[:, None, :])
+    return q, np.linalg.inv(curvature + 0.25 * np.eye(learned.n_contrasts))
+
+
+def _softmax(log_p: FloatArray) -> FloatArray:
+    p = np.exp(log_p - log_p.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    return p
+
+
+def _with_shares(learned: Learned, sums: Sums, found: _Shifts, groups: ValueArray, known: Known) -> Estimate:
+    n_groups, K, M = found.mean.shape
+    rows, weight = sums.rows.reshape(n_groups, K), sums.weight_sum.reshape(n_groups, K)
+    if M == 1:
+        shift, unseen = found.mean[..., 0], found.unseen[:, 0]
+        variance, shared = _spread(found.covariance, K)
+        unseen_variance = np.diagonal(found.unseen_covariance).copy()
+    else:
+        shift, unseen = log_scores(found.mean), log_scores(found.unseen)
+        variance, shared = _against_rest(found.covariance, sums.mean_posterior(found.mean)[0], learned.labeled_prior)
+        wide = np.broadcast_to(found.unseen_covariance, (1, *found.unseen_covariance.shape))
+        unseen_variance = _against_rest(wide, learned.labeled_prior[None], learned.labeled_prior)[0][0]
+    common = found.common.covariance.trace() / M
+    settled = conditioned if M == 1 else agreeing
+    agreed = settled(
+        shift,
+        variance,
+        shared,
+        unseen,
+        unseen_variance,
+        sums=sums,
+        known=known,
+        groups=groups,
+        common=common,
+        unidentified=found.unidentified,
+        is_pooled=learned.shrinkage == "hierarchical",
+    )
+    share, slope = sums.mean_shares(agreed.shift, learned.labeled_prior)
+    effective = np.maximum(sums.effective_rows.reshape(n_groups, K), 0.5)
+    by_chance = slope / (effective if M == 1 else effective[..., None])
+    error = np.sqrt(slope**2 * agreed.variance + by_chance)
+    if agreed.known_error is not None:
+        error = np.minimum(error, agreed.known_error)
+    nobody = np.maximum(np.diagonal(found.unseen_covariance).reshape(K, M).mean(1), 1e-300)
+    own = np.einsum("gii->gi", found.covariance).reshape(n_groups, K, M).mean(2)
+    return Estimate(
+        groups=groups,
+        rows=rows,
+        row_weight=weight,
+        shift=agreed.shift,
+        variance=agreed.variance,
+        shared_deviation=agreed.shared_deviation,
+        pooling=np.clip(own / nobody, 0, 1) if learned.shares is not None else np.zeros((n_groups, K)),
+        share=share,
+        slope=slope,
+        share_error=error,
+        unseen_shift=agreed.unseen_shift,
+        unseen_variance=agreed.unseen_variance,
+        points=sums.points() if M == 1 else sums,
+        known_groups=known.among(groups),
+        known_overall=agreed.known_overall,
+        common=found.common,
+        common_variance=np.full(K, agreed.common_variance),
+        unidentified=agreed.unidentified,
+        random_labels=found.random,
+        face_value=found.face_value,
+    )
+
+
+def _spread(covariance: FloatArray, K: int) -> tuple[FloatArray, FloatArray]:
+    """Variances of the cells of each group, and the deviation that they share."""
+    variance = np.einsum("gkk->gk", covariance).copy()
+    if K == 1:
+        return variance, np.sqrt(variance)
+    shared = (covariance.sum(2) - variance) / (K - 1)
+    return variance, np.sqrt(np.clip(shared, 0, variance))
+
+
+def _against_rest(covariance: FloatArray, share: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Variances, and the deviation shared by the cells of a group, of each class against the rest: (n_groups, K, C)."""
+    n_groups, K, C = share.shape
+    M = C - 1
+    p = np.clip(np.where(np.isnan(share), prior, share), 1e-9, 1 - 1e-9)
+    part = p[..., None, :] / (1 - p)[..., :, None] * (1 - np.eye(C))
+    B = basis(M)
+    to_log_odds = B - part @ B
+    cells = covariance.reshape(n_groups, K, M, K, M)
+    full = np.einsum("gkcm,gkmln,glcn->gckl", to_log_odds, cells, to_log_odds)
+    found = [_spread(full[:, c], K) for c in range(C)]
+    variance, shared = (np.stack(parts, -1) for parts in zip(*found, strict=True))
+    return variance, shared
+
+
+def _of_nothing(learned: Learned, groups: ValueArray) -> Estimate:
+    """No population: no groups to shift."""
+    cells, empty = np.zeros((0, learned.n_clusters)), np.zeros((0, *learned.labeled_prior.shape))
+    zero = np.zeros(learned.labeled_prior.shape)
+    return Estimate(
+        groups=groups,
+        rows=cells.astype(np.int64),
+        row_weight=cells,
+        shift=empty,
+        variance=empty,
+        shared_deviation=empty,
+        pooling=cells,
+        share=empty,
+        slope=empty,
+        share_error=empty,
+        unseen_shift=zero,
+        unseen_variance=zero,
+        points=None,
+        known_groups=groups,
+        known_overall=None,
+        common=no_common_shift(learned.n_contrasts),
+        common_variance=np.zeros(learned.n_clusters),
+        unidentified=0.0,
+        random_labels=np.nan,
+        face_value=np.zeros(learned.n_contrasts),
+    )

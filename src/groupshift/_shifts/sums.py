@@ -1,0 +1,215 @@
+"""Rows of many cells as weighted scores that add up over chunks and machines: sufficient statistics of every shift.
+
+A cell is a (group, cluster) pair. To a shift its rows matter only through their scores: rows of a cell whose scores lie
+in the same bin become one point. Two classes have bins on a grid of log-odds, and a row's weight is split between the
+two bins beside it, so that its mean is kept. More classes have prototypes: a point is the mean of the rows next to one.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.vq import kmeans2
+from scipy.special import expit, logit
+
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._math.odds import MAX_LOG_ODDS
+from groupshift._math.points import BIN_WIDTH, Points, bin_scores
+from groupshift._math.prototypes import nearest
+from groupshift._math.sums import ratio, sum_by
+from groupshift._scores.contrasts import log_scores, probabilities
+
+# So many cells with a few thousand bins each are some 300 MB of points: more cells have wider bins.
+MANY_CELLS = 5_000
+# Numbers that points of several classes may hold together (400 MB).
+MAX_NUMBERS = 50_000_000
+MOST_PROTOTYPES, FEWEST_PROTOTYPES = 1024, 64
+# Rows that prototypes are learned from, for each of them: more move them little.
+ROWS_EACH = 40
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Where scores are counted: a grid of log-odds, or prototypes of several classes."""
+
+    width: float = BIN_WIDTH
+    prototypes: FloatArray | None = None  # (n_prototypes, C): square roots of probabilities
+
+    @classmethod
+    def of(cls, scores: FloatArray, n_cells: int, seed: int, *, width: float = BIN_WIDTH) -> Self:
+        """Bins for so many cells, by a sample of the scores (n_rows, M)."""
+        n_contrasts = scores.shape[1]
+        if n_contrasts == 1:
+            return cls(width)
+        n = int(np.clip(MAX_NUMBERS // (n_cells * n_contrasts), FEWEST_PROTOTYPES, MOST_PROTOTYPES))
+        root = np.sqrt(probabilities(scores))
+        few = np.random.default_rng(seed).permutation(len(root))[: ROWS_EACH * n]
+        root = np.unique(root[np.sort(few)].round(6), axis=0)
+        if len(root) > n:
+            root = kmeans2(root, n, iter=12, minit="++", missing="warn", rng=seed)[0]
+        return cls(0.0, root)
+
+
+    def for_cells(self, n_cells: int) -> "Bins":
+        """The same bins; wider ones for very many cells, or their points would fill the memory."""
+        # Classes .6 standard deviations apart make an error of 2e-4 in a share of wide bins, which a cell with
+        # fewer than a million rows cannot tell from chance.
+        return replace(self, width=8 * self.width) if n_cells > MANY_CELLS and self.prototypes is None else self
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Weighted scores of the rows of many cells. Sums of two chunks are added with ``+``.
+
+    Attributes
+    ----------
+    cell, bin, weight : arrays of shape (n_points,)
+        In the order of cells and bins.
+    score : array of shape (n_points, M)
+        Mean score of the rows of each point.
+    rows, weight_sum, weight_square_sum : arrays of shape (n_cells,)
+    """
+
+    cell: IntArray
+    bin: IntArray
+    weight: FloatArray
+    score: FloatArray
+    rows: IntArray
+    weight_sum: FloatArray
+    weight_square_sum: FloatArray
+
+    @classmethod
+    def of(cls, score: FloatArray, cell: IntArray, weight: FloatArray, n_cells: int, bins: Bins) -> Self:
+        """Of rows: scores (n_rows, M), cells and weights."""
+        rows = np.bincount(cell, minlength=n_cells)
+        total, square = sum_by(cell, weight, n_cells), sum_by(cell, weight**2, n_cells)
+        if bins.prototypes is None:
+            value = np.clip(score[:, 0], -MAX_LOG_ODDS, MAX_LOG_ODDS)
+            cell, value, mass = bin_scores(cell, value, weight, n_cells=n_cells, width=bins.width)
+            number = np.rint(value / bins.width).astype(np.int64)
+            return cls(cell, number, mass, value[:, None], rows, total, square)
+        number = nearest(probabilities(score), bins.prototypes)
+        key, point = np.unique(cell * len(bins.prototypes) + number, return_inverse=True)
+        mass = sum_by(point, weight, len(key))
+        mean = [sum_by(point, weight * column, len(key)) / np.maximum(mass, 1e-300) for column in score.T]
+        cell, number = np.divmod(key, len(bins.prototypes))
+        return cls(cell, number, mass, np.column_stack(mean), rows, total, square)
+
+    def __add__(self, other: Self) -> Self:
+        cell = np.concatenate([self.cell, other.cell])
+        number = np.concatenate([self.bin, other.bin])
+        weight = np.concatenate([self.weight, other.weight])
+        score = np.concatenate([self.score, other.score])
+        order = np.lexsort((number, cell))
+        cell, number = cell[order], number[order]
+        first = np.ones(len(cell), bool)
+        first[1:] = (cell[1:] != cell[:-1]) | (number[1:] != number[:-1])
+        at = np.flatnonzero(first)
+        weight, score = weight[order], score[order]
+        if len(at) == len(cell):
+            mass, mean = weight, score
+        else:
+            mass = np.add.reduceat(weight, at)
+            # On a grid all points of a bin have one score.
+            one = score.shape[1] == 1
+            mean = score[at] if one else np.add.reduceat(weight[:, None] * score, at) / mass[:, None]
+        return replace(
+            self,
+            cell=cell[at],
+            bin=number[at],
+            weight=mass,
+            score=mean,
+            rows=self.rows + other.rows,
+            weight_sum=self.weight_sum + other.weight_sum,
+            weight_square_sum=self.weight_square_sum + other.weight_square_sum,
+        )
+
+    def thinned(self, design_effect: float) -> "Sums":
+        """The same points, worth fewer rows: examples that have copies count once."""
+        return replace(self, weight_square_sum=design_effect * self.weight_square_sum)
+
+    def placed(self, group: IntArray, n_clusters: int, n_groups: int) -> "Sums":
+        """The same cells among those of more groups; `group` numbers these anew."""
+        cell = group[self.cell // n_clusters] * n_clusters + self.cell % n_clusters
+        order = np.lexsort((self.bin, cell))
+        at = (group[:, None] * n_clusters + np.arange(n_clusters)).ravel()
+
+        def spread(values: NDArray[np.number]) -> NDArray[np.number]:
+            found = np.zeros(n_groups * n_clusters, values.dtype)
+            found[at] = values
+            return found
+
+        return Sums(
+            cell[order],
+            self.bin[order],
+            self.weight[order],
+            self.score[order],
+            *(spread(v) for v in (self.rows, self.weight_sum, self.weight_square_sum)),
+        )
+
+    def points(self) -> Points:
+        """As scores of two classes are handed on."""
+        return Points(self.cell, self.score[:, 0], self.weight, self.rows, self.weight_sum, self.weight_square_sum)
+
+    @property
+    def effective_rows(self) -> FloatArray:
+        """Kish's effective number of rows of each cell."""
+        return ratio(self.weight_sum**2, self.weight_square_sum, empty=0.0)
+
+    def mean_posterior(self, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean probabilities of all classes in each cell under shifts (n_groups, K, M), and means of p (1 − p): NaN without rows."""
+        p = probabilities(self.score + shift.reshape(self.n_cells, -1)[self.cell])
+        return self._means(p, shift.shape[:-1])
+
+    def mean_shares(self, shift: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Shares and their slopes as `Estimate` has them, given its shifts; of a cell without rows by the labelled `prior`."""
+        if self.n_contrasts == 1:
+            mean, slope = (v[..., 1] for v in self.mean_posterior(shift[..., None]))
+            expected = expit(logit(np.clip(prior, 1e-12, 1 - 1e-12)) + shift)
+        else:
+            moved = log_scores(self.score) + shift.reshape(self.n_cells, -1)[self.cell]
+            p = np.exp(moved - moved.max(1, keepdims=True))
+            mean, slope = self._means(p / p.sum(1, keepdims=True), shift.shape[:-1])
+            expected = np.clip(prior, 1e-12, 1) * np.exp(shift)
+            expected = expected / expected.sum(-1, keepdims=True)
+        empty = np.isnan(mean)
+        return np.where(empty, expected, mean), np.where(empty, expected * (1 - expected), slope)
+
+    def _means(self, p: FloatArray, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+        total = np.where(self.weight_sum > 0, self.weight_sum, np.nan)[:, None]
+        found = [self.by_cell(self.weight[:, None] * values) / total for values in (p, p * (1 - p))]
+        return found[0].reshape(*shape, -1), found[1].reshape(*shape, -1)
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.rows)
+
+    @property
+    def n_contrasts(self) -> int:
+        return self.score.shape[1]
+
+    @property
+    def worth(self) -> FloatArray:
+        """Weights of points that add up to each cell's effective number of rows (Kish): unequal weights say less."""
+        return self.weight * ratio(self.weight_sum, self.weight_square_sum, empty=0.0)[self.cell]
+
+    def only(self, cells: BoolArray) -> Self:
+        """The points of the marked cells; the others are left without rows."""
+        keep = cells[self.cell]
+        return replace(
+            self,
+            cell=self.cell[keep],
+            bin=self.bin[keep],
+            weight=self.weight[keep],
+            score=self.score[keep],
+            rows=np.where(cells, self.rows, 0),
+            weight_sum=np.where(cells, self.weight_sum, 0.0),
+            weight_square_sum=np.where(cells, self.weight_square_sum, 0.0),
+        )
+
+    def by_cell(self, values: FloatArray) -> FloatArray:
+        """Σ over the points of each cell of values (n_points, …)."""
+        flat = values.reshape(len(values), -1)
+        sums = [np.bincount(self.cell, column, self.n_cells) for column in flat.T]
+        return np.column_stack(sums).reshape(self.n_cells, *values.shape[1:])
