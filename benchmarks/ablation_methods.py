@@ -83,14 +83,16 @@ def _package(method: Method, draw: Draw) -> tuple[Answer, float]:
     model.fit(X, y, groups=group, example_ids=example if copies else None)
     p = model.predict_proba(_rows(draw.X, hidden), draw.group[hidden])
     table = {name: list(column) for name, column in model.group_shares(by="group").items()}
+    # Version 015ec12 has one interval.
+    ends = {"": "narrow_", "_wide": ""} if "narrow_low" in table else {"": ""}
     intervals = {
-        name[3:]: Interval(np.array(table[name]), np.array(table[f"high{name[3:]}"]))
-        for name in table
-        if name.startswith("low")
+        end: Interval(np.array(table[f"{kind}low"]), np.array(table[f"{kind}high"])) for end, kind in ends.items()
     }
-    extra = {
-        name.strip("_"): getattr(model, name) for name in ("n_clusters_", "trust_") if hasattr(model, name)
-    }
+    extra = {"n_clusters": model.n_clusters_}
+    if hasattr(model, "common_shift_"):
+        common = model.common_shift_
+        extra |= {"common": float(common.mean[0]), "common_probability": common.probability}
+        extra |= {"random": float(model.random_labels_)}
     classes = table.get("class", [1] * len(table["group"]))
     return Answer(p, table["group"], classes, intervals, extra), 0.0
 
