@@ -9,7 +9,7 @@ A method is a name of --src; lean, one or plain (the prototype, without cells, w
 its scores); or a variant that --settings or --patch gives a name to: of the first --src, or, as NAME@BASE, of another base. Names
 joined by "+" go together. --intercept NAME=BASE is a random intercept on the scores of a variant that shifts nothing.
 A line of the file is a draw and a method. The same command goes on where it was; a method whose code or settings have changed
-since is run again, and a summary takes the last line.
+since is run again, and a summary takes the last line. In the Python of a patch, `old` is the value before.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def main() -> None:
     go.add_argument("--src", action="append", default=[], metavar="NAME=FOLDER")
     go.add_argument("--lean", type=Path, help="file of the prototype")
     go.add_argument("--settings", action="append", default=[], metavar="NAME[@BASE]=JSON")
-    go.add_argument("--patch", action="append", default=[], metavar="NAME[@BASE]=PATH=EXPRESSION")
+    go.add_argument("--patch", action="append", default=[], metavar="NAME[@BASE]=PATH=PYTHON")
     go.add_argument("--intercept", action="append", default=[], metavar="NAME=BASE")
     go.add_argument("--draws", type=Path, default=ROOT / ".draws")
     go.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -164,7 +164,10 @@ def _method(name: str, bases: dict[str, Method], variants: dict[str, tuple[str, 
     if unknown:
         raise SystemExit(f"There is no method {unknown[0]!r}. There are {', '.join([*bases, *variants])}.")
     named = [part for part in parts if part in bases and part not in variants]
-    base = bases[named[0] if named else variants[parts[0]][0]]
+    wanted = named[0] if named else variants[parts[0]][0]
+    if wanted not in bases:
+        raise SystemExit(f"{name} is to be a variant of {wanted!r}, which is no --src.")
+    base = bases[wanted]
     settings, patches = dict(base.settings), []
     for part in parts:
         if part in variants:
@@ -254,16 +257,8 @@ def _summary(options: argparse.Namespace) -> None:
         print(text)
 
 
-# Scores as they are, with the unit in which they are printed.
-PLAIN = {
-    "share_error": (1000, "error of group shares, .001"),
-    "coverage": (100, "coverage of 90 % intervals, %"),
-    "width": (100, "width, .01"),
-    "coverage_wide": (100, "coverage, wide, %"),
-    "width_wide": (100, "width, wide, .01"),
-    "n_clusters": (1, "clusters"),
-    "seconds": (1, "processor seconds"),
-}
+# Scores as they are, with the unit in which they are printed. Intervals have names of their own: "coverage_wide".
+PLAIN = {"share_error": 1000, "coverage": 100, "width": 100, "n_clusters": 1, "seconds": 1}
 
 
 def summary(lines: list[dict], options: argparse.Namespace) -> Iterator[str]:
@@ -281,10 +276,10 @@ def summary(lines: list[dict], options: argparse.Namespace) -> Iterator[str]:
             less = _less(found, name, options.base)
             sign = 1 if name.startswith("auc") else -1
             yield f"\n{name} less {options.base}, .0001\n{_table(less, options.by, sign)}"
-        for name, (unit, title) in PLAIN.items():
-            if name in found and found[name].notna().any():
+        for start, unit in PLAIN.items():
+            for name in (name for name in found if name.startswith(start) and not name.endswith("_test")):
                 values = unit * found.set_index([*KEY, "method"])[name].unstack()
-                yield f"\n{title}\n{_table(values, options.by)}"
+                yield f"\n{name}{f', 1/{unit}' * (unit > 1)}\n{_table(values, options.by)}"
         for name, sign in (("auc_test", 1), ("log_loss_test", -1)):
             worst = (sign * _less(found, name, options.base)).stack().dropna().nsmallest(options.worst)
             yield f"\nworst {name}"

@@ -8,9 +8,9 @@ import hashlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from time import process_time
@@ -47,21 +47,15 @@ class Method:
         return said.hexdigest()[:12]
 
 
-class Interval(NamedTuple):
-    """Of the share of each (group, class)."""
-
-    low: np.ndarray
-    high: np.ndarray
-
-
-class Answer(NamedTuple):
-    """Probabilities of all classes for the rows without labels; groups and classes of the table of shares, and its intervals."""
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Probabilities of all classes for the rows without labels, and low and high ends of intervals of shares, by name."""
 
     p: np.ndarray
-    groups: list
-    classes: list
-    intervals: dict[str, Interval]
-    extra: dict[str, Any]
+    groups: Sequence = ()  # with `classes`, whose shares
+    classes: Sequence = ()
+    intervals: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
 def run(method: Method, draw: Draw) -> dict[str, Any]:
@@ -85,7 +79,7 @@ def _package(method: Method, draw: Draw) -> Answer:
     p = model.predict_proba(_rows(draw.X, hidden), draw.group[hidden])
     table = {name: list(column) for name, column in model.group_shares(by="group").items()}
     intervals = {
-        name[3:]: Interval(np.array(table[name]), np.array(table[f"high{name[3:]}"]))
+        name[3:]: (np.array(table[name]), np.array(table[f"high{name[3:]}"]))
         for name in table
         if name.startswith("low")
     }
@@ -99,10 +93,11 @@ def _package(method: Method, draw: Draw) -> Answer:
 def _package_intercept(method: Method, draw: Draw) -> Answer:
     """A random intercept on the package's scores; the settings must be such that nothing is shifted."""
     stack = importlib.import_module("groupshift._scores.stack")
-    fitted, kept = stack.cross_fit, []
+    fitted, kept, known = stack.cross_fit, [], draw.y >= 0
 
-    def keep(*args: Any, **options: Any) -> Any:
-        kept.append(fitted(*args, **options))
+    def keep(members: Any, rows: Any, y: np.ndarray, *others: Any) -> Any:
+        assert (y == draw.y[known]).all(), "The package's labelled rows are in another order."
+        kept.append(fitted(members, rows, y, *others))
         return kept[-1]
 
     _replace(stack, "cross_fit", fitted, keep)
@@ -110,12 +105,11 @@ def _package_intercept(method: Method, draw: Draw) -> Answer:
         answer = _package(method, draw)
     finally:
         _replace(stack, "cross_fit", keep, fitted)
-    known = draw.y >= 0
     effect = random_intercepts(
         kept[-1].score[:, 0], draw.y[known], draw.group[known], int(draw.group.max()) + 1
     )
     p = expit(logit(answer.p[:, 1]) + effect[draw.group[~known]])
-    return Answer(np.column_stack([1 - p, p]), [], [], {}, {})
+    return Answer(np.column_stack([1 - p, p]))
 
 
 def _lean(method: Method, draw: Draw) -> Answer:
@@ -129,8 +123,8 @@ def _lean(method: Method, draw: Draw) -> Answer:
     p = expit(model.log_odds(X[hidden], draw.group[hidden], z))
     own = np.isin(model.names, draw.group[fit & hidden])
     intervals = {
-        "": Interval(model.low[own], model.high[own]),
-        "_wide": Interval(model.low_unseen[own], model.high_unseen[own]),
+        "": (model.low[own], model.high[own]),
+        "_wide": (model.low_unseen[own], model.high_unseen[own]),
     }
     extra = {"n_clusters": model.K, "common": model.c, "common_probability": model.c_p}
     names = model.names[own].tolist()
@@ -143,7 +137,7 @@ def _intercept(method: Method, draw: Draw) -> Answer:
     known = draw.y >= 0
     effect = random_intercepts(stack.labeled, draw.y[known], draw.group[known], int(draw.group.max()) + 1)
     p = expit(z + effect[draw.group[~known]])
-    return Answer(np.column_stack([1 - p, p]), [], [], {}, {})
+    return Answer(np.column_stack([1 - p, p]))
 
 
 def random_intercepts(log_odds: np.ndarray, y: np.ndarray, group: np.ndarray, n_groups: int) -> np.ndarray:
@@ -204,14 +198,14 @@ def measure(answer: Answer, draw: Draw) -> dict[str, float]:
             for name, value in _class_scores(answer.p[rows], truth[rows], group[rows]).items()
         }
     truth, group = truth[~test], group[~test]
-    n = np.bincount(group)
+    n = np.bincount(group, minlength=draw.group.max() + 1)
     keys = list(zip(answer.groups, answer.classes, strict=True))
     kept = [i for i, (g, _) in enumerate(keys) if isinstance(g, int | np.integer) and n[g] >= ENOUGH]
     share = np.array([(truth[group == g] == c).mean() for g, c in (keys[i] for i in kept)])
-    for end, interval in answer.intervals.items():
+    for end, ends in answer.intervals.items():
         if not kept:
             continue
-        low, high = interval.low[kept], interval.high[kept]
+        low, high = (values[kept] for values in ends)
         found[f"coverage{end}"] = float(np.mean((low <= share + 1e-9) & (share <= high + 1e-9)))
         found[f"width{end}"] = float(np.mean(high - low))
     return {name: round(value, 6) for name, value in found.items()}
