@@ -7,8 +7,9 @@
 
 A method is a name of --src; lean, one or plain (the prototype, without cells, without shifts) or intercept (a random intercept on
 its scores); or a variant that --settings or --patch gives a name to: of the first --src, or, as NAME@BASE, of another base. Names
-joined by "+" go together. A line of the file is a draw and a method. The same command goes on where it was; a method whose code
-or settings have changed since is run again, and a summary takes the last line.
+joined by "+" go together. --intercept NAME=BASE is a random intercept on the scores of a variant that shifts nothing.
+A line of the file is a draw and a method. The same command goes on where it was; a method whose code or settings have changed
+since is run again, and a summary takes the last line. In the Python of a patch, `old` is the value before.
 """
 
 import argparse
@@ -17,6 +18,8 @@ import os
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from time import time
@@ -31,7 +34,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 import numpy as np  # noqa: E402
 from joblib import Parallel, delayed  # noqa: E402
 
-from benchmarks.ablation_draws import KINDS, TABLES, list_draws, make_draw  # noqa: E402
+from benchmarks.ablation_draws import KINDS, TABLES, file_of, is_generated, list_draws, make_draw  # noqa: E402
 from benchmarks.ablation_methods import Method, loaded, run  # noqa: E402
 
 PROTOTYPES = {
@@ -60,7 +63,8 @@ def main() -> None:
     go.add_argument("--src", action="append", default=[], metavar="NAME=FOLDER")
     go.add_argument("--lean", type=Path, help="file of the prototype")
     go.add_argument("--settings", action="append", default=[], metavar="NAME[@BASE]=JSON")
-    go.add_argument("--patch", action="append", default=[], metavar="NAME[@BASE]=PATH=EXPRESSION")
+    go.add_argument("--patch", action="append", default=[], metavar="NAME[@BASE]=PATH=PYTHON")
+    go.add_argument("--intercept", action="append", default=[], metavar="NAME=BASE")
     go.add_argument("--draws", type=Path, default=ROOT / ".draws")
     go.add_argument("--jobs", type=int, default=os.cpu_count())
     go.add_argument("--out", type=Path, required=True)
@@ -72,6 +76,8 @@ def main() -> None:
     for name in ("tables", "kinds", "methods"):
         summed.add_argument(f"--{name}", type=_words)
     summed.add_argument("--rows", type=_numbers)
+    differences = ["auc_test", "log_loss_test", "share_error"]
+    summed.add_argument("--scores", type=_words, default=differences, help="printed less the base's")
     summed.add_argument("--worst", type=int, default=8)
     options = parser.parse_args()
     {"prepare": _prepare, "run": _run, "summary": _summary}[options.command](options)
@@ -97,6 +103,7 @@ def _prepare(options: argparse.Namespace) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     methods = list_methods(options)
+    _check(options)
     done = {
         (*_place(line), line["method"], line["code"])
         for line in read_lines([options.out])
@@ -111,6 +118,17 @@ def _run(options: argparse.Namespace) -> None:
             tasks.append(delayed(run_draw)(draw, left, options.draws, options.out, deadline))
     print(f"{len(tasks)} draws are left", flush=True)
     Parallel(n_jobs=options.jobs, pre_dispatch="n_jobs", batch_size=1)(tasks)
+
+
+def _check(options: argparse.Namespace) -> None:
+    for name in options.tables:
+        if not is_generated(name) and not (options.draws / file_of(name)).exists():
+            raise SystemExit(
+                f"{options.draws} has no table {name!r}: run `python -m benchmarks.ablation prepare`."
+            )
+    for name in options.kinds:
+        if name not in KINDS:
+            raise SystemExit(f"There is no kind {name!r}. There are {', '.join(KINDS)}.")
 
 
 def list_methods(options: argparse.Namespace) -> list[Method]:
@@ -132,7 +150,12 @@ def list_methods(options: argparse.Namespace) -> list[Method]:
             patches.append((path, expression))
         else:
             settings |= json.loads(value)
-    return [_method(name, bases, variants) for name in options.methods]
+    intercepts = dict(said.split("=", 1) for said in options.intercept)
+    found = [_method(intercepts.get(name, name), bases, variants) for name in options.methods]
+    return [
+        replace(method, name=name, kind="package intercept" if name in intercepts else method.kind)
+        for name, method in zip(options.methods, found, strict=True)
+    ]
 
 
 def _method(name: str, bases: dict[str, Method], variants: dict[str, tuple[str, dict, list]]) -> Method:
@@ -141,7 +164,10 @@ def _method(name: str, bases: dict[str, Method], variants: dict[str, tuple[str, 
     if unknown:
         raise SystemExit(f"There is no method {unknown[0]!r}. There are {', '.join([*bases, *variants])}.")
     named = [part for part in parts if part in bases and part not in variants]
-    base = bases[named[0] if named else variants[parts[0]][0]]
+    wanted = named[0] if named else variants[parts[0]][0]
+    if wanted not in bases:
+        raise SystemExit(f"{name} is to be a variant of {wanted!r}, which is no --src.")
+    base = bases[wanted]
     settings, patches = dict(base.settings), []
     for part in parts:
         if part in variants:
@@ -155,8 +181,12 @@ def run_draw(task: dict, methods: list[Method], folder: Path, out: Path, deadlin
     if time() > deadline:
         return
     warnings.simplefilter("ignore")
-    with loaded(str(ROOT / "src")):
-        draw = make_draw(folder, **task)
+    try:
+        with loaded(str(ROOT / "src")):
+            draw = make_draw(folder, **task)
+    except Exception:
+        print(f"{task} could not be drawn:\n{traceback.format_exc()}", file=sys.stderr)
+        return
     if draw is None:
         return
     fit = ~draw.test
@@ -223,106 +253,66 @@ def _summary(options: argparse.Namespace) -> None:
     for line in lines:
         if "error" in line:
             print(f"failed: {line['method']} on {_place(line)}: {line['error'].splitlines()[-1]}")
-    for text in summary(
-        [line for line in lines if "error" not in line], options.base, options.by, options.worst
-    ):
+    for text in summary([line for line in lines if "error" not in line], options):
         print(text)
 
 
-# Differences from the base in .0001; the others as they are, in the unit that is said.
-DIFFERENCES = ("auc_test", "log_loss_test", "auc", "log_loss", "share_error", "calibration_error")
-PLAIN = {
-    "share_error": (1000, "error of group shares, .001"),
-    "coverage": (100, "coverage of 90 % intervals, %"),
-}
-PLAIN |= {
-    "width": (100, "width, .01"),
-    "coverage_wide": (100, "coverage, wide, %"),
-    "width_wide": (100, "width, wide, .01"),
-}
-PLAIN |= {"n_clusters": (1, "clusters"), "seconds": (1, "processor seconds")}
+# Scores as they are, with the unit in which they are printed. Intervals have names of their own: "coverage_wide".
+PLAIN = {"share_error": 1000, "coverage": 100, "width": 100, "n_clusters": 1, "seconds": 1}
 
 
-def summary(lines: list[dict], base: str, by: str = "kind", worst: int = 8):
-    """Tables of methods by kinds, for each number of rows; ± is a standard error over draws."""
-    draws: dict[tuple, dict[str, dict]] = {}
-    for line in lines:
-        draws.setdefault(_place(line), {})[line["method"]] = line
-    methods = list(dict.fromkeys(line["method"] for line in lines))
-    for size in sorted({place[2] for place in draws}):
-        own = {place: found for place, found in draws.items() if place[2] == size}
-        columns = list(dict.fromkeys(place[KEY.index(by)] for place in own))
-        yield f"\n# {size} rows, {len(own)} draws"
-        for name in DIFFERENCES:
-            cells = _table(own, methods, columns, by, lambda m, found, name=name: _less(found, m, base, name))
-            yield from _printed(
-                f"{name} less {base}, .0001", columns, {m: c for m, c in cells.items() if m != base}
-            )
-        for name, (unit, title) in PLAIN.items():
-            cells = _table(
-                own,
-                methods,
-                columns,
-                by,
-                lambda m, found, name=name, unit=unit: unit * found.get(m, {}).get(name, np.nan),
-            )
-            yield from _printed(title, columns, cells, with_error=False)
+def summary(lines: list[dict], options: argparse.Namespace) -> Iterator[str]:
+    """Tables of methods by kinds, for each number of rows. Means are of the columns; ± is a standard error over draws."""
+    import pandas as pd
+
+    # Of all methods the same draws: those of the base.
+    there = {_place(line) for line in lines if line["method"] == options.base}
+    if not there:
+        raise SystemExit(f"No draw was measured with {options.base!r}. Choose another --base.")
+    every = pd.DataFrame([line for line in lines if _place(line) in there])
+    for size, found in every.groupby("rows"):
+        yield f"\n# {size} rows, {len(found.groupby(list(KEY)))} draws"
+        for name in options.scores:
+            less = _less(found, name, options.base)
+            sign = 1 if name.startswith("auc") else -1
+            yield f"\n{name} less {options.base}, .0001\n{_table(less, options.by, sign)}"
+        for start, unit in PLAIN.items():
+            for name in (name for name in found if name.startswith(start) and not name.endswith("_test")):
+                values = unit * found.set_index([*KEY, "method"])[name].unstack()
+                yield f"\n{name}{f', 1/{unit}' * (unit > 1)}\n{_table(values, options.by)}"
         for name, sign in (("auc_test", 1), ("log_loss_test", -1)):
-            losses = [
-                (sign * _less(found, m, base, name), m, place)
-                for place, found in own.items()
-                for m in found
-                if m != base
-            ]
+            worst = (sign * _less(found, name, options.base)).stack().dropna().nsmallest(options.worst)
             yield f"\nworst {name}"
-            for value, m, place in sorted(
-                (loss for loss in losses if loss[0] == loss[0]), key=lambda loss: loss[0]
-            )[:worst]:
-                yield f"  {sign * value:+7.0f}  {m}: {place[1]}, {place[0]}, seed {place[3]}"
+            for (table, kind, _, seed, method), value in worst.items():
+                yield f"  {sign * value:+7.0f}  {method}: {kind}, {table}, seed {seed}"
 
 
-def _less(found: dict[str, dict], method: str, base: str, name: str) -> float:
-    if method not in found or base not in found or found[method]["draw"] != found[base]["draw"]:
-        return np.nan
-    return 1e4 * (found[method].get(name, np.nan) - found[base].get(name, np.nan))
+def _less(found, name: str, base: str):
+    """Draws by methods: a score less the base's, where both were measured on the same draw."""
+    wide = found.set_index([*KEY, "draw", "method"])[name].unstack()
+    less = 1e4 * wide.sub(wide[base], axis=0).drop(columns=base)
+    return less.droplevel("draw").dropna(how="all")
 
 
-def _table(draws, methods, columns, by, value) -> dict[str, list[np.ndarray]]:
-    """The values of each method in each column, and in the last place all of them."""
-    cells = {}
-    for m in methods:
-        values = {place: value(m, found) for place, found in draws.items()}
-        values = {place: v for place, v in values.items() if v == v}
-        own = [np.array([v for place, v in values.items() if place[KEY.index(by)] == c]) for c in columns]
-        if values:
-            cells[m] = [*own, np.array(list(values.values()))]
-    return cells
+def _table(values, by: str, sign: int = 0) -> str:
+    """Methods by kinds; of differences, with their errors and how often they have this sign."""
+    import pandas as pd
 
-
-def _printed(title: str, columns: list, cells: dict[str, list[np.ndarray]], with_error: bool = True):
-    if not cells:
-        return
-    rows = [["", *map(str, columns), "mean"]]
-    for method, values in cells.items():
-        rows.append([method, *(_cell(v, with_error) for v in values)])
-    counts = next(iter(cells.values()))
-    rows.append(["draws", *(str(len(v)) for v in counts)])
-    widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-    yield f"\n{title}"
-    for row in rows:
-        yield "  ".join(
-            text.ljust(w) if j == 0 else text.rjust(w)
-            for j, (text, w) in enumerate(zip(row, widths, strict=True))
-        )
-
-
-def _cell(values: np.ndarray, with_error: bool) -> str:
-    if not len(values):
-        return ""
-    if not with_error:
-        return f"{values.mean():.3g}" if abs(values.mean()) < 10 else f"{values.mean():.0f}"
-    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return f"{values.mean():+.0f} ±{error:.0f}"
+    values = values.dropna(how="all", axis=1)
+    cells = values.groupby(by, sort=False)
+    mean, error = cells.mean().T, cells.sem().T
+    total, total_error = (
+        mean.mean(axis=1),
+        (error**2).sum(axis=1, skipna=False) ** 0.5 / mean.notna().sum(axis=1),
+    )
+    if sign:
+        text = mean.map("{:+.0f}".format) + error.map(" ±{:.0f}".format)
+        text["mean"] = total.map("{:+.0f}".format) + total_error.map(" ±{:.0f}".format)
+        text["better %"] = (100 * (sign * values > 0).sum() / values.notna().sum()).map("{:.0f}".format)
+    else:
+        text = pd.concat([mean, total.rename("mean")], axis=1).map("{:.3g}".format)
+    text["draws"] = values.notna().sum().astype(str)
+    return text.replace({" ±nan": "", r"\+nan": "", "nan": ""}, regex=True).to_string()
 
 
 if __name__ == "__main__":

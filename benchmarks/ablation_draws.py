@@ -69,7 +69,9 @@ def list_draws(tables: list[str], kinds: list[str], rows: list[int], seeds: list
 
 
 def is_possible(table: str, kind: str) -> bool:
-    """The article's resampling is defined for two classes, and for numbers."""
+    """The article's resampling is defined for two classes, and for numbers. Eight groups must have some rows."""
+    if kind.startswith("few"):
+        return table != "made tiny groups"
     if kind not in ("s1", "s2", "s2tree"):
         return True
     # The generator has cells of its own.
@@ -80,6 +82,14 @@ def is_possible(table: str, kind: str) -> bool:
     )
 
 
+def is_generated(table: str) -> bool:
+    return table.split(maxsplit=1)[0] in GENERATORS
+
+
+def file_of(table: str) -> str:
+    return f"{table.partition(':')[0]}.npz"
+
+
 def make_draw(folder: Path, table: str, kind: str, rows: int, seed: int) -> Draw | None:
     """The same for every method. None where the table has not half as many rows."""
     rng = np.random.default_rng([seed, crc32(f"{table} {kind} {rows}".encode())])
@@ -88,7 +98,7 @@ def make_draw(folder: Path, table: str, kind: str, rows: int, seed: int) -> Draw
         sample = _cells(name, rows, int(kind[1]), rng)
         group = np.unique(sample.groups, return_inverse=True)[1]
         return Draw(sample.X, sample.y, sample.truth, group, np.arange(len(group)), test=sample.test)
-    whole = _generated(name, rows, rng) if name.split()[0] in GENERATORS else _read(folder, name, rng)
+    whole = _generated(name, rows, rng) if is_generated(name) else _read(folder / file_of(name), rng)
     if len(whole.y) < rows / 2:
         return None
     t = whole.take(some_households(whole.example, rows, rng))
@@ -180,8 +190,8 @@ def _resampled(X: np.ndarray, t: Table, kind: str, rng: np.random.Generator) -> 
     return Draw(sample.X, sample.y, sample.truth, sample.groups, sample.example_ids, test=sample.test)
 
 
-def _read(folder: Path, name: str, rng: np.random.Generator) -> Table:
-    with np.load(folder / f"{name}.npz") as file:
+def _read(path: Path, rng: np.random.Generator) -> Table:
+    with np.load(path) as file:
         X, y, group, example = (file[key] for key in ("X", "y", "group", "household"))
         t = Table(X.astype(float), y.astype(int), group.astype(int), example.astype(int), file["is_category"])
     return t if t.group.max() > 0 else t._replace(group=_groups_by_class(t.y, rng))

@@ -8,9 +8,9 @@ import hashlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from time import process_time
@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, logit
 
 from benchmarks.evidence_draws import Draw
 from benchmarks.evidence_scores import scores
@@ -35,7 +35,7 @@ class Method:
 
     name: str
     source: str
-    kind: str  # "package", "lean" or "intercept"
+    kind: str  # a name of FITS
     settings: tuple[tuple[str, Any], ...] = ()
     patches: tuple[tuple[str, str], ...] = ()  # dotted path, expression
 
@@ -47,33 +47,28 @@ class Method:
         return said.hexdigest()[:12]
 
 
-class Interval(NamedTuple):
-    """Of the share of each (group, class)."""
-
-    low: np.ndarray
-    high: np.ndarray
-
-
-class Answer(NamedTuple):
-    """Probabilities of all classes for the rows without labels; groups and classes of the table of shares, and its intervals."""
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Probabilities of all classes for the rows without labels, and low and high ends of intervals of shares, by name."""
 
     p: np.ndarray
-    groups: list
-    classes: list
-    intervals: dict[str, Interval]
-    extra: dict[str, Any]
+    groups: Sequence = ()  # with `classes`, whose shares
+    classes: Sequence = ()
+    intervals: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
 def run(method: Method, draw: Draw) -> dict[str, Any]:
     """Scores of one method on one draw."""
     with loaded(method.source), patched(method.patches):
+        shared = _stack(draw, method.patches).seconds if method.kind in ("lean", "intercept") else 0.0
         start = process_time()
-        answer, extra_seconds = FITS[method.kind](method, draw)
-        seconds = process_time() - start + extra_seconds
+        answer = FITS[method.kind](method, draw)
+        seconds = process_time() - start + shared
     return {**measure(answer, draw), **answer.extra, "seconds": round(seconds, 3)}
 
 
-def _package(method: Method, draw: Draw) -> tuple[Answer, float]:
+def _package(method: Method, draw: Draw) -> Answer:
     from groupshift import GroupShiftClassifier
 
     fit, hidden = ~draw.test, draw.y < 0
@@ -86,7 +81,7 @@ def _package(method: Method, draw: Draw) -> tuple[Answer, float]:
     # Version 015ec12 has one interval.
     ends = {"": "narrow_", "_wide": ""} if "narrow_low" in table else {"": ""}
     intervals = {
-        end: Interval(np.array(table[f"{kind}low"]), np.array(table[f"{kind}high"])) for end, kind in ends.items()
+        end: (np.array(table[f"{kind}low"]), np.array(table[f"{kind}high"])) for end, kind in ends.items()
     }
     extra = {"n_clusters": model.n_clusters_}
     if hasattr(model, "common_shift_"):
@@ -94,35 +89,57 @@ def _package(method: Method, draw: Draw) -> tuple[Answer, float]:
         extra |= {"common": float(common.mean[0]), "common_probability": common.probability}
         extra |= {"random": float(model.random_labels_)}
     classes = table.get("class", [1] * len(table["group"]))
-    return Answer(p, table["group"], classes, intervals, extra), 0.0
+    return Answer(p, table["group"], classes, intervals, extra)
 
 
-def _lean(method: Method, draw: Draw) -> tuple[Answer, float]:
+def _package_intercept(method: Method, draw: Draw) -> Answer:
+    """A random intercept on the package's scores; the settings must be such that nothing is shifted."""
+    stack = importlib.import_module("groupshift._scores.stack")
+    fitted, kept, known = stack.cross_fit, [], draw.y >= 0
+
+    def keep(members: Any, rows: Any, y: np.ndarray, *others: Any) -> Any:
+        assert (y == draw.y[known]).all(), "The package's labelled rows are in another order."
+        kept.append(fitted(members, rows, y, *others))
+        return kept[-1]
+
+    _replace(stack, "cross_fit", fitted, keep)
+    try:
+        answer = _package(method, draw)
+    finally:
+        _replace(stack, "cross_fit", keep, fitted)
+    effect = random_intercepts(
+        kept[-1].score[:, 0], draw.y[known], draw.group[known], int(draw.group.max()) + 1
+    )
+    p = expit(logit(answer.p[:, 1]) + effect[draw.group[~known]])
+    return Answer(np.column_stack([1 - p, p]))
+
+
+def _lean(method: Method, draw: Draw) -> Answer:
     import lean
 
     fit, hidden, X = ~draw.test, draw.y < 0, _numbers(draw.X)
-    stack, seen, z, seconds = _stack(draw, method.patches)
+    stack, z, _ = _stack(draw, method.patches)
     model = lean.Lean(**dict(method.settings))
     args = X[fit], draw.y[fit], draw.group[fit], draw.example[fit], stack.labeled, stack.population
-    model.fit_shifts(*args, z[seen], stack)
+    model.fit_shifts(*args, z[fit[hidden]], stack)
     p = expit(model.log_odds(X[hidden], draw.group[hidden], z))
     own = np.isin(model.names, draw.group[fit & hidden])
     intervals = {
-        "": Interval(model.low[own], model.high[own]),
-        "_wide": Interval(model.low_unseen[own], model.high_unseen[own]),
+        "": (model.low[own], model.high[own]),
+        "_wide": (model.low_unseen[own], model.high_unseen[own]),
     }
     extra = {"n_clusters": model.K, "common": model.c, "common_probability": model.c_p}
     names = model.names[own].tolist()
-    return Answer(np.column_stack([1 - p, p]), names, [1] * len(names), intervals, extra), seconds
+    return Answer(np.column_stack([1 - p, p]), names, [1] * len(names), intervals, extra)
 
 
-def _intercept(method: Method, draw: Draw) -> tuple[Answer, float]:
+def _intercept(method: Method, draw: Draw) -> Answer:
     """A random intercept for each group, from its own labels, on the prototype's scores."""
-    stack, _, z, seconds = _stack(draw, method.patches)
+    stack, z, _ = _stack(draw, method.patches)
     known = draw.y >= 0
     effect = random_intercepts(stack.labeled, draw.y[known], draw.group[known], int(draw.group.max()) + 1)
     p = expit(z + effect[draw.group[~known]])
-    return Answer(np.column_stack([1 - p, p]), [], [], {}, {}), seconds
+    return Answer(np.column_stack([1 - p, p]))
 
 
 def random_intercepts(log_odds: np.ndarray, y: np.ndarray, group: np.ndarray, n_groups: int) -> np.ndarray:
@@ -152,19 +169,24 @@ def random_intercepts(log_odds: np.ndarray, y: np.ndarray, group: np.ndarray, n_
     return chosen
 
 
-FITS = {"package": _package, "lean": _lean, "intercept": _intercept}
+FITS = {"package": _package, "lean": _lean, "intercept": _intercept, "package intercept": _package_intercept}
+
+
+class Stacked(NamedTuple):
+    scores: Any
+    z: np.ndarray  # log-odds of the rows without labels
+    seconds: float
 
 
 @lru_cache(maxsize=1)
-def _stack(draw: Draw, patches: tuple[tuple[str, str], ...]):
-    """The prototype's scores, which of the hidden rows the fit has seen, log-odds of hidden rows, seconds. Once for a draw
-    and what is patched."""
+def _stack(draw: Draw, patches: tuple[tuple[str, str], ...]) -> Stacked:
+    """The prototype's scores, once for a draw and what is patched."""
     import lean
 
     start = process_time()
-    fit, hidden, X = ~draw.test, draw.y < 0, _numbers(draw.X)
-    stack = lean.Scores.of(X[fit], draw.y[fit], draw.example[fit])
-    return stack, fit[hidden], stack.mean(X[hidden]), process_time() - start
+    fit, X = ~draw.test, _numbers(draw.X)
+    scores = lean.Scores.of(X[fit], draw.y[fit], draw.example[fit])
+    return Stacked(scores, scores.mean(X[draw.y < 0]), process_time() - start)
 
 
 def measure(answer: Answer, draw: Draw) -> dict[str, float]:
@@ -178,14 +200,14 @@ def measure(answer: Answer, draw: Draw) -> dict[str, float]:
             for name, value in _class_scores(answer.p[rows], truth[rows], group[rows]).items()
         }
     truth, group = truth[~test], group[~test]
-    n = np.bincount(group)
+    n = np.bincount(group, minlength=draw.group.max() + 1)
     keys = list(zip(answer.groups, answer.classes, strict=True))
     kept = [i for i, (g, _) in enumerate(keys) if isinstance(g, int | np.integer) and n[g] >= ENOUGH]
     share = np.array([(truth[group == g] == c).mean() for g, c in (keys[i] for i in kept)])
-    for end, interval in answer.intervals.items():
+    for end, ends in answer.intervals.items():
         if not kept:
             continue
-        low, high = interval.low[kept], interval.high[kept]
+        low, high = (values[kept] for values in ends)
         found[f"coverage{end}"] = float(np.mean((low <= share + 1e-9) & (share <= high + 1e-9)))
         found[f"width{end}"] = float(np.mean(high - low))
     return {name: round(value, 6) for name, value in found.items()}

@@ -126,7 +126,7 @@ def _keel(name: str) -> Callable[[Path], dict]:
 CLASS_LOADERS: dict[str, Callable[[Path], dict]] = {
     "income in 3": _acs("income", (30_000, 75_000)),
     "pupils in 3": partial(_pupils, levels=(420, 545)),
-    **{name: _keel(name) for name in ("satimage", "penbased", "letter")},
+    **{name: _keel(name) for name in ("satimage", "penbased")},
 }
 LOADERS: dict[str, Callable[[Path], dict]] = {
     "election survey": _election,

@@ -30,7 +30,7 @@ from groupshift._shifts.sums import Bins
 # Clusters that are tried, and starts of k-means for each.
 SIZES = {2: 1, 4: 3, 8: 3}
 # Standard errors over groups that several clusters must win by: the quantile of as many for few groups (Student).
-MARGIN = 2.0
+MARGIN = 3.0
 # Candidates are compared on wider bins than shifts are estimated with.
 COARSE = 1 / 32
 

@@ -1,33 +1,41 @@
 r"""The shift that all groups have in common, by what population rows and labelled rows have as their mean features.
 
 Scores do not identify it: labels chosen by the features look the same to them. Feature means do, in part. With
-directions of feature space in which rows of one class have variance 1, the means of both samples differ by
+directions of feature space in which rows of one class have variance 1, the means of both samples of a group differ by
 
     Δ = Σ_y (α_y(c) − π_y) μ_y  +  s Σ^½ β  +  noise
 
 where π are the shares of the labelled rows, α(c) those of the population under a common shift c, μ_y the means of the
-classes, and the second term a choice of labels by the features, of strength s in any direction (β standard normal).
-The noise is that of groups: a mean over few groups is uncertain however many rows they have.
-Either c = 0, or c is normal with standard deviation 1; s is half-t. The posterior mean of c is used, and no threshold.
+classes, and the second term a choice of labels by the features, of strength s in any direction (β standard normal). Means
+are compared inside groups, so that it does not matter of which groups there are more labels; where no group has rows of
+both samples, all rows are one group, and the noise is that of groups.
+
+Three things may be true. Labels were chosen by the label, in all groups alike: c is normal with standard deviation 1 and s next to
+none. Rows of one class were chosen by their features: that moves means along μ_1 − μ_0, as a shift would, and s is not small.
+Or labels were chosen by the features of all rows, or not at all: c = 0. The posterior mean of c is used, and no threshold.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 from scipy.special import logsumexp
 
-from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._scores.contrasts import basis, contrasts, probabilities
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._math.sums import ratio
+from groupshift._scores.contrasts import basis, contrasts
 
-# Probability that labels were chosen by the label in all groups alike, and the standard deviation of that shift then.
-BY_LABEL, SPREAD = 0.3, 1.0
-# Strengths of a choice by the features, in units of a feature's standard deviation, and the scale of their half-t (3).
-STRENGTHS, USUAL_STRENGTH = 0.01 * 2.0 ** np.arange(0, 9.5, 0.5), 0.3
+# Probabilities of the three, before anything is seen, and the standard deviation of the shift in the first case.
+PRIOR, SPREAD = (0.3, 0.3, 0.4), 1.0
+# Strengths of a choice by the features, in units of a feature's standard deviation; the scale of their half-t (3) where
+# labels were chosen by the features, and of their half-normal where they were chosen by the label.
+STRENGTHS, BY_FEATURES, BY_LABEL = 0.01 * 2.0 ** np.arange(-2, 9.5, 0.5), 0.3, 0.01
 # Directions of feature space that are looked at: those of largest variance, and none of next to none.
 MOST_DIRECTIONS, LEAST_VARIANCE = 32, 1e-3
 # Standardized features beyond this are held.
 FARTHEST = 20.0
+# Labelled rows that pull the shares of a group towards those of all.
+SHARE_PULL = 10.0
 MOST_STEPS = 30
 
 
@@ -37,21 +45,35 @@ class MeanSums:
 
     values: FloatArray  # (n_groups, n_directions)
     weight: FloatArray  # (n_groups,)
-    rows: int
+    weight_square: FloatArray  # (n_groups,)
 
     def __add__(self, other: Self) -> "MeanSums":
-        return MeanSums(self.values + other.values, self.weight + other.weight, self.rows + other.rows)
+        return MeanSums(
+            self.values + other.values, self.weight + other.weight, self.weight_square + other.weight_square
+        )
 
     @property
-    def mean(self) -> FloatArray:
-        mean: FloatArray = self.values.sum(0) / self.weight.sum()
-        return mean
+    def rows(self) -> FloatArray:
+        """Kish's effective number of rows of each group."""
+        return ratio(self.weight**2, self.weight_square, empty=0.0)
 
-    @property
-    def by_group(self) -> FloatArray:
-        """What each group adds to the error of the mean."""
-        own: FloatArray = (self.values - self.weight[:, None] * self.mean) / self.weight.sum()
-        return own
+    def means(self) -> FloatArray:
+        return self.values / np.maximum(self.weight, 1e-300)[:, None]
+
+    def take(self, groups: BoolArray) -> "MeanSums":
+        return MeanSums(self.values[groups], self.weight[groups], self.weight_square[groups])
+
+    def placed(self, at: IntArray, n_groups: int) -> "MeanSums":
+        """The same sums among those of more groups."""
+        parts = (self.values, self.weight, self.weight_square)
+        found = [np.zeros((n_groups, *part.shape[1:])) for part in parts]
+        for target, part in zip(found, parts, strict=True):
+            target[at] = part
+        return MeanSums(*found)
+
+    def together(self) -> "MeanSums":
+        """All groups as one."""
+        return MeanSums(*(part.sum(0, keepdims=True) for part in (self.values, self.weight, self.weight_square)))
 
 
 @dataclass(frozen=True)
@@ -61,33 +83,73 @@ class Directions:
     center: FloatArray  # (n_features,)
     scale: FloatArray
     axes: FloatArray  # (n_features, n_directions): of standardized features
-    means: FloatArray  # (C, n_directions): of the classes
     choice: FloatArray  # (n_directions, n_directions): covariance that a choice by the features adds, at strength 1
-    prior: FloatArray  # (M,): shares of the labelled rows, as contrasts
     labeled: MeanSums
+    classes: FloatArray  # (n_groups, C): weight of the rows of each class
+    by_class: FloatArray  # (n_groups, C, n_directions): their sums
 
     @classmethod
-    def of(cls, features: FloatArray, y: IntArray, group: IntArray, weight: FloatArray, n_groups: int, n_classes: int) -> Self:
+    def of(
+        cls,
+        features: FloatArray,
+        y: IntArray,
+        group: IntArray,
+        weight: FloatArray,
+        n_groups: int,
+        n_classes: int,
+    ) -> Self:
         """Of labelled rows: features (n_rows, n_features), scores among them."""
         center = np.average(features, axis=0, weights=weight)
         scale = np.sqrt(np.average((features - center) ** 2, axis=0, weights=weight)) + 1e-9
         standard = (features - center) / scale
-        share = np.array([weight[y == c].sum() for c in range(n_classes)]) / weight.sum()
-        means = np.stack([weight[y == c] @ standard[y == c] / weight[y == c].sum() for c in range(n_classes)])
+        means = np.stack([np.average(standard[y == c], axis=0, weights=weight[y == c]) for c in range(n_classes)])
         inside = standard - means[y]
         covariance = (weight[:, None] * inside).T @ inside / weight.sum()
         variance, vectors = np.linalg.eigh(covariance)
         kept = np.flatnonzero(variance > LEAST_VARIANCE * variance.max())[-MOST_DIRECTIONS:]
         axes = vectors[:, kept] / np.sqrt(variance[kept])
         root = covariance @ axes
-        found = cls(center, scale, axes, means @ axes, root.T @ root, contrasts(np.log(share)), None)  # type: ignore[arg-type]
-        return cls(**{**vars(found), "labeled": found.sums(features, group, weight, n_groups)})
+        none = MeanSums(np.zeros((0, len(kept))), np.zeros(0), np.zeros(0))
+        found = cls(center, scale, axes, root.T @ root, none, np.zeros((0, 0)), np.zeros((0, 0, 0)))
+        by_class = [
+            found.sums(features[y == c], group[y == c], weight[y == c], n_groups) for c in range(n_classes)
+        ]
+        return replace(
+            found,
+            labeled=found.sums(features, group, weight, n_groups),
+            classes=np.stack([part.weight for part in by_class], 1),
+            by_class=np.stack([part.values for part in by_class], 1),
+        )
 
     def sums(self, features: FloatArray, group: IntArray, weight: FloatArray, n_groups: int) -> MeanSums:
         """Sums of rows of any sample."""
         projected = np.clip((features - self.center) / self.scale, -FARTHEST, FARTHEST) @ self.axes
         values = [np.bincount(group, weight * column, n_groups) for column in projected.T]
-        return MeanSums(np.column_stack(values), np.bincount(group, weight, n_groups), len(group))
+        total, square = (np.bincount(group, w, n_groups).astype(float) for w in (weight, weight**2))
+        return MeanSums(np.column_stack(values), total, square)
+
+    def together(self) -> "Directions":
+        """All groups as one."""
+        labeled, sums = self.labeled.together(), [v.sum(0, keepdims=True) for v in (self.classes, self.by_class)]
+        return replace(self, labeled=labeled, classes=sums[0], by_class=sums[1])
+
+    def class_means(self) -> FloatArray:
+        """Means of the classes inside groups, (C, n_directions), up to what they have in common."""
+        total = np.maximum(self.classes.sum(1), 1e-300)
+        part = self.classes / total[:, None]
+        own = np.diag(self.classes.sum(0)) - self.classes.T @ part
+        mean = self.by_class.sum(1) / total[:, None]
+        seen = (self.by_class - self.classes[:, :, None] * mean[:, None, :]).sum(0)
+        # One class has nothing to be compared with: the pull of a hundredth of a row.
+        found: FloatArray = np.linalg.solve(own + 0.01 * np.eye(len(own)), seen)
+        return found
+
+    def shares(self) -> FloatArray:
+        """Shares of the classes among the labelled rows of each group, (n_groups, C), pulled towards those of all."""
+        overall = self.classes.sum(0) / self.classes.sum()
+        pulled = self.classes + SHARE_PULL * overall
+        shares: FloatArray = pulled / pulled.sum(1, keepdims=True)
+        return shares
 
 
 @dataclass(frozen=True)
@@ -103,6 +165,19 @@ def no_common_shift(n_contrasts: int) -> CommonShift:
     return CommonShift(np.zeros(n_contrasts), np.zeros((n_contrasts, n_contrasts)), 0.0)
 
 
+@dataclass(frozen=True)
+class _Compared:
+    """Means of both samples, their difference inside groups averaged."""
+
+    delta: FloatArray  # (k,)
+    noise: FloatArray  # (k, k)
+    means: FloatArray  # (C, k)
+    base: FloatArray  # (n_compared, M): labelled shares of the groups, as contrasts
+    weight: FloatArray  # (n_compared,)
+    choice: FloatArray
+    rows: FloatArray  # (C,): labelled rows of each class
+
+
 def learn_common_shift(
     directions: Directions, population: MeanSums, same: IntArray, *, is_certain: bool = False
 ) -> CommonShift:
@@ -110,66 +185,124 @@ def learn_common_shift(
 
     `is_certain`: the user says that labels were chosen by the label.
     """
-    k, M = directions.axes.shape[1], len(directions.prior)
-    of_labeled = directions.labeled.by_group
-    place = np.where(same >= 0, len(same) + same, np.arange(len(same)))
-    joined = np.zeros((len(same) + len(of_labeled), k))
-    np.add.at(joined, place, population.by_group)
-    joined[len(same) :] -= of_labeled
-    n = max(int((np.abs(joined).sum(1) > 0).sum()), 2)
-    noise = joined.T @ joined * n / (n - 1)
-    # So few groups do not tell so many directions: towards independent ones, none with less than the noise of its rows.
-    part = k / (k + n)
-    least = 1 / directions.labeled.rows + 1 / population.rows
-    noise = (1 - part) * noise + part * np.diag(np.maximum(np.diag(noise), least))
-    noise += LEAST_VARIANCE * least * np.eye(k)
-    delta = population.mean - directions.labeled.mean
-    found = [_given_strength(directions, noise + s**2 * directions.choice, delta) for s in STRENGTHS]
-    prior = np.log(STRENGTHS) - 2 * np.log1p((STRENGTHS / USUAL_STRENGTH) ** 2 / 3)
-    by_label = 1 - 1e-9 if is_certain else BY_LABEL
-    with_shift = prior + np.array([f[2] for f in found]) + np.log(by_label)
-    without = logsumexp(prior + np.array([f[3] for f in found])) + np.log1p(-by_label)
-    weight = np.exp(with_shift - np.logaddexp(logsumexp(with_shift), without))
+    compared = _compare(directions, population, same)
+    found = [_given_strength(compared, s) for s in STRENGTHS]
+    shifted, unshifted = np.array([f[2] for f in found]), np.array([f[3] for f in found])
+    loose, tight = _half_t(STRENGTHS / BY_FEATURES), _half_normal(STRENGTHS / BY_LABEL)
+    by_label, by_class = np.log(PRIOR[0]) + tight + shifted, np.log(PRIOR[1]) + loose + shifted
+    if is_certain:
+        by_label, rest = np.logaddexp(by_label, by_class), -np.inf
+    else:
+        rest = np.logaddexp(logsumexp(by_class), logsumexp(np.log(PRIOR[2]) + loose + unshifted))
+    weight = np.exp(by_label - np.logaddexp(logsumexp(by_label), rest))
     centers, spreads = np.array([f[0] for f in found]), np.array([f[1] for f in found])
     mean = weight @ centers
-    probability = float(weight.sum())
     second = np.einsum("s,smk->mk", weight, spreads + centers[:, :, None] * centers[:, None, :])
-    return CommonShift(mean, second - np.outer(mean, mean), probability)
+    return CommonShift(mean, second - np.outer(mean, mean), float(weight.sum()))
 
 
-def _given_strength(
-    directions: Directions, covariance: FloatArray, delta: FloatArray
-) -> tuple[FloatArray, FloatArray, float, float]:
+def _compare(directions: Directions, population: MeanSums, same: IntArray) -> _Compared:
+    n_groups = len(directions.labeled.weight)
+    kept = same >= 0
+    both = population.take(kept).placed(same[kept], n_groups)
+    is_both = (both.weight > 0) & (directions.labeled.weight > 0)
+    k = directions.axes.shape[1]
+    if is_both.sum() > 1:
+        labeled = directions.labeled
+        rows = 1 / (1 / labeled.rows[is_both] + 1 / both.rows[is_both])
+        weight = rows / rows.sum()
+        apart = (both.means() - labeled.means())[is_both]
+        delta = weight @ apart
+        away = weight[:, None] * (apart - delta)
+        least, n = (weight**2 / rows).sum(), len(weight)
+        within, shares = directions, directions.shares()[is_both]
+    else:
+        within = directions.together()
+        together = population.together()
+        delta = together.means()[0] - within.labeled.means()[0]
+        away = np.concatenate(
+            [
+                (side.values - side.weight[:, None] * whole.means()[0]) / whole.weight[0]
+                for side, whole in ((population, together), (directions.labeled, within.labeled))
+            ]
+        )
+        least, n = (1 / within.labeled.rows + 1 / together.rows)[0], int((np.abs(away).sum(1) > 0).sum())
+        weight, shares = np.ones(1), within.shares()
+    n = max(n, 2)
+    noise = away.T @ away * n / (n - 1)
+    # So few groups do not tell so many directions: towards independent ones, none with less than the noise of its rows.
+    part = k / (k + n)
+    noise = (1 - part) * noise + part * np.diag(np.maximum(np.diag(noise), least))
+    noise += LEAST_VARIANCE * least * np.eye(k)
+    rows_of_classes = directions.classes.sum(0) * directions.labeled.rows.sum() / directions.labeled.weight.sum()
+    return _Compared(
+        delta, noise, within.class_means(), contrasts(np.log(shares)), weight, directions.choice, rows_of_classes
+    )
+
+
+def _half_t(scaled: FloatArray) -> FloatArray:
+    """Log prior of strengths that are equally far apart in their logarithms; 3 degrees of freedom."""
+    density = np.log(scaled) - 2 * np.log1p(scaled**2 / 3)
+    normalized: FloatArray = density - logsumexp(density)
+    return normalized
+
+
+def _half_normal(scaled: FloatArray) -> FloatArray:
+    density = np.log(scaled) - scaled**2 / 2
+    normalized: FloatArray = density - logsumexp(density)
+    return normalized
+
+
+def _given_strength(compared: _Compared, strength: float) -> tuple[FloatArray, FloatArray, float, float]:
     """Mode of the shift, its covariance, and log evidence with a shift (Laplace) and without, for one strength."""
-    precision = np.linalg.inv(covariance)
-    base = -0.5 * np.linalg.slogdet(covariance)[1]
-    prior, means, M = directions.prior, directions.means, len(directions.prior)
-    share = probabilities(prior)
+    delta, means, base, weight = compared.delta, compared.means, compared.base, compared.weight
+    M = base.shape[1]
     B = basis(M)
+    plain = compared.noise + strength**2 * compared.choice
 
-    def at(c: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        alpha = probabilities(prior + c)
-        residual = delta - (alpha - share) @ means
-        slope = means.T @ (alpha[:, None] * B - np.outer(alpha, alpha @ B))
-        return residual, slope, float(-0.5 * residual @ precision @ residual - 0.5 * c @ c / SPREAD**2)
+    def moved(c: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Shares of the population less those of labelled rows, averaged, (C,), and their slopes (C, M)."""
+        before, after = (_softmax(z @ B.T) for z in (base, base + c))
+        slope = np.einsum("g,gc,cm->cm", weight, after, B) - np.einsum("g,gc,gm->cm", weight, after, after @ B)
+        return weight @ (after - before), slope
 
-    c = np.zeros(M)
-    residual, slope, value = at(c)
-    for _ in range(MOST_STEPS):
-        H = slope.T @ precision @ slope + np.eye(M) / SPREAD**2
-        step = np.linalg.solve(H, slope.T @ precision @ residual - c / SPREAD**2)
-        length = 1.0
-        while length > 1e-3:
-            tried = at(c + length * step)
-            if tried[2] >= value:
+    def fit(covariance: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        precision = np.linalg.inv(covariance)
+
+        def at(c: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+            step, slope = moved(c)
+            residual = delta - step @ means
+            value = -0.5 * residual @ precision @ residual - 0.5 * c @ c / SPREAD**2
+            return residual, means.T @ slope, float(value)
+
+        residual, slope, value = at(c)
+        for _ in range(MOST_STEPS):
+            H = slope.T @ precision @ slope + np.eye(M) / SPREAD**2
+            step = np.linalg.solve(H, slope.T @ precision @ residual - c / SPREAD**2)
+            length = 1.0
+            while length > 1e-3:
+                tried = at(c + length * step)
+                if tried[2] >= value:
+                    break
+                length /= 2
+            else:
                 break
-            length /= 2
-        else:
-            break
-        c = c + length * step
-        residual, slope, value = tried
-        if np.abs(length * step).max() < 1e-6:
-            break
-    H = slope.T @ precision @ slope + np.eye(M) / SPREAD**2
-    with_shift = base + value - 0.5 * np.linalg.slogdet(H)[1] - M * np.log(SPREAD)
-    return c, np.linalg.inv(H), float(with_shift), float(base - 0.5 * delta @ precision @ delta)
+            c = c + length * step
+            residual, slope, value = tried
+            if np.abs(length * step).max() < 1e-6:
+                break
+        H = slope.T @ precision @ slope + np.eye(M) / SPREAD**2
+        evidence = value - 0.5 * np.linalg.slogdet(covariance)[1] - 0.5 * np.linalg.slogdet(H)[1] - M * np.log(SPREAD)
+        return c, np.linalg.inv(H), float(evidence)
+
+    c = fit(plain, np.zeros(M))[0]
+    # The means of the classes are estimates: their errors count as far as shares move.
+    error = (moved(c)[0] ** 2 / np.maximum(compared.rows, 1)).sum()
+    c, covariance, evidence = fit(plain + error * np.eye(len(plain)), c)
+    nothing = -0.5 * np.linalg.slogdet(plain)[1] - 0.5 * delta @ np.linalg.solve(plain, delta)
+    return c, covariance, evidence, float(nothing)
+
+
+def _softmax(log_p: FloatArray) -> FloatArray:
+    p = np.exp(log_p - log_p.max(1, keepdims=True))
+    return p / p.sum(1, keepdims=True)
