@@ -60,14 +60,6 @@ class Stack:
 
 
 @dataclass(frozen=True)
-class Bag:
-    folds: tuple[Stack, ...]
-
-    def __call__(self, features: Features) -> FloatArray:
-        return sum(stack(features) for stack in self.folds) / len(self.folds)
-
-
-@dataclass(frozen=True)
 class CrossFit:
     """Out-of-fold scores of the labelled rows, and the models that they come from."""
 

@@ -7,8 +7,8 @@ directions of feature space in which rows of one class have variance 1, the mean
 
 where π are the shares of the labelled rows, α(c) those of the population under a common shift c, μ_y the means of the
 classes, and the second term a choice of labels by the features, of strength s in any direction (β standard normal). Means
-are compared inside groups, so that it does not matter of which groups there are more labels; where no group has rows of
-both samples, all rows are one group, and the noise is that of groups.
+are compared inside groups, so that it does not matter of which groups there are more labels. Where no group has rows of
+both samples, nobody chose rows inside a group, and there is no common shift.
 
 Three things may be true. Labels were chosen by the label, in all groups alike: c is normal with standard deviation 1 and s next to
 none. Rows of one class were chosen by their features: that moves means along μ_1 − μ_0, as a shift would, and s is not small.
@@ -26,7 +26,7 @@ from groupshift._math.sums import ratio
 from groupshift._scores.contrasts import basis, contrasts
 
 # Probabilities of the three, before anything is seen, and the standard deviation of the shift in the first case.
-PRIOR, SPREAD = (0.3, 0.3, 0.4), 1.0
+PRIOR, SPREAD = (0.1, 0.2, 0.7), 1.0
 # Strengths of a choice by the features, in units of a feature's standard deviation; the scale of their half-t (3) where
 # labels were chosen by the features, and of their half-normal where they were chosen by the label.
 STRENGTHS, BY_FEATURES, BY_LABEL = 0.01 * 2.0 ** np.arange(-2, 9.5, 0.5), 0.3, 0.01
@@ -70,10 +70,6 @@ class MeanSums:
         for target, part in zip(found, parts, strict=True):
             target[at] = part
         return MeanSums(*found)
-
-    def together(self) -> "MeanSums":
-        """All groups as one."""
-        return MeanSums(*(part.sum(0, keepdims=True) for part in (self.values, self.weight, self.weight_square)))
 
 
 @dataclass(frozen=True)
@@ -128,11 +124,6 @@ class Directions:
         total, square = (np.bincount(group, w, n_groups).astype(float) for w in (weight, weight**2))
         return MeanSums(np.column_stack(values), total, square)
 
-    def together(self) -> "Directions":
-        """All groups as one."""
-        labeled, sums = self.labeled.together(), [v.sum(0, keepdims=True) for v in (self.classes, self.by_class)]
-        return replace(self, labeled=labeled, classes=sums[0], by_class=sums[1])
-
     def class_means(self) -> FloatArray:
         """Means of the classes inside groups, (C, n_directions), up to what they have in common."""
         total = np.maximum(self.classes.sum(1), 1e-300)
@@ -186,6 +177,8 @@ def learn_common_shift(
     `is_certain`: the user says that labels were chosen by the label.
     """
     compared = _compare(directions, population, same)
+    if compared is None:
+        return no_common_shift(directions.shares().shape[1] - 1)
     found = [_given_strength(compared, s) for s in STRENGTHS]
     shifted, unshifted = np.array([f[2] for f in found]), np.array([f[3] for f in found])
     loose, tight = _half_t(STRENGTHS / BY_FEATURES), _half_normal(STRENGTHS / BY_LABEL)
@@ -201,43 +194,27 @@ def learn_common_shift(
     return CommonShift(mean, second - np.outer(mean, mean), float(weight.sum()))
 
 
-def _compare(directions: Directions, population: MeanSums, same: IntArray) -> _Compared:
-    n_groups = len(directions.labeled.weight)
-    kept = same >= 0
-    both = population.take(kept).placed(same[kept], n_groups)
-    is_both = (both.weight > 0) & (directions.labeled.weight > 0)
-    k = directions.axes.shape[1]
-    if is_both.sum() > 1:
-        labeled = directions.labeled
-        rows = 1 / (1 / labeled.rows[is_both] + 1 / both.rows[is_both])
-        weight = rows / rows.sum()
-        apart = (both.means() - labeled.means())[is_both]
-        delta = weight @ apart
-        away = weight[:, None] * (apart - delta)
-        least, n = (weight**2 / rows).sum(), len(weight)
-        within, shares = directions, directions.shares()[is_both]
-    else:
-        within = directions.together()
-        together = population.together()
-        delta = together.means()[0] - within.labeled.means()[0]
-        away = np.concatenate(
-            [
-                (side.values - side.weight[:, None] * whole.means()[0]) / whole.weight[0]
-                for side, whole in ((population, together), (directions.labeled, within.labeled))
-            ]
-        )
-        least, n = (1 / within.labeled.rows + 1 / together.rows)[0], int((np.abs(away).sum(1) > 0).sum())
-        weight, shares = np.ones(1), within.shares()
-    n = max(n, 2)
+def _compare(directions: Directions, population: MeanSums, same: IntArray) -> _Compared | None:
+    """Both samples inside the groups that have rows of both; None where there is no such group."""
+    labeled, kept = directions.labeled, same >= 0
+    both = population.take(kept).placed(same[kept], len(labeled.weight))
+    is_both = (both.weight > 0) & (labeled.weight > 0)
+    if not is_both.any():
+        return None
+    rows = 1 / (1 / labeled.rows[is_both] + 1 / both.rows[is_both])
+    weight = rows / rows.sum()
+    apart = (both.means() - labeled.means())[is_both]
+    delta = weight @ apart
+    away = weight[:, None] * (apart - delta)
+    least, n, k = (weight**2 / rows).sum(), max(len(weight), 2), len(delta)
     noise = away.T @ away * n / (n - 1)
     # So few groups do not tell so many directions: towards independent ones, none with less than the noise of its rows.
     part = k / (k + n)
-    noise = (1 - part) * noise + part * np.diag(np.maximum(np.diag(noise), least))
-    noise += LEAST_VARIANCE * least * np.eye(k)
-    rows_of_classes = directions.classes.sum(0) * directions.labeled.rows.sum() / directions.labeled.weight.sum()
-    return _Compared(
-        delta, noise, within.class_means(), contrasts(np.log(shares)), weight, directions.choice, rows_of_classes
-    )
+    noise = (1 - part) * noise + part * np.diag(np.diag(noise))
+    noise += np.diag(np.maximum(least - np.diag(noise), LEAST_VARIANCE * least))
+    base = contrasts(np.log(directions.shares()[is_both]))
+    of_classes = directions.classes.sum(0) * labeled.rows.sum() / labeled.weight.sum()
+    return _Compared(delta, noise, directions.class_means(), base, weight, directions.choice, of_classes)
 
 
 def _half_t(scaled: FloatArray) -> FloatArray:
