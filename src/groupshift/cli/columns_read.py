@@ -44,8 +44,9 @@ class FileSurvey:
     def check(self, source: Source, group: str | None, weight: str | None) -> None:
         """Refuse a file in which rows lack a group or a weight."""
         problems = {
-            "no group": f"no {group!r}, and every row needs a group. Fill them in; or leave these rows out with "
-            "--missing-group drop, or make them a group of their own with --missing-group own.",
+            "no group": f"no {group!r}, and every row needs a group. Fill them in; or fit "
+            "with --missing-group drop, which leaves these rows out, or with --missing-group own, which makes them a group of "
+            "their own.",
             "no weight": f"no weight {weight!r}, or one that is no number. Every row needs one.",
             "negative": f"a negative weight {weight!r}. Weights say how many rows a row stands for: zero or more.",
         }
