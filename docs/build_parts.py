@@ -8,8 +8,6 @@ import runpy
 import time
 from pathlib import Path
 
-COMMANDS = ("check", "fit", "predict", "shares", "update", "audit", "report", "serve", "demo", "reproduce")
-
 
 def make_all(docs: Path) -> None:
     """Fill ``_build/parts``: ``NAME.txt`` with what ``examples/NAME.py`` prints, its figures, and ``cli.md``."""
@@ -41,6 +39,15 @@ def run_example(script: Path, folder: Path) -> str:
     return printed.getvalue() or "(nothing)\n"
 
 
+def app_commands() -> list[str]:
+    """The commands that the program has."""
+    from typer.main import get_command
+
+    from groupshift.cli.app import app
+
+    return [*get_command(app).commands]  # type: ignore[attr-defined]  # an app of several commands is a group
+
+
 def command_pages() -> str:
     """The help of every command, as the commands themselves give it."""
     from typer.testing import CliRunner
@@ -48,7 +55,7 @@ def command_pages() -> str:
     from groupshift.cli.app import app
 
     pages = []
-    for command in ("", *COMMANDS):
+    for command in ("", *app_commands()):
         wanted = f"groupshift {command}".strip()
         result = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "88", "NO_COLOR": "1"})
         if result.exit_code != 0:

@@ -1,16 +1,21 @@
-"""Runs the job on the flights data and writes what a newcomer sees to docs/transcript.md.
+"""Runs what pages show as output and writes it there: docs/transcript.md, and the two examples of README.md.
 
 python docs/make_transcript.py
 """
 
+import io
 import os
+import re
 import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
 
-TARGET = Path(__file__).parent / "transcript.md"
+ROOT = Path(__file__).resolve().parent.parent
+TARGET, README = ROOT / "docs" / "transcript.md", ROOT / "README.md"
 STEPS = (
     ("Some flights, as an analyst would have them", "groupshift demo --data flights --out flights"),
     (
@@ -34,7 +39,18 @@ destination. Lateness is known for a sample of each destination that is biased i
 """
 
 
-def main():
+def main() -> None:
+    from make_results_rows import filled
+    from make_results_rows import main as fill_pages
+
+    TARGET.write_text(transcript(), encoding="utf-8")
+    text = README.read_text(encoding="utf-8")
+    README.write_text(filled(text, "printed", f"```text\n{printed(text)}\n```"), encoding="utf-8")
+    fill_pages()
+
+
+def transcript() -> str:
+    """The commands of an analyst, and what they say."""
     parts = [INTRO]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +66,18 @@ def main():
             )
             shown = "\n".join(line.rstrip() for line in done.stdout.splitlines())
             parts.append((f"## {title}\n\n" if title else "") + f"```console\n$ {command}\n{shown}\n```\n")
-    TARGET.write_text("\n".join(parts))
+    return "\n".join(parts)
+
+
+def printed(readme: str) -> str:
+    """What the README's Python prints, in lines of a page."""
+    code = re.search(r"^```python\n(.*?)^```", readme, flags=re.MULTILINE | re.DOTALL)
+    assert code is not None
+    shown = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, chdir(folder), redirect_stdout(shown):
+        exec(compile(code[1], "README.md", "exec"), {})
+    lines = (textwrap.wrap(line, 88) if len(line) > 88 else [line] for line in shown.getvalue().splitlines())
+    return "\n".join(part for line in lines for part in line)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ FIRST = [
     "serve_browser",
     "docs",
     "distributed",
+    "readme",
     "helpers",
     "contract",
     "swapped_classes",

@@ -103,7 +103,7 @@ BAD = {
     "only missing labels": (lambda: fit(y=np.full(N, np.nan)), "No row has a label"),
     "missing group": (
         lambda: fit(groups=changed(GROUPS, 7, None)),
-        "1 of 200 rows have no group (first at row 7)",
+        "1 of 200 rows have no group. Every row needs one",
     ),
     "NaN group": (
         lambda: fit(groups=changed(np.arange(N) % 4 / 1.0, 7, np.nan)),

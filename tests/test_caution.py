@@ -67,7 +67,7 @@ def test_sentences_are_neither_python_nor_commands(shifted):
     keep = (y >= 0) | (groups != "g05")
     said = " ".join(fit_on((X[keep], y[keep], groups[keep], truth[keep])).diagnose().caution)
     assert "until an update brings some" in said
-    assert "as a known share" in said
+    assert "as known shares" in said
     assert "update()" not in said
     assert "known_shares" not in said
 
@@ -76,7 +76,7 @@ def test_a_healthy_model_is_flagged_for_nothing_but_what_nobody_can_check(shifte
     found = shifted[1].diagnose()
     assert len(found.cautions["kind"]) == 0
     assert len(found.caution) == 1
-    assert "zero by construction" in found.caution[0]
+    assert "labelled data cannot reveal it" in found.caution[0]
 
 
 def test_known_shares_are_said_to_settle_the_common_shift_of_their_groups(shifted):

@@ -279,17 +279,22 @@ def test_the_report_is_one_file(world, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
 
 
-def test_rows_of_unseen_and_of_no_group_are_answered_and_counted(world, tmp_path, capsys):
+def test_rows_of_unseen_groups_are_answered_and_counted_and_rows_of_none_are_refused(world, tmp_path, capsys):
     _, _, new = survey_tables()
     state = new["state"].to_pylist()
-    state[0], state[1] = "Atlantis", None
+    state[0] = "Atlantis"
     write_table(new.set_column(new.column_names.index("state"), "state", [state]), tmp_path / "new.csv")
     predict = ["predict", f"{world}/m.gshift", f"{tmp_path}/new.csv", "-o", f"{tmp_path}/p.parquet", "--json"]
     assert run(predict) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["unseen_groups"] == {"Atlantis": 1}
-    assert answer["rows_without_group"] == 1
-    assert read(tmp_path / "p.parquet")["pooled"].to_pylist()[:2] == [True, True]
+    assert answer["rows_without_group"] == 0
+    assert read(tmp_path / "p.parquet")["pooled"].to_pylist()[0]
+    state[1] = None
+    write_table(new.set_column(new.column_names.index("state"), "state", [state]), tmp_path / "gap.csv")
+    assert run(["predict", f"{world}/m.gshift", f"{tmp_path}/gap.csv", "-o", f"{tmp_path}/none.csv"]) == 2
+    assert f"1 of {len(state)} rows of {tmp_path}/gap.csv have no 'state'" in capsys.readouterr().err
+    assert not (tmp_path / "none.csv").exists()
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])

@@ -1,6 +1,7 @@
 """What a command says about data that are read otherwise than they were meant."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ pytest.importorskip("skops")
 import pyarrow as pa
 
 from cli_files import ROLES, make_fits_quick, stacked, survey_tables
+from groupshift import load
 from groupshift._io.files import write_table
+from groupshift._io.places import open_source
 from groupshift.cli.errors import run
 from groupshift.cli.target import read_target
 
@@ -178,3 +181,68 @@ def test_a_target_of_three_classes_is_told_how_to_leave_labels_out(folder, capsy
     err = capsys.readouterr().err
     assert f"If one of them {UNKNOWN}, leave its cells empty" in err
     assert "--positive VALUE" in err
+
+
+def with_classes(names, path):
+    """The survey's labelled rows with other names for its classes; the rest of them have the last name."""
+    labeled, _, _ = survey_tables()
+    at = labeled.column_names.index("in_favour")
+    said = [
+        names[0] if v == "no" else names[1 + i % (len(names) - 1)]
+        for i, v in enumerate(labeled["in_favour"].to_pylist())
+    ]
+    Path(path).unlink(missing_ok=True)
+    write_table(labeled.set_column(at, "in_favour", [said]), path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("name", ["none", "NA", "?"])
+def test_a_class_that_is_called_like_a_missing_label_is_kept_where_one_says_so(folder, capsys, name, ending):
+    file = f"t.{ending}"
+    with_classes([name, "light", "heavy"], file)
+    run(["check", file, *ROLES, "--quick"])
+    said = capsys.readouterr()
+    if name != "?":
+        # A question mark is no name: whoever means one by it has to know.
+        assert f"--class {name}" in " ".join((said.err + said.out).split())
+    fit = ["fit", file, "unlabeled.csv", *ROLES]
+    assert run([*fit, "--class", name, "-o", "m.gshift"]) == 0
+    model = load("m.gshift")
+    assert model.classes_.tolist() == sorted([name, "light", "heavy"])
+    assert run(["predict", "m.gshift", "unlabeled.csv", "-o", "p.parquet"]) == 0
+    assert f"probability_{name}" in open_source("p.parquet").columns
+    with_classes([name, "some"], file)
+    assert run([*fit, "--class", name, "-o", "two.gshift"]) == 0
+    assert sorted(load("two.gshift").classes_.tolist()) == sorted([name, "some"])
+    # Who says what is positive says that it is a class.
+    assert run([*fit, "--positive", name, "-o", "positive.gshift"]) == 0
+    assert load("positive.gshift").classes_.tolist() == ["some", name]
+    err = capsys.readouterr().err
+    assert "If it is a class" not in err
+
+
+def test_a_class_that_is_kept_is_one_of_the_column(folder, capsys):
+    assert run(["check", "labeled.csv", *ROLES, "--class", "none"]) == 2
+    assert "--class 'none' is no value of 'in_favour', whose values are 'yes'" in capsys.readouterr().err
+
+
+def test_minus_one_may_be_a_class_too():
+    counts = {"-1": 3, "0": 4, "1": 5}
+    assert read_target(counts, "move", None, "a.csv").several == ()
+    assert read_target(counts, "move", None, "a.csv", classes=["-1"]).several == ("-1", "0", "1")
+
+
+def test_labels_of_an_audit_may_be_called_like_a_missing_one(folder):
+    with_classes(["none", "some"], "t.csv")
+    assert run(["fit", "t.csv", "unlabeled.csv", *ROLES, "--class", "none", "-o", "m.gshift"]) == 0
+    assert run(["audit", "m.gshift", "unlabeled.csv", "--budget", "20", "-o", "to_label.csv"]) == 0
+    lines = (folder / "to_label.csv").read_text().splitlines()
+    head = next(i for i, line in enumerate(lines) if not line.startswith("#"))
+    at = lines[head].split(",").index('"label"')
+    for i in range(head + 1, head + 21):
+        cells = lines[i].split(",")
+        cells[at] = "none" if i % 2 else "some"
+        lines[i] = ",".join(cells)
+    (folder / "labeled_rows.csv").write_text("\n".join(lines) + "\n")
+    assert run(["audit", "m.gshift", "--labels", "labeled_rows.csv", "-o", "audited.gshift"]) == 0
+    assert load("audited.gshift").audit_.labels == 20

@@ -138,6 +138,9 @@ def test_rows_without_a_group_are_left_out_or_a_group_of_their_own(files, capsys
     assert run(["predict", f"{files}/m.gshift", f"{files}/new.csv", "-o", f"{files}/p.csv"]) == 0
     assert open_source(files / "p.csv").read().num_rows == 40
     assert ("rows have no 'state'" in capsys.readouterr().err) == (how == "drop")
+    # An update treats them as the fit did.
+    assert run(["update", f"{files}/m.gshift", f"{files}/u.csv", "-o", f"{files}/again.gshift"]) == 0
+    assert load(files / "again.gshift").rows_.tolist() == model.rows_.tolist()
 
 
 def test_classes_have_the_names_of_the_file(tmp_path, files):

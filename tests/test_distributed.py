@@ -6,9 +6,14 @@ One file, so that one cluster is started: LightGBM's training and the grid of an
 import os
 import pickle
 import signal
+import subprocess
 import sys
+import time
 import warnings
+from contextlib import contextmanager
 from copy import copy
+from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -18,6 +23,7 @@ pytest.importorskip("distributed", reason="clusters need the extra dask")
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+from distributed import Client
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
@@ -27,6 +33,10 @@ from groupshift._fit.estimate import Tally
 from groupshift._fit.packing import Packed
 from groupshift._math.feature_means import MeanSums
 from groupshift._math.points import BIN_WIDTH, collect_points
+from groupshift._rows.batches import Reader
+from groupshift._rows.roles import Roles
+from groupshift._rows.rows import InMemory
+from groupshift.distributed import Distributed
 from groupshift.experiments import run_experiment
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, fit_on_cluster, halves, quick, table_of
 from tiny_experiments import measured, tiny
@@ -179,6 +189,128 @@ def test_what_travels_does_not_grow_with_cells_that_have_no_rows():
     few = [collect_points([0.5], [0], n_cells=n, bin_width=BIN_WIDTH) for n in (10, 1_000_000)]
     small, large = (len(pickle.dumps(Packed(Tally(points, None, np.zeros((1, 0)))))) for points in few)
     assert large < small + 16
+
+
+def as_parquet(folder, frame, n_files, row_group):
+    """The rows in so many files of one folder."""
+    folder.mkdir()
+    for i, part in enumerate(np.array_split(np.arange(len(frame)), n_files)):
+        frame.iloc[part].to_parquet(folder / f"part.{i:04d}.parquet", index=False, row_group_size=row_group)
+    return folder
+
+
+FILES = [(1, 90), (3, 200), (5, 1_000), (12, 70)]
+READINGS = [{"split_row_groups": True}, {"split_row_groups": False}, {"split_row_groups": 3}]
+
+
+@pytest.mark.parametrize(("n_files", "row_group"), FILES)
+def test_parquet_files_of_any_size_give_the_answer_of_memory(
+    client, table, few_trees, tmp_path, n_files, row_group
+):
+    """Dask reads small files together where it is asked for few columns in another order, as by the first pass."""
+    labeled, unlabeled = halves(table)
+    settings = {"partition": 2, "trust": 1.0, "refine": 0, "random_state": 0}
+    roles = {"weight": "weight", "example_id": "person"}
+    of_memory = {"sample_weight": "weight", "example_ids": "person"}
+    in_memory = fit_in_memory(GroupShiftClassifier(**settings), table, [*COLUMNS, "color"], **of_memory)
+    folder = as_parquet(tmp_path / "u", unlabeled, n_files, row_group)
+    for reading in READINGS:
+        frame = dd.read_parquet(folder, **reading)
+        model = fit_on_cluster(GroupShiftClassifier(**settings), labeled, frame, **roles)
+        assert_same_model(model, in_memory)
+        distributed.update(model, frame, group="site", **roles)
+        assert_same_model(model, in_memory)
+        found = frame.assign(risk=distributed.predict(model, frame, group="site").probability).compute()
+        expected = in_memory.predict_proba(found[[*COLUMNS, "color"]], found.site)[:, 1]
+        np.testing.assert_allclose(found.risk, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(("n_files", "row_group"), FILES)
+def test_rows_that_repeat_are_drawn_by_their_places_in_files_as_in_memory(
+    client, table, in_memory, tmp_path, n_files, row_group
+):
+    unlabeled = halves(table)[1]
+    folder = as_parquet(tmp_path / "u", unlabeled, n_files, row_group)
+    roles = Roles(tuple(COLUMNS), "site")
+    reader = Reader(in_memory.schema_, roles, in_memory.groups_, by_content=False)
+    expected = InMemory(reader(unlabeled, 700), by_content=False).sample(500, 3)
+    for reading in READINGS:
+        population = Distributed(dd.read_parquet(folder, **reading), reader, len(unlabeled), 700)
+        found = population.sample(500, 3)
+        assert found.key.tolist() == expected.key.tolist()
+
+
+def test_rows_without_a_group_are_counted_and_refused_in_the_words_of_memory(client, table, in_memory):
+    labeled, unlabeled = halves(table)
+    gaps = unlabeled.assign(site=unlabeled.site.where(unlabeled.index % 100 != 99, None))
+    frame = partitioned(cut(gaps, "all groups"))
+    with pytest.raises(ValueError, match="rows have no group") as error:
+        in_memory.predict_proba(gaps[COLUMNS], gaps.site)
+    said = str(error.value)
+    for door in (
+        lambda: fit_on_cluster(quick(2), labeled, frame, features=COLUMNS),
+        lambda: distributed.update(copy(in_memory), frame, group="site"),
+    ):
+        with pytest.raises(ValueError, match="rows have no group") as error:
+            door()
+        assert str(error.value) == said
+    with pytest.raises(ValueError, match=r"rows have no group.*These are rows of one partition"):
+        distributed.predict(in_memory, frame, group="site").compute()
+
+
+def test_a_lost_scheduler_ends_in_one_sentence(table, tmp_path):
+    labeled, unlabeled = halves(table)
+    with process_of("dask_scheduler", "--scheduler-file", f"{tmp_path}/s.json", "--port", "0") as scheduler:
+        wait_for(tmp_path / "s.json")
+        with (
+            process_of("dask_worker", "--scheduler-file", f"{tmp_path}/s.json", "--no-nanny"),
+            Client(scheduler_file=f"{tmp_path}/s.json", set_as_default=True, timeout=30) as lost,
+        ):
+            lost.wait_for_workers(1, timeout=60)
+            # The scheduler dies while the first partition is read.
+            frame = dd.from_map(slow_part, [unlabeled], meta=unlabeled.iloc[:0], grave=f"{tmp_path}/begun")
+            killer = Thread(target=lambda: (wait_for(tmp_path / "begun"), scheduler.kill()))
+            killer.start()
+            with pytest.raises(
+                RuntimeError, match=r"scheduler is gone .* Connect a new dask\.distributed\.Client"
+            ):
+                fit_on_cluster(quick(2), labeled, frame, features=COLUMNS)
+            killer.join()
+
+
+def slow_part(part, grave):
+    Path(grave).touch()
+    time.sleep(60)
+    return part
+
+
+def wait_for(path):
+    until = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert path.exists()
+
+
+@contextmanager
+def process_of(module, *arguments):
+    """A command of `distributed` in a process of its own."""
+    command = [
+        sys.executable,
+        "-m",
+        f"distributed.cli.{module}",
+        *arguments,
+        "--no-dashboard",
+        "--host",
+        "127.0.0.1",
+    ]
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    with subprocess.Popen(
+        command, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path}
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_other_frames_are_refused(table):

@@ -89,6 +89,19 @@ def test_errors_that_the_questions_quote_are_those_of_the_code():
     assert [words for words in quoted if words not in source] == []
 
 
+def test_the_reference_shows_the_help_of_every_command_that_there_is(monkeypatch):
+    pytest.importorskip("typer", reason="the command line needs the extra cli")
+    monkeypatch.setattr(sys, "path", [str(DOCS), *sys.path])
+    from build_parts import command_pages
+
+    from groupshift.cli.app import app
+
+    named = [command.name or command.callback.__name__ for command in app.registered_commands]
+    assert {"fit", "explain", "compare"} <= set(named)
+    shown = re.findall(r"^## groupshift ?(.*)$", command_pages(), flags=re.MULTILINE)
+    assert shown == ["", *named]
+
+
 def test_every_method_by_name_is_described():
     text = (DOCS / "reference" / "classifier.md").read_text(encoding="utf-8")
     assert re.findall(r'^\| `"(\w+)"`', text, re.MULTILINE) == [*groupshift.METHODS]

@@ -149,10 +149,10 @@ def test_the_model_takes_a_common_shift_only_where_features_agree_on_it(choose):
     caution = " ".join(model.diagnose().caution)
     is_by_label = choose is by_label
     assert (model.view_use_.by_label >= BELIEVED) == is_by_label
-    assert ("All features say alike" in caution) == is_by_label
+    assert ("The features agree" in caution) == is_by_label
     if is_by_label:
         # The way is that of the shift in use, whatever scores say at face value.
-        assert ("positives were more likely" in caution) == (y[labeled].mean() > y.mean())
+        assert ("positives were over-represented among labels" in caution) == (y[labeled].mean() > y.mean())
         use = model.view_use_
         model.estimate_ = replace(model.estimate_, use=replace(use, common_shift=-use.common_shift))
         assert " ".join(model.diagnose().caution) == caution
@@ -170,9 +170,9 @@ def test_who_said_that_labels_were_chosen_by_the_label_is_not_asked_to_say_so():
         use = replace(model.view_use_, by_label=np.nan, common=0.5)
         model.estimate_ = replace(model.estimate_, use=use)
         found[selection] = " ".join(model.diagnose().caution)
-    assert "this is not used unless you say so" in found["unknown"]
-    assert "unless you say so" not in found["by_label"]
-    assert "You said that labels were chosen by the label, so this is used as far as" in found["by_label"]
+    assert "cannot reveal it" in found["unknown"]
+    assert "cannot reveal it" not in found["by_label"]
+    assert "You said that labels were chosen by the label: what scores say" in found["by_label"]
 
 
 def test_an_update_asks_the_features_of_the_new_rows():

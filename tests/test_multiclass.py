@@ -1,6 +1,7 @@
 """Fits of more than two classes: what is always true, what shifts gain, and what is said where nothing can be."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -285,6 +286,34 @@ def test_an_explanation_is_the_plain_answer_and_what_the_group_adds(table, model
     moved = found["plain_probability"] * np.exp(found["shift"])
     np.testing.assert_allclose(moved / moved.sum(1, keepdims=True), found["probability"], atol=1e-9)
     np.testing.assert_allclose(found["probability"], model.predict_proba(X, groups), atol=1e-12)
+
+
+@pytest.mark.parametrize("gain", [-4e-5, 4e-5])
+def test_losses_that_look_equal_are_neither_harm_nor_gain(model, monkeypatch, gain):
+    hidden = model.evidence_.hidden
+    total = hidden.total | {"loss_global": 0.6999, "loss_model": 0.6999 - gain, "loss_gain": gain}
+    evidence = replace(model.evidence_, hidden=replace(hidden, total=total | {"loss_gain_error": 1e-6}))
+    monkeypatch.setattr(model, "evidence_", evidence)
+    found = model.diagnose()
+    assert found.worth == "perhaps"
+    assert "0.6999 without shifts, 0.6999 with them, which is as good as no difference" in found.verdict
+
+
+@pytest.mark.parametrize("partition", [1, "validated"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_model_that_was_asked_for_no_shares_says_so_and_blames_no_labels(table, partition, n_classes):
+    X, y, groups, _ = table
+    names = sorted({label for label in y if label is not None})
+    labels = np.array(
+        [None if label is None else min(names.index(label), n_classes - 1) for label in y], object
+    )
+    found = fitted(X, labels, groups, partition=partition, shares=None, refine=0)
+    said = found.diagnose()
+    assert said.worth == "no"
+    assert said.verdict.startswith("No shift is made: shares were not asked for (shares=None)")
+    everything = " ".join([*said.sentences, *found.notes_])
+    assert "confirm" not in everything
+    assert "No labels can be hidden" not in everything
 
 
 def test_every_diagnosis_says_what_other_labelling_would_make_of_the_shares(model):

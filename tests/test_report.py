@@ -40,7 +40,7 @@ def test_the_first_sentences_are_the_share_and_whether_to_believe_it(fitted, pag
     )
     assert first < belief < gained
     assert " ".join(tidy(percent_range(overall.low, overall.high)).split()) in answer[:belief]
-    assert "if twice as often" in answer[belief:gained]
+    assert "twice as likely to be labelled" in answer[belief:gained]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,9 @@ def in_memory(table):
 
 
 def fit_in_batches(model, labeled, unlabeled, **columns):
-    return streaming.fit(model, labeled, unlabeled, target="label", group="site", batch_rows=BATCH, **columns)
+    return streaming.fit(
+        model, labeled, unlabeled, target="label", group="site", **{"batch_rows": BATCH, **columns}
+    )
 
 
 @pytest.mark.parametrize("partition", ["validated", "silhouette", 2])
@@ -191,15 +193,51 @@ def test_frozen_classifier_is_calibrated_and_shifted_but_not_trained(table, tmp_
 def test_missing_columns_and_groups_are_named(table, tmp_path):
     labeled, unlabeled = halves(table)
     unlabeled.drop(columns="b").to_parquet(tmp_path / "short.parquet")
-    unlabeled.assign(site=unlabeled.site.where(unlabeled.a > 0)).to_parquet(tmp_path / "gaps.parquet")
     unlabeled.assign(site=1).to_parquet(tmp_path / "numbers.parquet")
     options = {"target": "label", "group": "site"}
     with pytest.raises(ValueError, match=r"The unlabelled data has no column \['b'\]"):
         streaming.fit(GroupShiftClassifier(), labeled, tmp_path / "short.parquet", **options)
-    with pytest.raises(ValueError, match="have no group in column 'site'"):
-        streaming.fit(GroupShiftClassifier(), labeled, tmp_path / "gaps.parquet", **options)
     with pytest.raises(ValueError, match="holds str in the labelled data and int"):
         streaming.fit(GroupShiftClassifier(), labeled, tmp_path / "numbers.parquet", **options)
+
+
+def test_rows_without_a_group_are_counted_and_refused_in_the_words_of_memory(in_memory, table, tmp_path):
+    labeled, unlabeled = halves(table)
+    gaps = unlabeled.assign(site=unlabeled.site.where(unlabeled.index % 100 != 99, None))
+    gaps.to_parquet(tmp_path / "gaps.parquet")
+    n_missing = int(gaps.site.isna().sum())
+    with pytest.raises(ValueError, match="rows have no group") as error:
+        in_memory.predict_proba(gaps[COLUMNS], gaps.site)
+    said = str(error.value)
+    assert said.startswith(f"{n_missing} of {len(gaps):,} rows have no group. ")
+    # Small batches, so that no single one has all of them.
+    options = {"group": "site", "batch_rows": 250}
+    doors = {
+        "fit": lambda: fit_in_batches(quick(2), labeled, tmp_path / "gaps.parquet", batch_rows=250),
+        "update": lambda: streaming.update(copy(in_memory), tmp_path / "gaps.parquet", **options),
+        "predict": lambda: streaming.predict(
+            in_memory, tmp_path / "gaps.parquet", tmp_path / "p.csv", **options
+        ),
+        "audit": lambda: streaming.audit(in_memory, tmp_path / "gaps.parquet", **options),
+    }
+    for door in doors.values():
+        with pytest.raises(ValueError, match="rows have no group") as error:
+            door()
+        assert str(error.value) == said
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_rows_that_weigh_nothing_need_no_group_anywhere(table, tmp_path):
+    labeled, unlabeled = halves(table)
+    is_out = unlabeled.index % 100 == 99
+    gaps = unlabeled.assign(
+        site=unlabeled.site.where(~is_out, None), weight=unlabeled.weight.where(~is_out, 0.0)
+    )
+    gaps.to_parquet(tmp_path / "gaps.parquet")
+    whole = pd.concat([labeled, gaps], ignore_index=True)
+    in_memory = fit_in_memory(quick(2), whole, COLUMNS, sample_weight="weight")
+    streamed = fit_in_batches(quick(2), labeled, tmp_path / "gaps.parquet", weight="weight", features=COLUMNS)
+    assert_same_model(streamed, in_memory)
 
 
 def test_batches_have_the_asked_size_whatever_the_row_groups(tmp_path):

@@ -201,3 +201,13 @@ def test_published_shifts_are_worth_it_where_rows_are_many():
     data = draw(np.random.default_rng(0), labeled=500, unlabeled=500)
     model = fit_on(data, shrinkage="none", trust=1.0, shares="em", calibration="holdout")
     assert model.diagnose().worth == "yes"
+
+
+def test_the_less_the_data_support_a_shift_the_smaller_it_is():
+    """The README's first sentence: groups of the same shares, with ever fewer rows."""
+    X, y, groups, _ = draw(np.random.default_rng(3), n_groups=30, labeled=200, unlabeled=400)
+    size = []
+    for step in (1, 8, 64):
+        part = np.flatnonzero(np.arange(len(y)) % step == 0)
+        size.append(np.abs(fit_on((X[part], y[part], groups[part], None)).shift_).mean())
+    assert size[0] > size[1] > 2 * size[2]

@@ -60,8 +60,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
 
     Learns a posterior from labelled rows, finds regions of feature space (clusters) in which positives look alike in
     every group, estimates the share of positives of each (group, cluster) cell from unlabelled rows, and moves the
-    posterior of each cell by an odds ratio. What hidden labels do not confirm is left out; where nothing is
-    confirmed, it is a plain calibrated classifier.
+    posterior of each cell by an odds ratio. The less the data support a shift, the closer it is to none.
 
     Parameters
     ----------

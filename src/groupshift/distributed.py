@@ -11,8 +11,9 @@ its tasks again.
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 from uuid import uuid4
 
@@ -23,7 +24,7 @@ from groupshift._fit.packing import Packed
 from groupshift._fit.problem import KnownRates, KnownShare
 from groupshift._io.extras import need
 from groupshift._rows.batches import OutsideMemory, Reader
-from groupshift._rows.checks import check_settings
+from groupshift._rows.checks import MissingGroupsError, check_settings
 from groupshift._rows.chunks import Sum, add_up
 from groupshift._rows.first_pass import FirstLook, FirstPass, population_groups, read_both
 from groupshift._rows.frames import Features
@@ -44,25 +45,40 @@ FAN_IN = 8
 
 @dataclass(frozen=True)
 class Distributed(OutsideMemory):
-    """A population in the partitions of a Dask DataFrame; `offsets` number the first row of each."""
+    """A population in the partitions of a Dask DataFrame; `first` is the number of its first row."""
 
     frame: DaskFrame
     reader: Reader
     n_rows: int
-    offsets: tuple[int, ...]
+    first: int = 0
 
     def picked(self, fraction: float, random_state: int) -> list[Rows | None]:
-        from dask.base import compute
-
-        parts = self._per_partition(partial(self.reader.picked, fraction, random_state))
-        return [part.value for part in compute(*parts)]
+        found = _per_partition(
+            self._parts, partial(self.reader.picked, fraction, random_state), self._offsets
+        )
+        return [part.value for part in _computed(found)]
 
     def sum(self, function: Callable[[Rows], Sum]) -> Sum:
-        total: Sum = _added(self._per_partition(partial(self.reader.applied, function)))
+        total: Sum = _added(
+            _per_partition(self._parts, partial(self.reader.applied, function), self._offsets)
+        )
         return total
 
-    def _per_partition(self, function: OfPartition) -> list[Delayed]:
-        return _per_partition(self.frame, self.reader.roles.columns, function, self.offsets)
+    @cached_property
+    def _parts(self) -> list[Delayed]:
+        return _partitions(self.frame, self.reader.roles.columns)
+
+    @cached_property
+    def _offsets(self) -> list[int]:
+        """The number of the first row of each partition, where rows are drawn by their places.
+
+        The very partitions that are read are counted: Dask fuses those of small files, by the columns that are asked for.
+        """
+        if self.reader.by_content:
+            return [0] * len(self._parts)
+        sizes = [part.value for part in _computed(_per_partition(self._parts, _n_rows))]
+        offsets: list[int] = np.cumsum([self.first, *sizes])[:-1].tolist()
+        return offsets
 
 
 def fit(
@@ -103,7 +119,7 @@ def fit(
     check_columns(list(unlabeled.columns), roles.columns, "The unlabelled data")
 
     def population(reader: Reader, found: FirstPass, n_labeled: int) -> Distributed:
-        return Distributed(unlabeled, reader, found.n_rows, _offsets(found, n_labeled))
+        return Distributed(unlabeled, reader, found.n_rows, n_labeled)
 
     look, options = partial(_first_pass, unlabeled), model._read_options()
     training = read_both(options, labeled, roles, target, look, population, model.verbose)
@@ -128,9 +144,8 @@ def update(
     found = _first_pass(unlabeled, FirstLook(roles, (), model.unlabeled_value))
     groups = population_groups(found, roles, model.labeled_groups_)
     reader = Reader(model.schema_, roles, groups, model.unlabeled_value)
-    return model._update(
-        Distributed(unlabeled, reader, found.n_rows, _offsets(found, 0)), groups, known_shares, known_overall
-    )
+    population = Distributed(unlabeled, reader, found.n_rows)
+    return model._update(population, groups, known_shares, known_overall)
 
 
 def predict(
@@ -139,8 +154,8 @@ def predict(
     """Details of every row as a lazy Dask DataFrame: probability, low, high, cluster, pooled
     (`predict_details`); with more than two classes probability_CLASS, low_CLASS and high_CLASS for each.
 
-    It has the partitions and the index of `data`, so that ``data.join`` and ``assign`` fit. Rows of unseen
-    groups get the shift common to all groups, or raise if the model has ``unseen="error"``.
+    It has the partitions and the index of `data`: ``data.assign(risk=found.probability)`` puts them side by side. Rows of
+    unseen groups get the shift common to all groups, or raise if the model has ``unseen="error"``.
     """
     import pandas as pd
 
@@ -165,29 +180,42 @@ def _check_dask(data: object) -> None:
 
 
 def _first_pass(frame: DaskFrame, look: FirstLook) -> FirstPass:
-    offsets = [0] * frame.npartitions
-    found: FirstPass = _added(_per_partition(frame, look.columns, partial(_look_at, look), offsets))
+    found: FirstPass = _added(_per_partition(_partitions(frame, look.columns), partial(_look_at, look)))
     return found.checked()
 
 
-def _offsets(found: FirstPass, first: int) -> tuple[int, ...]:
-    """The number of the first row of each partition."""
-    return tuple(np.cumsum([first, *found.sizes])[:-1].tolist())
+def _partitions(frame: DaskFrame, columns: Sequence[str]) -> list[Delayed]:
+    """Some columns of the data, as Dask reads them: files that are small without the others are read together."""
+    parts: list[Delayed] = frame[list(columns)].to_delayed(optimize_graph=True)
+    return parts
 
 
 def _added(parts: list[Delayed]) -> Any:
     """The sum of what was made of partitions, added as a tree on the workers."""
-    from dask.base import compute
     from dask.delayed import delayed
 
     add = delayed(_add, pure=False)
     while len(parts) > 1:
         parts = [add(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
-    return compute(*parts)[0].value
+    return _computed(parts)[0].value
+
+
+def _computed(parts: list[Delayed]) -> tuple[Packed, ...]:
+    from dask.base import compute
+
+    try:
+        found: tuple[Packed, ...] = compute(*parts)
+    except CancelledError as error:
+        reason = str(error).partition("\n")[0].partition("reason: ")[2].strip(". ") or "none given"
+        raise RuntimeError(
+            f"Dask's scheduler is gone or cancelled the work (its reason: {reason}). Connect a new dask.distributed.Client, "
+            "and call this again: the model is as it was before."
+        ) from error
+    return found
 
 
 def _per_partition(
-    frame: DaskFrame, columns: Sequence[str], function: OfPartition, offsets: Sequence[int]
+    partitions: list[Delayed], function: OfPartition, offsets: Sequence[int] | None = None
 ) -> list[Delayed]:
     """`function(partition, offset)` of every partition, in order."""
     from dask.delayed import delayed
@@ -195,7 +223,7 @@ def _per_partition(
     # The function holds the classifier. As a task of its own it travels to each worker once, not with every
     # task; scattered data would be lost with the worker that holds it, a task is simply run again.
     carried = delayed(_Carrier(function), name=f"groupshift-{uuid4().hex}", traverse=False)
-    partitions = frame[list(columns)].to_delayed(optimize_graph=True)
+    offsets = [0] * len(partitions) if offsets is None else offsets
     run = delayed(_run, pure=False)
     return [run(carried, part, offset) for part, offset in zip(partitions, offsets, strict=True)]
 
@@ -222,6 +250,10 @@ def _look_at(look: FirstLook, partition: Features, offset: int) -> FirstPass:
     return look(partition)
 
 
+def _n_rows(partition: Features, offset: int) -> int:
+    return len(partition)
+
+
 def _predict_partition(partition: DaskFrame, predictor: Predictor) -> DaskFrame:
     import pandas as pd
 
@@ -230,4 +262,9 @@ def _predict_partition(partition: DaskFrame, predictor: Predictor) -> DaskFrame:
         nothing: Columns = {name: np.empty(0, kind) for name, kind in types.items()}
         return pd.DataFrame(nothing, index=partition.index)
     with as_worker():
-        return pd.DataFrame(predictor(partition)[0], index=partition.index)
+        try:
+            return pd.DataFrame(predictor(partition)[0], index=partition.index)
+        except MissingGroupsError as error:
+            raise MissingGroupsError(
+                f"{error} These are rows of one partition; others may have more."
+            ) from None

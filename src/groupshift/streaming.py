@@ -12,7 +12,8 @@ The answer is that of ``model.fit`` on the labelled rows with the unlabelled one
 >>> print(streaming.check(model, labeled, "population/", target="ill", group="clinic"))  # doctest: +SKIP
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
@@ -35,7 +36,7 @@ from groupshift._io.streamed import Streamed, first_pass
 from groupshift._math.arrays import ValueArray
 from groupshift._rows import reading
 from groupshift._rows.batches import Reader
-from groupshift._rows.checks import check_settings
+from groupshift._rows.checks import MissingGroupsError, check_settings
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.encoder import column_kinds
 from groupshift._rows.first_pass import FirstLook, FirstPass, population_groups, read_both
@@ -247,7 +248,8 @@ def audit(
     source = _opened_for(model, population, roles, batch_rows)
     check_columns(source.columns, roles.columns, "The population")
     reader = Reader(model.schema_, roles, model.groups_)
-    census = census_of_batches(model, reader, source.batches(list(roles.columns)))
+    with _groups_counted(source, roles):
+        census = census_of_batches(model, reader, source.batches(list(roles.columns)))
     return plan_audit(model, census, budget=budget, seed=seed)
 
 
@@ -279,7 +281,12 @@ def predict(
     columns = list(dict.fromkeys([*roles.columns, *keep]))
     predictor = Predictor.of(model, roles, coverage)
     unseen: dict[object, None] = {}
-    with workers(model.n_jobs), steps(), write_batches(out, force=force) as writer:
+    with (
+        _groups_counted(source, roles),
+        workers(model.n_jobs),
+        steps(),
+        write_batches(out, force=force) as writer,
+    ):
         begin("predicting", model.verbose)
         predicted = map_chunks(lambda t: (t, *predictor(t)), source.batches(columns))
         for table, values, new in counted(predicted, None, "rows", lambda found: found[0].num_rows):
@@ -289,6 +296,16 @@ def predict(
         report_unseen(np.array([*unseen], object), unseen=model.unseen, stacklevel=3)
     n_rows: int = writer.n_rows
     return n_rows
+
+
+@contextmanager
+def _groups_counted(source: BatchSource, roles: Roles) -> Iterator[None]:
+    """Where a batch has rows without a group, those of all batches are counted before they are refused."""
+    try:
+        yield
+    except MissingGroupsError:
+        first_pass(source, FirstLook(roles, (), None))
+        raise
 
 
 def beside(table: "pa.Table", keep: Sequence[str], answers: Columns) -> "pa.Table":
@@ -312,9 +329,11 @@ class Predictor:
     refuses_unseen: bool
 
     @classmethod
-    def of(cls, model: GroupShiftClassifier, roles: Roles, coverage: float) -> "Predictor":
+    def of(
+        cls, model: GroupShiftClassifier, roles: Roles, coverage: float, *, needs_groups: bool = True
+    ) -> "Predictor":
         scorer = model._scorer()
-        reader = Reader(model.schema_, roles, scorer.groups)
+        reader = Reader(model.schema_, roles, scorer.groups, needs_groups=needs_groups)
         return cls(scorer, reader, coverage, model.unseen == "error")
 
     def __call__(self, batch: Features) -> tuple[Columns, list[object]]:

@@ -52,7 +52,8 @@ def read_answers(labels: Features, classes: ValueArray, unlabeled_value: object)
     """What a table of labels says; every way in which it can be wrong has its sentence."""
     columns = _columns(labels)
     label, ticket = columns[LABEL], columns[TICKET]
-    has_label = np.array([not _is_none(value, unlabeled_value) for value in label.tolist()])
+    names = set(classes.tolist())
+    has_label = np.array([value in names or not _is_none(value, unlabeled_value) for value in label.tolist()])
     found = [None if is_missing_value(t) else read_ticket(str(t).strip()) for t in ticket.tolist()]
     _check_asked(found, has_label, columns.get(ROW))
     own = [i for i, ticket_found in enumerate(found) if ticket_found is not None]

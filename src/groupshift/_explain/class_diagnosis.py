@@ -12,11 +12,10 @@ from groupshift._explain.class_sensitivity import class_sensitivity, selected_se
 from groupshift._explain.class_share_tables import group_class_shares
 from groupshift._explain.cluster_profile import describe_clusters
 from groupshift._explain.diagnostics import Diagnosis, features_table, strata_table
+from groupshift._explain.verdict import judged, not_asked
 from groupshift._explain.wording import first_of, percent, plural
 from groupshift._math.arrays import Table
 
-# A gain of the log loss by less than a hundredth of it is little.
-LITTLE = 0.01
 ONE_AGAINST_REST = (
     "Theorem 1, which tells the gain in AUC from the shares, is for two classes; with more, each class against the rest can be "
     "asked by a model of its own."
@@ -72,18 +71,21 @@ def _is_worth_it(model: ClassModel, overview: dict[str, float]) -> tuple[str, st
             "Nothing is shifted yet, for lack of unlabelled rows: predictions are those of the plain classifier, calibrated."
         )
     if not np.any(model.estimate_.shift):
-        return "no", (
-            "It makes no shifts: hidden labels confirm none, and predictions are those of the plain classifier, calibrated."
-        )
-    gain, error, before = (overview[name] for name in ("loss_gain", "loss_gain_error", "loss_global"))
-    losses = f"log loss {before:.4f} without shifts, {overview['loss_model']:.4f} with them"
-    if gain > 2 * error and gain > LITTLE * before:
-        return "yes", f"Worth it: on hidden labels of {plural(int(overview['groups']), 'group')}, {losses}."
-    if gain > 2 * error:
-        return "little", f"Worth a little: on hidden labels, {losses}."
-    if gain < -2 * error:
-        return "harmful", f"Harmful: on hidden labels, {losses}. Use trust=0, or known shares."
-    return "perhaps", f"Perhaps worth it: on hidden labels, {losses}, which may be chance."
+        why = not_asked(model.get_params()) or "It makes no shifts: hidden labels confirm none"
+        return "no", f"{why}, so predictions are those of the plain classifier, calibrated."
+    losses = (
+        f"on hidden labels of {plural(int(overview['groups']), 'group')}, log loss {overview['loss_global']:.4f} without shifts, "
+        f"{overview['loss_model']:.4f} with them"
+    )
+    sentences = {
+        "yes": f"Worth it: {losses}.",
+        "little": f"Worth a little: {losses}.",
+        "harmful": f"Harmful: {losses}. Use trust=0, or known shares.",
+        "noise": f"Perhaps worth it: {losses}, which may be chance.",
+        "same": f"Perhaps worth it, not shown: {losses}, which is as good as no difference.",
+    }
+    code = judged(overview)
+    return ("perhaps" if code in ("noise", "same") else code), sentences[code]
 
 
 def _gain(model: ClassModel, overview: dict[str, float]) -> Iterator[str]:

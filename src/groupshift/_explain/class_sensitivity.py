@@ -4,7 +4,7 @@ import numpy as np
 
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.class_share_tables import group_class_shares, overall_class_shares
-from groupshift._explain.wording import percent
+from groupshift._explain.in_common import common_shift_of_classes, if_selected, remedy, statement
 from groupshift._math.arrays import FloatArray, Table
 
 # Numbers that may be computed for the table: beyond that a diagnosis would take minutes.
@@ -53,19 +53,15 @@ def _if_selected(model: ClassModel, odds: float) -> FloatArray:
 
 
 def selected_sentence(model: ClassModel, table: Table) -> str:
-    """What nothing in the data decides, by the class that it would change most."""
-    words = (
-        "If one class was more likely to be labelled than others in all groups alike, all shares are off alike, and nothing in "
-        "the data shows it: known_overall, or known_shares of a few groups, would."
-    )
-    if not table:
-        return words
-    n_classes = len(model.classes_)
-    if model.known_overall_ is not None and len(model.known_overall_) >= n_classes - 1:
-        return "The known shares of the population settle what all groups have in common."
-    share, half, twice = (table[name][:n_classes] for name in ("share", "if_half", "if_twice"))
-    c = int(np.argmax(np.abs(half - twice)))
-    return (
-        f"{words} With {model.classes_[c]} twice as likely to be labelled, {percent(float(twice[c]))} of the population would be "
-        f"{model.classes_[c]} instead of {percent(float(share[c]))}; half as likely, {percent(float(half[c]))}."
-    )
+    """What all groups may have in common, by the class that it would change most, and what would decide it."""
+    found = common_shift_of_classes(model)
+    parts = [statement(found)]
+    if found.is_settled:
+        return parts[0]
+    if table:
+        n_classes = len(model.classes_)
+        share, half, twice = (table[name][:n_classes] for name in ("share", "if_half", "if_twice"))
+        c = int(np.argmax(np.abs(half - twice)))
+        name = str(model.classes_[c])
+        parts.append(if_selected(found, float(share[c]), float(half[c]), float(twice[c]), name))
+    return " ".join([*parts, remedy(found)])

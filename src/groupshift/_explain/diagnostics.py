@@ -71,7 +71,7 @@ class Diagnosis:
         method ("global", "model"), group (None for all together), bin, weight, probability, share: on hidden labels.
     sensitivity : table by group
         group (None for all together), rows, share, if_half, if_twice: the share if positives were half, or twice, as likely
-        to be labelled as negatives, in all groups alike. Nothing in the data can tell.
+        to be labelled as negatives, in all groups alike, beyond what the estimates take for it.
     """
 
     worth: str

@@ -6,15 +6,13 @@ import numpy as np
 from scipy.special import expit, logit
 
 from groupshift._explain.fitted_model import FittedModel
+from groupshift._explain.in_common import common_shift, face_value, if_selected, remedy, statement
 from groupshift._explain.share_errors import overall_share
 from groupshift._explain.share_tables import group_level_shares, overall_shares
 from groupshift._explain.wording import percent
 from groupshift._math.arrays import FloatArray, Table
-from groupshift._math.feature_means import BELIEVED
 from groupshift._math.known_shares import mean_posterior
 
-# A common shift of which it is worth to speak: a tenth of the odds.
-FACE_VALUE = 0.1
 # What all groups have in common is seldom off by a factor of two: half of what that would cost.
 IF_SELECTED = 0.5
 
@@ -22,7 +20,7 @@ IF_SELECTED = 0.5
 def shares_if_selected(model: FittedModel, odds: float) -> tuple[float, FloatArray]:
     """Overall share, and that of each group, if positives were so many times likelier to be labelled, in all groups alike.
 
-    Nothing in the data can tell: labels of positives that came twice as often make every share too high by an odds ratio of 2.
+    Labels of positives that came twice as often make every share too high by an odds ratio of 2.
     Known rates stay as they are.
     """
     points, weight = model.tally_, model.row_weight_
@@ -61,13 +59,14 @@ def overall_numbers(model: FittedModel, table: Table) -> dict[str, float]:
     """The overall share, its 90 % interval, and what it would be under other labelling (from `sensitivity`) or at face value."""
     found = overall_share(model)
     half, twice = (float(table[name][0]) if table else np.nan for name in ("if_half", "if_twice"))
+    unused = common_shift(model).unused
     return {
         "share": found.share,
         "share_low": found.low,
         "share_high": found.high,
         "share_if_half": half,
         "share_if_twice": twice,
-        "share_at_face_value": _at_face_value(model),
+        "share_at_face_value": shares_if_selected(model, float(np.exp(-unused)))[0] if unused else np.nan,
     }
 
 
@@ -81,69 +80,16 @@ def undecided(model: FittedModel, numbers: dict[str, float]) -> Iterator[str]:
     """What all groups may have in common: what it would do to the overall share, and what would decide it."""
     if not len(model.groups_):
         return
+    found = common_shift(model)
     before, after = overall_shares(model)
     low, high = numbers["share_low"], numbers["share_high"]
     range_of = f", 90 % interval {percent(low)} to {percent(high)}" if low < high else ""
     moves = f"from {percent(before)} (labelled sample) to {percent(after)} (population{range_of})"
-    start = f"The model moves the overall share {moves}. " if np.any(model.shift_) else ""
-    if model.known_overall_ is not None:
-        share, error = model.known_overall_
-        known = f"{percent(share)} ± {percent(error)}" if error else percent(share)
-        yield f"{start}The known rate of the population, {known}, settles what all groups have in common."
-        return
-    yield (
-        f"{start}Labelled groups cannot check what all groups have in common: their own common shift is zero by construction. "
-        f"If positives were twice as likely to be labelled as negatives, in all groups alike, "
-        f"{percent(numbers['share_if_twice'])} of the population would be positive instead of {percent(after)}; if half as "
-        f"likely, {percent(numbers['share_if_half'])}. {_agreement(model)}{_face_value(model, numbers)}{_remedy(model)}"
-    )
-
-
-def _at_face_value(model: FittedModel) -> float:
-    """The overall share if all that scores say of all groups together were believed; NaN where it is, or says nothing."""
-    use = model.view_use_
-    if use is None or model.known_overall_ is not None or use.by_label >= BELIEVED:
-        return np.nan
-    unused = (1 - use.common) * use.common_shift
-    return shares_if_selected(model, float(np.exp(-unused)))[0] if abs(unused) >= FACE_VALUE else np.nan
-
-
-def _agreement(model: FittedModel) -> str:
-    """That features agree on a common shift, where it is used for that."""
-    use = model.view_use_
-    if use is None or not use.by_label >= BELIEVED:
-        return ""
-    # As it is used: scores taken at face value may say another thing.
-    used = np.average(model.unseen_shift_, weights=model.row_weight_.sum(0))
-    way = "more" if used < 0 else "less"
-    return (
-        f"All features say alike that positives were {way} likely to be labelled than negatives, and none that labels were "
-        f"chosen by the features instead (probability {percent(use.by_label, 0)}): the shift that follows is used. "
-    )
-
-
-def _face_value(model: FittedModel, numbers: dict[str, float]) -> str:
-    if np.isnan(share := numbers.get("share_at_face_value", np.nan)):
-        return ""
-    said = f"Taken at face value, scores of unlabelled rows would make it {percent(share)}"
-    if model.selection == "by_label":
-        return (
-            f"{said}. You said that labels were chosen by the label, so this is used as far as it exceeds what scores of single "
-            "groups are off by. "
-        )
-    return (
-        f"{said}; labels chosen by the features look the same to scores. Features do not agree that labels were chosen by the "
-        "label, so this is not used unless you say so. "
-    )
-
-
-def _remedy(model: FittedModel) -> str:
-    if len(model.known_groups_):
-        return (
-            f"Known shares settle it for {len(model.known_groups_):,} of {len(model.groups_):,} groups. The others follow as far "
-            "as these agree."
-        )
-    return (
-        "What would decide it: the rate of the population or, as a known share, that of some groups; or labels of a random "
-        "sample of its rows (`audit` says which)."
-    )
+    parts = [f"The model moves the overall share {moves}."] if np.any(model.shift_) else []
+    parts.append(statement(found))
+    if not found.is_settled:
+        parts.append(if_selected(found, after, numbers["share_if_half"], numbers["share_if_twice"]))
+        if np.isfinite(all_used := numbers["share_at_face_value"]):
+            parts.append(face_value(found, all_used))
+        parts.append(remedy(found))
+    yield " ".join(parts)

@@ -1,6 +1,6 @@
 """From numbers to plain sentences: is it worth it, and what can no diagnosis check?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -26,13 +26,33 @@ def is_shifted(model: FittedModel) -> bool:
     return bool(np.abs(model.shift_).max(initial=0.0) > NO_SHIFT)
 
 
+def judged(overview: Overview) -> str:
+    """What hidden labels say: "yes", "little", "harmful", "noise", or "same" where the two losses are as good as equal."""
+    gain, error, before = (overview[name] for name in ("loss_gain", "loss_gain_error", "loss_global"))
+    is_sure = abs(gain) > noise_margin(int(overview["groups"])) * error
+    looks_equal = f"{before:.4f}" == f"{before - gain:.4f}"
+    if (looks_equal or abs(gain) < NOTHING * before) and (is_sure or error < NOTHING * before):
+        return "same"
+    if not is_sure:
+        return "noise"
+    return "harmful" if gain < 0 else "yes" if gain >= LITTLE * before else "little"
+
+
+def not_asked(settings: Mapping[str, object]) -> str | None:
+    """Why there is no shift, where the settings ask for none."""
+    if settings["shares"] is None:
+        return "No shift is made: shares were not asked for (shares=None)"
+    if settings["trust"] == 0:
+        return "No shift is made: trust was set to 0"
+    return None
+
+
 def is_worth_it(model: FittedModel, overview: Overview) -> tuple[str, str]:
     """A word and a sentence for the whole model."""
     shifted = is_shifted(model)
     if "loss_gain" not in overview or overview["groups"] < 2:
         return "unknown", _unknown(model, overview, shifted)
     gain, error = overview["loss_gain"], overview["loss_gain_error"]
-    margin = noise_margin(int(overview["groups"]))
     before, after = overview["loss_global"], overview["loss_model"]
     compared = (
         f"with the labels of each of {overview['groups']:,.0f} labelled groups hidden in turn, its log loss "
@@ -41,24 +61,26 @@ def is_worth_it(model: FittedModel, overview: Overview) -> tuple[str, str]:
     relative, relative_error = gain / before, error / before
     amount = f"{percent(abs(relative))} ± {percent(relative_error)}"
     if not len(model.groups_):
-        potential = _potential(relative, relative_error, margin)
-        return "unknown", f"Nothing is shifted yet, for lack of unlabelled rows. {potential}"
-    if not shifted:
-        why = _why_no_shift(model)
-        return "no", f"{why}, so the probabilities are those of a plain calibrated classifier."
-    if abs(relative) < NOTHING and (relative_error < NOTHING or abs(gain) > margin * error):
-        return "perhaps", (
-            f"Perhaps worth it, not shown: {compared}, which is as good as no difference. Labelled groups do not "
-            "show what the shifts of the population are worth."
+        is_lower = judged(overview) in ("yes", "little")
+        found = f"lower the log loss by {amount}: add such rows" if is_lower else "did not lower the log loss"
+        return "unknown", (
+            "Nothing is shifted yet, for lack of unlabelled rows. On labelled groups with hidden labels, shifts "
+            f"{found}."
         )
-    if gain > margin * error and gain > 0:
-        if relative < LITTLE:
-            return "little", f"Worth a little: {compared}, {amount} lower."
-        return "yes", f"Worth it: {compared}, {amount} lower."
-    if gain < -margin * error:
-        return "harmful", f"Do not use it like this: {compared}, {amount} higher. {_remedy(model)}"
+    if not shifted:
+        why = not_asked({"shares": model.shares, "trust": model.trust}) or _why_no_shift(model)
+        return "no", f"{why}, so the probabilities are those of a plain calibrated classifier."
     way = "lower" if gain > 0 else "higher"
-    return "perhaps", f"Perhaps worth it, not shown: {compared}, {amount} {way}, which is within noise."
+    sentences = {
+        "yes": f"Worth it: {compared}, {amount} lower.",
+        "little": f"Worth a little: {compared}, {amount} lower.",
+        "harmful": f"Do not use it like this: {compared}, {amount} higher. {_remedy(model)}",
+        "noise": f"Perhaps worth it, not shown: {compared}, {amount} {way}, which is within noise.",
+        "same": f"Perhaps worth it, not shown: {compared}, which is as good as no difference. Labelled groups do not "
+        "show what the shifts of the population are worth.",
+    }
+    code = judged(overview)
+    return ("perhaps" if code in ("noise", "same") else code), sentences[code]
 
 
 def gain_sentences(model: FittedModel, overview: Overview) -> Iterator[str]:
@@ -178,19 +200,8 @@ def _unknown(model: FittedModel, overview: Overview, shifted: bool) -> str:
 
 
 def _why_no_shift(model: FittedModel) -> str:
-    if model.shares is None:
-        return "No shift is made: shares were not asked for (shares=None)"
-    if model.trust == 0:
-        return "No shift is made: trust was set to 0"
     reason = why_no_candidate(model) or "hidden labels confirm no shift between groups"
     return f"Not worth it, and nothing lost: {reason}"
-
-
-def _potential(relative: float, error: float, margin: float) -> str:
-    if relative > margin * error and relative >= NOTHING:
-        amount = f"{percent(relative)} ± {percent(error)}"
-        return f"On labelled groups with hidden labels, shifts lower the log loss by {amount}: add such rows."
-    return "On labelled groups with hidden labels, shifts did not lower the log loss."
 
 
 def _remedy(model: FittedModel) -> str:

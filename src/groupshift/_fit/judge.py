@@ -96,6 +96,11 @@ def _wants_trials(problem: Problem) -> bool:
     return problem.n_labeled_groups >= 2 and problem.settings.shares is not None
 
 
+def why_not_judged(problem: Problem) -> Notes:
+    """That no label could be hidden; nothing where nobody asked for shares."""
+    return () if problem.settings.shares is None else (NOTHING_HIDDEN,)
+
+
 def take_fixed(problem: Problem, trained: Trained, partition: Partition) -> Judged:
     """The partition that the settings name; trust is learned with it."""
     candidate = Candidate.fixed("fixed", partition, problem.labeled)
@@ -117,7 +122,7 @@ def judge(problem: Problem, pooled: Pooled, trained: Trained, begun: Begun | Non
     """The partition that hidden labels choose."""
     whole = Candidate.fixed("one cluster", WholeSpace(), problem.labeled)
     if not can_judge(problem, trained.fold):
-        return Judged(trained, whole, None, notes=(NOTHING_HIDDEN,))
+        return Judged(trained, whole, None, notes=why_not_judged(problem))
     wanted = problem.settings.partition
     given = wanted if isinstance(wanted, (list, tuple)) else ()
     rows = trained.labeled_rows(problem)

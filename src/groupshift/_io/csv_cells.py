@@ -23,7 +23,7 @@ MISSING = (
     "NULL", "NaN", "None", "n/a", "nan", "null", ".", "?", "-",
 )
 # fmt: on
-# "NA" is a group (Namibia): of groups only an empty cell is missing.
+# "NA" is a group (Namibia), and may be a class: of such columns only an empty cell is missing for sure.
 MISSING_GROUP = ("",)
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 # Bytes that Windows' encoding does not define.

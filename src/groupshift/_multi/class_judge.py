@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
-from groupshift._fit.judge import NOTHING_HIDDEN, can_judge, nothing_confirmed
+from groupshift._fit.judge import can_judge, nothing_confirmed, why_not_judged
 from groupshift._fit.pooled import Pooled
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.trials import CandidateTable, candidate_table, choose, without_shift
@@ -42,7 +42,7 @@ def judge_classes(problem: Problem, pooled: Pooled, trained: ClassTrained) -> Cl
     """The partition that hidden labels choose: one cluster, k-means, or the user's."""
     whole = Candidate.fixed("one cluster", WholeSpace(), problem.labeled)
     if not can_judge(problem, trained.fold):
-        return ClassJudged(trained, whole, None, notes=(NOTHING_HIDDEN,))
+        return ClassJudged(trained, whole, None, notes=why_not_judged(problem))
     wanted = problem.settings.partition
     given = wanted if isinstance(wanted, (list, tuple)) else ()
     candidates = given_partitions(problem.labeled, pooled.rows, given)

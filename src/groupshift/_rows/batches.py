@@ -7,10 +7,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from groupshift._math.arrays import IntArray, KeyArray, ValueArray
-from groupshift._rows.checks import example_keys
+from groupshift._math.arrays import FloatArray, IntArray, KeyArray, ValueArray
+from groupshift._rows.checks import MissingGroupsError, example_keys
 from groupshift._rows.codes import Codes
-from groupshift._rows.frames import Features, Frame
+from groupshift._rows.frames import Features, Frame, is_missing
 from groupshift._rows.keys import sampled
 from groupshift._rows.roles import Roles, row_weights, unlabeled_rows
 from groupshift._rows.rows import Rows, concatenated
@@ -30,6 +30,8 @@ class Reader:
         Names of the groups, in the order of their numbers.
     by_content : bool
         Whether content decides which rows are drawn; see `draws_by_content`.
+    needs_groups : bool
+        Whether rows without a group are refused.
     """
 
     schema: Schema
@@ -37,22 +39,29 @@ class Reader:
     groups: ValueArray
     unlabeled_value: object = None
     by_content: bool = True
+    needs_groups: bool = True
 
     def __call__(self, batch: Features, first: int = 0) -> Rows:
         """Unlabelled rows of a batch; `first` is the number of its first row in the whole table."""
         at, frame = unlabeled_rows(batch, self.roles, self.unlabeled_value)
+        weight = row_weights(frame, self.roles)
         return self.schema.rows(
             frame.select(self.roles.features).to_native(),
-            weight=row_weights(frame, self.roles),
+            weight=weight,
             key=self._keys(frame, at, first),
             has_ids=self.roles.example_id is not None,
-            group=group_numbers(
-                self.group_values(frame),
-                self._codes,
-                has_groups=self.schema.has_groups,
-                n_rows=len(frame),
-            ),
+            group=self._group_numbers(frame, weight),
         )
+
+    def _group_numbers(self, frame: Frame, weight: FloatArray) -> IntArray:
+        values = self.group_values(frame)
+        number = group_numbers(values, self._codes, has_groups=self.schema.has_groups, n_rows=len(frame))
+        if self.needs_groups and values is not None:
+            # A missing group is among the unknown ones: of most batches there is none to look at.
+            unknown = values[(number < 0) & (weight > 0)]
+            if n_missing := int(is_missing(unknown).sum()):
+                raise MissingGroupsError.of(n_missing, int((weight > 0).sum()))
+        return number
 
     def weighed(self, batch: Features, first: int) -> Rows | None:
         """Those of the rows that weigh something; None where there are none."""

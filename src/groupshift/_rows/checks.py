@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
 from numbers import Integral
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +24,17 @@ LIGHTEST, HEAVIEST = 1e-100, 1e100
 
 class DegradedWarning(UserWarning):
     """The data do not allow what was asked for, and a simpler answer is given."""
+
+
+class MissingGroupsError(ValueError):
+    """Rows without a group, wherever they are met: in memory, in files, on a cluster."""
+
+    @classmethod
+    def of(cls, n_missing: int, n_rows: int) -> Self:
+        return cls(
+            f"{n_missing:,} of {n_rows:,} rows have no group. Every row needs one: fill them in, drop these rows, or give them "
+            "a group of their own."
+        )
 
 
 def check_settings(model: BaseEstimator) -> None:
@@ -99,9 +111,12 @@ def accepts_missing(estimator: object) -> bool:
 
 
 def split_groups(
-    X: Features, groups: ArrayLike | None, group: str | None, n_rows: int
+    X: Features, groups: ArrayLike | None, group: str | None, n_rows: int, weight: FloatArray | None = None
 ) -> tuple[Features, ValueArray | None]:
-    """Features without the group column, and the groups, from the column or from the argument."""
+    """Features without the group column, and the groups, from the column or from the argument.
+
+    Every row that weighs something has one.
+    """
     if group is not None:
         if groups is not None:
             raise ValueError(
@@ -113,12 +128,9 @@ def split_groups(
     else:
         return X, None
     check_length("groups", values, n_rows)
-    missing = is_missing(values)
-    if missing.any():
-        raise ValueError(
-            f"{missing.sum()} of {len(values)} rows have no group (first at row {int(np.argmax(missing))}). "
-            "Every row needs one: fill them in, drop these rows, or give them a group of their own."
-        )
+    weighed = values if weight is None else values[weight > 0]
+    if n_missing := int(is_missing(weighed).sum()):
+        raise MissingGroupsError.of(n_missing, len(weighed))
     return X, values
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from groupshift._math.arrays import ValueArray
 from groupshift._rows.batches import Reader
+from groupshift._rows.checks import MissingGroupsError
 from groupshift._rows.codes import Codes
 from groupshift._rows.encoder import FeatureEncoder, category_counts
 from groupshift._rows.frames import Features, Frame, is_missing
@@ -24,15 +25,12 @@ MAX_COUNTED = 200_000
 
 @dataclass(frozen=True)
 class FirstPass:
-    """What a first, cheap pass learns of the unlabelled rows that weigh something: their number, groups and categories.
-
-    `sizes` are the rows of each batch, all others counted in.
-    """
+    """What a first, cheap pass learns of the unlabelled rows that weigh something: their number, groups and categories."""
 
     n_rows: int = 0
+    n_without_group: int = 0
     groups: frozenset[Any] = frozenset()
     categories: dict[str, Counter[str]] = field(default_factory=dict)
-    sizes: tuple[int, ...] = ()
 
     def __add__(self, other: Self) -> Self:
         names = {**self.categories, **other.categories}
@@ -45,18 +43,20 @@ class FirstPass:
         return replace(
             self,
             n_rows=self.n_rows + other.n_rows,
+            n_without_group=self.n_without_group + other.n_without_group,
             groups=self.groups | other.groups,
             categories=counts,
-            sizes=self.sizes + other.sizes,
         )
 
     def checked(self) -> Self:
-        """The same, unless it found nothing to learn shares from."""
+        """The same, unless it found nothing to learn shares from, or rows without a group."""
         if not self.n_rows:
             raise ValueError(
                 "The unlabelled data has no rows without a label, or every such row has weight 0, which leaves no population "
                 "to learn shares from. Pass such rows, with positive weights."
             )
+        if self.n_without_group:
+            raise MissingGroupsError.of(self.n_without_group, self.n_rows)
         return self
 
 
@@ -76,22 +76,14 @@ class FirstLook:
 
     def __call__(self, batch: Features) -> FirstPass:
         frame = weighed_rows(unlabeled_rows(batch, self.roles, self.unlabeled_value)[1], self.roles)
-        groups: frozenset[Any] = frozenset() if self.roles.group is None else self._groups(frame)
         counts = {name: category_counts(frame.get_column(name)) for name in self.categories}
-        return FirstPass(len(frame), groups, counts, (len(batch),))
-
-    def _groups(self, frame: Frame) -> frozenset[Any]:
-        column = frame.get_column(str(self.roles.group))
+        if self.roles.group is None:
+            return FirstPass(len(frame), categories=counts)
+        column = frame.get_column(self.roles.group)
         values = column.unique().to_numpy()
         missing = is_missing(values)
-        if missing.any():
-            n_missing = int(is_missing(column.to_numpy()).sum())
-            raise ValueError(
-                f"{n_missing} of {len(column)} unlabelled rows of a batch have no group in column "
-                f"{self.roles.group!r}. Every row needs one: fill them in, drop these rows, or give them a "
-                "group of their own."
-            )
-        return frozenset(values.tolist())
+        n_missing = int(is_missing(column.to_numpy()).sum()) if missing.any() else 0
+        return FirstPass(len(frame), n_missing, frozenset(values[~missing].tolist()), counts)
 
 
 def read_both(

@@ -70,9 +70,10 @@ def read_training(
     """
     X = check_features(X)
     n_rows = X.shape[0]
-    features, values = split_groups(X, groups, options.group, n_rows)
+    weight = check_weights(sample_weight, n_rows)
+    features, values = split_groups(X, groups, options.group, n_rows, weight)
     labels, classes = check_labels(y, options.unlabeled_value, n_rows)
-    weight, key = check_weights(sample_weight, n_rows), example_keys(example_ids, n_rows)
+    key = example_keys(example_ids, n_rows)
     check_weighed_classes(labels, classes, weight)
     if len(own := np.flatnonzero(weight)) < n_rows:
         features, labels, weight, key = take_rows(features, own), labels[own], weight[own], key[own]
@@ -121,8 +122,8 @@ def read_rows(
 ) -> tuple[Rows, ValueArray | None]:
     """Rows for a fitted model, not yet numbered by group, and their groups as given."""
     n_rows = X.shape[0]
-    features, values = split_groups(X, groups, group, n_rows)
     weight, key = check_weights(sample_weight, n_rows), example_keys(example_ids, n_rows)
+    features, values = split_groups(X, groups, group, n_rows, weight)
     return schema.rows(features, weight=weight, key=key, has_ids=example_ids is not None), values
 
 

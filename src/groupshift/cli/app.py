@@ -11,8 +11,9 @@ import typer
 import groupshift
 from groupshift.cli.options import (
     EXAMPLES,
-    NAME_COLUMNS,
+    LISTS,
     Anyway,
+    Classes,
     Coverage,
     Data,
     EscapeFormulas,
@@ -67,7 +68,7 @@ def _command(work: str, example: str) -> Callable[[Callable[..., None]], Callabl
         @app.command(epilog=f"[bold]Example[/]  groupshift {example}")
         @wraps(typed)
         def call(**options: Any) -> None:
-            named = {option: split_names(options[option]) for option in NAME_COLUMNS if option in options}
+            named = {option: split_names(options[option]) for option in LISTS if option in options}
             getattr(import_module(module), name)(**options | named)
 
         return call
@@ -103,6 +104,7 @@ def check(
     weight: Weight = None,
     example_id: ExampleId = None,
     positive: Positive = None,
+    class_: Classes = None,
     missing_group: MissingGroup = "error",
     quick: Annotated[
         bool, typer.Option("--quick", help="Look at the columns only; do not ask whether it is worth it.")
@@ -126,6 +128,7 @@ def fit(
     known_shares: KnownShares = None,
     known_overall: KnownOverall = None,
     positive: Positive = None,
+    class_: Classes = None,
     missing_group: MissingGroup = "error",
     labels_chosen: Annotated[
         str,

@@ -25,7 +25,7 @@ from groupshift._audit.plan import LABEL, ROW, TICKET, AuditPlan
 from groupshift._explain.audit_words import audit_sentences, purchase_lines
 from groupshift._explain.share_tables import overall_shares
 from groupshift._io.columns import as_text
-from groupshift._io.csv_cells import HEAD_MARK
+from groupshift._io.csv_cells import HEAD_MARK, MISSING
 from groupshift._io.files import SEPARATORS, STANDARD_OUTPUT, check_output, table_format, whole_file
 from groupshift._io.model_files import save
 from groupshift._io.places import open_source
@@ -249,18 +249,22 @@ def _labels(source: Source, recipe: Recipe, model: GroupShiftClassifier) -> dict
     table = source.read(names)
     negative, positive = model.classes_.tolist()
     texts = (recipe.negative, recipe.positive) if recipe.target else (str(negative), str(positive))
-    label = [_class(text, texts, model.classes_.tolist()) for text in as_text(table[LABEL]).to_pylist()]
+    missing = tuple(value for value in MISSING if value not in texts)
+    written = as_text(table[LABEL], missing=missing).to_pylist()
+    label = [_class(text, texts, model.classes_.tolist()) for text in written]
     columns = {name: np.array(as_text(table[name]).to_pylist(), object) for name in names}
     return columns | {LABEL: np.array(label, object)}
 
 
 def _class(text: str | None, texts: tuple[str, str], classes: list[object]) -> object:
     """The class that a label names, whatever the case of its letters and the form of its number."""
-    if text is None or text.casefold() in REFUSED:
+    if text is None:
         return None
     for name, value in zip(texts, classes, strict=True):
         if _same(text, name):
             return value
+    if text.casefold() in REFUSED:
+        return None
     if texts[0] == f"not {texts[1]}":  # many values that are not the positive one
         return classes[0]
     raise InputError(

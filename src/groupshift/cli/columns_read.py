@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from groupshift._io.column_facts import Distinct, Surveys, counts_of_texts, survey_column
 from groupshift._io.columns import ColumnPlan, as_text, convert, group_text
+from groupshift._io.csv_cells import MISSING_GROUP
 from groupshift._io.table_files import Source
 from groupshift._rows.chunks import add_up, map_chunks
 from groupshift._rows.progress import counted
@@ -22,8 +23,8 @@ from groupshift.cli.errors import InputError
 class FileSurvey:
     """Sums over the rows of a file.
 
-    `target` counts the values of the target and `groups` the rows of each group; `lacking` counts the rows that
-    have "no group" or "no weight", or a "negative" one.
+    `target` counts the values of the target, those that stand for a missing one too, and `groups` the rows of each group;
+    `lacking` counts the rows that have "no group" or "no weight", or a "negative" one.
     """
 
     rows: int
@@ -44,8 +45,9 @@ class FileSurvey:
     def check(self, source: Source, group: str | None, weight: str | None) -> None:
         """Refuse a file in which rows lack a group or a weight."""
         problems = {
-            "no group": f"no {group!r}, and every row needs a group. Fill them in; or leave these rows out with "
-            "--missing-group drop, or make them a group of their own with --missing-group own.",
+            "no group": f"no {group!r}, and every row needs a group. Fill them in; or fit "
+            "with --missing-group drop, which leaves these rows out, or with --missing-group own, which makes them a group of "
+            "their own.",
             "no weight": f"no weight {weight!r}, or one that is no number. Every row needs one.",
             "negative": f"a negative weight {weight!r}. Weights say how many rows a row stands for: zero or more.",
         }
@@ -73,7 +75,8 @@ class FileSurveyor:
         columns = {name: survey_column(table[name], as_texts=name in self.mixed) for name in self.features}
         target, groups, lacking = Counter[str](), Distinct.none(), Counter[str]()
         if self.target is not None:
-            target = counts_of_texts(as_text(table[self.target]))
+            # Whether "NA" is a class is said later.
+            target = counts_of_texts(as_text(table[self.target], missing=MISSING_GROUP))
         if self.group is not None:
             names = group_text(table[self.group])
             groups, lacking["no group"] = Distinct.of(names), names.null_count

@@ -100,7 +100,7 @@ def update(
     check_model_output(out, force=force, inputs=[data, *([known_shares] if known_shares else [])])
     screen = Screen(quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
-    source = recipe.open(data)
+    source = recipe.open(data, every_row=False)
     columns_to_read(recipe, source, [weight] if weight else [])
     here, notes = recipe.for_file(source, anyway=anyway)
     screen.note(*notes)

@@ -56,6 +56,8 @@ def out_file(help: str, metavar: str = "FILE") -> object:
 SELECTIONS = ("unknown", "random", "by_label")
 # Options that name columns, with commas between them.
 NAME_COLUMNS = ("features", "exclude", "keep")
+# Those that take a list written like that; a function's argument cannot be called "class".
+LISTS = (*NAME_COLUMNS, "class_")
 
 
 def split_names(names: list[str] | None) -> tuple[str, ...]:
@@ -77,7 +79,7 @@ def as_typed(option: str, value: str | Sequence[str]) -> list[str]:
     if not isinstance(value, str):
         text = io.StringIO()
         csv.writer(text, lineterminator="").writerow(value)
-        value = text.getvalue() if option in NAME_COLUMNS else ",".join(value)
+        value = text.getvalue() if option in (*NAME_COLUMNS, "class") else ",".join(value)
     # A value that begins with a dash would be taken for an option.
     return [f"--{option}={value}"] if value.startswith("-") else [f"--{option}", value]
 
@@ -114,6 +116,14 @@ Positive = Annotated[
     option(
         "VALUE",
         "What counts as positive, against all others: a value, several (a,b), a limit ('>=8') or a range (8..10).",
+    ),
+]
+Classes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--class",
+        metavar="A,B",
+        help="Classes of the target that are called like a missing label, such as none or NA: they are kept.",
     ),
 ]
 Features = Annotated[list[str] | None, option("A,B", "Use these columns only.")]

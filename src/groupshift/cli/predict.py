@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,11 +14,14 @@ from numpy.typing import NDArray
 from groupshift import GroupShiftClassifier
 from groupshift._explain.wording import percent
 from groupshift._io.files import STANDARD_OUTPUT, write_batches
+from groupshift._io.table_files import Source
+from groupshift._rows.checks import MissingGroupsError
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.frames import is_missing
 from groupshift._rows.progress import counted
 from groupshift._rows.roles import Roles
 from groupshift._rows.workers import workers
+from groupshift.cli.columns_read import FileSurveyor, survey_file
 from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.prepared import GROUP
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
@@ -81,7 +85,10 @@ class Scorer:
     @classmethod
     def of(cls, model: GroupShiftClassifier, recipe: Recipe, keep: list[str], coverage: float) -> Scorer:
         roles = Roles(tuple(recipe.names), None if recipe.group is None else GROUP)
-        return cls(recipe, keep, model.groups_, Predictor.of(model, roles, coverage))
+        needs_groups = recipe.missing_group != "drop"
+        return cls(
+            recipe, keep, model.groups_, Predictor.of(model, roles, coverage, needs_groups=needs_groups)
+        )
 
     def __call__(self, table: pa.Table) -> Answered:
         batch, lost = self.recipe.features(table)
@@ -121,6 +128,7 @@ def predict(
     screen.note(*notes)
     tally = Tally()
     with (
+        _groups_counted(source, recipe),
         screen.working(f"Predicting {data}"),
         workers(model.n_jobs),
         write_batches(out, force=force, escape_formulas=escape_formulas) as writer,
@@ -135,6 +143,16 @@ def predict(
         print_json({"out": out, **tally.to_json(), "notes": notes})
     else:
         _say(screen, tally, recipe.group, "standard output" if out == STANDARD_OUTPUT else out)
+
+
+@contextmanager
+def _groups_counted(source: Source, recipe: Recipe) -> Iterator[None]:
+    """Where a batch has rows without a group, those of the whole file are counted before they are refused."""
+    try:
+        yield
+    except MissingGroupsError:
+        survey_file(source, FileSurveyor((), group=recipe.group)).check(source, recipe.group, None)
+        raise
 
 
 def _say(screen: Screen, tally: Tally, group: str | None, where: str) -> None:

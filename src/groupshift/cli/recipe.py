@@ -61,13 +61,13 @@ class Recipe:
             raise ValueError("its columns are not those of the model")
         return recipe
 
-    def open(self, place: str) -> Source:
+    def open(self, place: str, *, every_row: bool = True) -> Source:
         """A file to read by this recipe; its groups may be of several columns.
 
-        Rows without a group are kept, since each of them gets an answer.
+        `every_row`: rows without a group are kept, as each of them is to get an answer, though the fit left them out.
         """
         columns = self.group_columns or ((self.group,) if self.group else ())
-        missing = "own" if self.missing_group == "own" else "error"
+        missing = "error" if self.missing_group == "drop" and every_row else self.missing_group
         source = open_source(place)
         if self.group in source.columns:
             # The output of another command has groups of several columns as one already.

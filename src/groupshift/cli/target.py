@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from groupshift._io.columns import as_text
+from groupshift._io.csv_cells import MISSING
 from groupshift.cli.errors import InputError
 from groupshift.cli.screen import listed
 
@@ -54,6 +55,7 @@ class Target:
     alarms: list[str] = field(default_factory=list)
     positives: tuple[str, ...] = ()  # values that `positive` names; itself where there are none
     several: tuple[str, ...] = ()  # classes, where there are more than two
+    kept: frozenset[str] = frozenset()  # values that are classes though they look like a missing label
 
     @property
     def negative(self) -> str:
@@ -79,31 +81,40 @@ class Target:
         >>> Target("yes", ("no",)).labels(pa.chunked_array([["yes", "no", None]])).tolist()
         [1, 0, -1]
         """
+        text = as_text(column, missing=tuple(value for value in MISSING if value not in self.kept))
         if self.several:
-            text = as_text(column)
             is_class = pc.is_in(text, value_set=pa.array(self.several))
             return np.asarray(pc.if_else(is_class, text, None).to_pylist(), object)
         positives = self.positives or (self.positive,)
-        code = pc.index_in(as_text(column), value_set=pa.array([*positives, *self.negatives]))
+        code = pc.index_in(text, value_set=pa.array([*positives, *self.negatives]))
         number = np.asarray(pc.fill_null(code, -1))
         return np.select([number < 0, number < len(positives)], [-1, 1], 0)
 
 
-def read_target(counts: Mapping[str, int], name: str, positive: str | None, path: str) -> Target:
+def read_target(
+    counts: Mapping[str, int], name: str, positive: str | None, path: str, classes: Sequence[str] = ()
+) -> Target:
     """What the values of a column stand for, from how often each occurs; missing ones are unlabelled rows.
+
+    `classes` are classes though they look like a missing label; so is the value that is positive.
 
     >>> read_target({"no": 5, "yes": 3}, "ill", None, "a.csv").positive
     'yes'
+    >>> read_target({"EU": 5, "NA": 3}, "market", None, "a.csv", ["NA"]).positive
+    'NA'
     """
     counts = dict(counts)
-    notes: list[str] = []
-    if set(counts) == {"-1", "0", "1"}:
+    if absent := [value for value in classes if value not in counts]:
+        raise InputError(f"--class {absent[0]!r} is no value of {name!r}, whose values are {_shown(counts)}.")
+    kept = frozenset(classes) | ({positive, *positive.split(",")} & set(counts) if positive else set())
+    notes = _without_label(counts, name, kept)
+    if set(counts) == {"-1", "0", "1"} and "-1" not in kept:
         notes.append(f"-1 in {name!r} marks unlabelled rows.")
         counts.pop("-1")
     if not counts:
         raise InputError(f"No row of {path} has a {name!r}. Name the column that holds the known labels.")
     if positive is None and len(counts) > 2:
-        return _several(counts, name, notes)
+        return _several(counts, name, notes, kept)
     if positive is None:
         positive = _positive(counts, name, notes)
     positives = (positive,) if positive in counts else _values_of(positive, counts, name, notes)
@@ -113,8 +124,19 @@ def read_target(counts: Mapping[str, int], name: str, positive: str | None, path
             f"All labelled rows of {path} have the same {name!r}, {positive!r}; two classes are needed. Add "
             "rows of the other class."
         )
-    alarms = _unknown_as_label(counts, name, set(positives))
-    return Target(positive, negatives, notes, alarms, positives)
+    alarms = _unknown_as_label(counts, name, set(positives), kept)
+    return Target(positive, negatives, notes, alarms, positives, kept=kept)
+
+
+def _without_label(counts: dict[str, int], name: str, kept: frozenset[str]) -> list[str]:
+    """Leave out what stands for a missing label, and say so where it could be a name."""
+    found = {value: counts.pop(value) for value in MISSING if value in counts and value not in kept}
+    return [
+        f"{value!r} in {name!r} means that the label is not known: {count:,} rows count as unlabelled. If it is a class, "
+        f"--class {value} keeps it."
+        for value, count in found.items()
+        if value.isalpha() and value.casefold() != "nan"
+    ]
 
 
 def _values_of(positive: str, counts: dict[str, int], name: str, notes: list[str]) -> tuple[str, ...]:
@@ -170,16 +192,19 @@ def means_no_label(value: str) -> bool:
     return words in NO_LABEL or re.fullmatch(r"[?.\-_/ ]+", value) is not None
 
 
-def _unknown_as_label(counts: dict[str, int], name: str, positives: set[str]) -> list[str]:
+def _unknown_as_label(
+    counts: dict[str, int], name: str, positives: set[str], kept: frozenset[str]
+) -> list[str]:
     return [
         f"{value!r} in {name!r} counts as a label, a {'positive' if value in positives else 'negative'} one, in "
-        f"{count:,} rows. If it means that the label is not known, {HOW_TO_LEAVE_OUT}."
+        f"{count:,} rows. If it means that the label is not known, {HOW_TO_LEAVE_OUT}; if it is a class, "
+        f"--class {_typed(value)} keeps it."
         for value, count in counts.items()
-        if means_no_label(value)
+        if means_no_label(value) and value not in kept
     ]
 
 
-def _several(counts: dict[str, int], name: str, notes: list[str]) -> Target:
+def _several(counts: dict[str, int], name: str, notes: list[str], kept: frozenset[str]) -> Target:
     """More than two values: each is a class, unless they look like something else."""
     values = sorted(counts, key=_order)
     are_numbers = all(map(_is_number, counts))
@@ -190,12 +215,12 @@ def _several(counts: dict[str, int], name: str, notes: list[str]) -> Target:
             f'{values[-1]}. Say with --positive ">={limit}" from where on it counts as positive; or, if each value is a '
             f"class, write it as text (class {values[0]}, …); or name another --target."
         )
-    unknown = [value for value in counts if means_no_label(value)]
+    unknown = [value for value in counts if means_no_label(value) and value not in kept]
     if unknown:
         raise InputError(
             f"The target {name!r} has {len(counts):,} values ({_shown(counts)}). {listed(unknown)} probably means that the label "
-            f"is not known: {HOW_TO_LEAVE_OUT}. Otherwise say with --positive VALUE which of them counts as positive, against "
-            "all others together; or name another --target."
+            f"is not known: {HOW_TO_LEAVE_OUT}. If it is a class, --class {','.join(map(_typed, unknown))} keeps it. Or say with "
+            "--positive VALUE which value counts as positive, against all others together; or name another --target."
         )
     if len(counts) > MOST_NAMES:
         raise InputError(
@@ -206,7 +231,7 @@ def _several(counts: dict[str, int], name: str, notes: list[str]) -> Target:
     how = f'--positive ">={limit}" or --positive {limit}' if are_numbers else "--positive VALUE"
     not_known = f"If one of them means that the label is not known, {HOW_TO_LEAVE_OUT}."
     notes.append(f"{found} For one of them against all others: {how}. {not_known}")
-    return Target(values[-1], tuple(values[:-1]), notes, several=tuple(sorted(values)))
+    return Target(values[-1], tuple(values[:-1]), notes, several=tuple(sorted(values)), kept=kept)
 
 
 def _positive(counts: dict[str, int], name: str, notes: list[str]) -> str:
@@ -225,6 +250,11 @@ def _positive(counts: dict[str, int], name: str, notes: list[str]) -> str:
 
 def _order(value: str) -> tuple[int, float, str]:
     return (0, float(value), "") if _is_number(value) else (1, 0.0, value)
+
+
+def _typed(value: str) -> str:
+    """A value as it is typed in a shell."""
+    return value if re.fullmatch(r"\w+", value) else f"'{value}'"
 
 
 def _is_number(value: str) -> bool:

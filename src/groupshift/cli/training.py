@@ -58,6 +58,7 @@ class Roles:
     features: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     positive: str | None = None
+    class_: tuple[str, ...] = ()  # values of the target that are classes, whatever they are called
     missing_group: str = "error"
     group_columns: tuple[str, ...] = ()  # those that make a group, as a file has them
 
@@ -152,7 +153,9 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
     notes: list[str] = []
     names = _feature_names(sources, roles, notes)
     surveys = _survey(sources, names, roles)
-    target = read_target(surveys[0].target, roles.target, roles.positive, str(sources[0].path))
+    target = read_target(
+        surveys[0].target, roles.target, roles.positive, str(sources[0].path), classes=roles.class_
+    )
     notes += target.notes
     if len(sources) == 2 and roles.target in sources[1].columns:
         notes.append(

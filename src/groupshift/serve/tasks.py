@@ -13,6 +13,7 @@ import pyarrow as pa
 from groupshift import GroupShiftClassifier
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.class_share_tables import group_class_shares, overall_class_shares
+from groupshift._explain.in_common import common_shift, statement
 from groupshift._explain.report import answer
 from groupshift._explain.report.class_page import ClassFacts
 from groupshift._explain.report.facts import Facts, Names
@@ -72,10 +73,12 @@ def answers(model: GroupShiftClassifier, moved: pa.Table | None, names: Names) -
     summary = Summary.of(model)
     if model.is_multiclass_:
         facts = ClassFacts(cast("ClassModel", model), summary.diagnosis, names.target, names.group)
-        title, tiles = facts.title, facts.tiles
+        title, tiles, common = facts.title, facts.tiles, None
     else:
         title = names.title() or "Share of positives"
         tiles = answer.tiles(Facts.of(model, summary.diagnosis))
+        found = common_shift(model)
+        common = None if found.is_settled else statement(found)
     return {
         "title": title,
         "has_classes": model.is_multiclass_,
@@ -84,6 +87,7 @@ def answers(model: GroupShiftClassifier, moved: pa.Table | None, names: Names) -
         "verdict": summary.diagnosis.verdict,
         "gain": summary.diagnosis.gain[:1],
         "cautions": summary.cautions,
+        "common": common,
         "n_groups": len(model.groups_),
         "moved": [] if moved is None else _said(lambda: show_changes(Screen(), moved, COVERAGE)),
     }

@@ -14,6 +14,7 @@ CLICKED = {
     "weight": "weight",
     "example-id": "same example",
     "positive": "positive value",
+    "class": "class",
     "known-shares": "known shares",
     "known-overall": "known overall rate",
     "labels-chosen": "how labels were chosen",
@@ -24,6 +25,8 @@ ASKED = (
     (re.compile(r"leave it out with --exclude"), "click “leave out”"),
     (re.compile(r"\(--exclude [^)]*\)"), "(click “leave out”)"),
     (re.compile(r"Name it in --features"), "Click “feature” in its line"),
+    # The page has nothing to click for it.
+    (re.compile(r"--class ('[^']*'|\S+) keeps it"), "a fit on the command line can keep it"),
 )
 # "add --group state" names the column that the sentence is about already.
 WITH_VALUE = re.compile(rf"\badd --({NAMED}) ('[^']*'|\S+?)(?=[.,;]?(\s|$))")

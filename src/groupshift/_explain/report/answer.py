@@ -7,6 +7,7 @@ from scipy.special import ndtri
 
 from groupshift._explain.audit_words import audit_sentences
 from groupshift._explain.identified import identified_in
+from groupshift._explain.in_common import common_shift, if_selected, remedy, statement
 from groupshift._explain.report.facts import COVERAGE, Facts, GroupLines
 from groupshift._explain.report.formats import count, percent, percent_range
 from groupshift._explain.wording import plural
@@ -82,16 +83,21 @@ def believe(facts: Facts) -> Belief:
     )
 
 
-def sensitivity(facts: Facts) -> str | None:
-    """What nothing in the data tells, in a sentence; None where it is known."""
-    found = facts.diagnosis.overview
-    if facts.model.known_overall_ is not None or not {"share_if_half", "share_if_twice"} <= found.keys():
+def common(facts: Facts) -> str | None:
+    """What all groups may have in common, and what it would do to the share; None without a population."""
+    found, numbers = common_shift(facts.model), facts.diagnosis.overview
+    if not facts.has_population:
         return None
-    return (
-        f"Nothing in the data tells whether positives were labelled more often than negatives, in all groups alike: if twice as "
-        f"often, {percent(found['share_if_twice'])} of the population are positive; if half as often, "
-        f"{percent(found['share_if_half'])}."
-    )
+    if found.is_settled:
+        return statement(found)
+    share, half, twice = (numbers[name] for name in ("share", "share_if_half", "share_if_twice"))
+    return f"{statement(found)} {if_selected(found, share, half, twice)}"
+
+
+def common_remedy(facts: Facts) -> str:
+    """The same in short, and what would settle it."""
+    found = common_shift(facts.model)
+    return f"{statement(found)} {remedy(found)}"
 
 
 def learned(facts: Facts) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 from groupshift._audit.found import AuditFound
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.identified import importance_of
+from groupshift._explain.in_common import common_shift
 from groupshift._explain.refusals import reasons
 from groupshift._explain.report.facts import COVERAGE, MAX_GROUPS, Facts, largest, shown_names
 from groupshift._explain.report.formats import (
@@ -69,7 +70,7 @@ def shares_table(facts: Facts) -> TableView:
 def sensitivity_table(facts: Facts) -> TableView | None:
     """Shares under other labelling: all rows, then the groups that the page shows."""
     found = facts.diagnosis.sensitivity
-    if not found or facts.model.known_overall_ is not None:
+    if not found or common_shift(facts.model).is_settled:
         return None
     shown = np.append(0, largest(found["rows"][1:], MAX_GROUPS) + 1)
     columns = {
