@@ -8,7 +8,7 @@ import runpy
 import time
 from pathlib import Path
 
-COMMANDS = ("check", "fit", "predict", "shares", "update", "audit", "report", "serve", "demo", "reproduce")
+COMMANDS = ("check", "fit", "predict", "shares", "update", "audit", "report", "serve", "demo")
 
 
 def make_all(docs: Path) -> None:

@@ -100,7 +100,6 @@ LAYERS = [
     "_multi",
     "_explain displays",
     "classifier baselines streaming distributed datasets",
-    "experiments",
     "cli serve",
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer.split()}

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from groupshift.datasets import acs_task
-from groupshift.datasets.acs import TASKS
+from paper.acs import TASKS, acs_task
 
 PARQUET = Path(__file__).parents[2] / "shared" / "data" / "acs_2024_1yr_persons.parquet"
 needs_census = pytest.mark.skipif(not PARQUET.is_file(), reason=f"needs {PARQUET}")
@@ -128,7 +127,7 @@ def test_housing_records_are_refused(tmp_path):
 def test_without_files_and_folktables_it_says_which_file_and_where(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "folktables", None)
     monkeypatch.setitem(sys.modules, "folktables.load_acs", None)
-    with pytest.raises(ImportError, match=r"psam_p06\.csv.*csv_pca\.zip.*groupshift\[acs\]"):
+    with pytest.raises(ImportError, match=r"psam_p06\.csv.*csv_pca\.zip.*pip install folktables"):
         acs_task("income", data_dir=tmp_path, states=["CA"], year=2018, horizon="1-Year")
     with pytest.raises(ImportError, match=r"ss16pca\.csv"):
         acs_task("income", data_dir=tmp_path, states=["CA"], year=2016, horizon="5-Year")

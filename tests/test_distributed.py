@@ -27,7 +27,7 @@ from groupshift._fit.estimate import Tally
 from groupshift._fit.packing import Packed
 from groupshift._math.feature_means import MeanSums
 from groupshift._math.points import BIN_WIDTH, collect_points
-from groupshift.experiments import run_experiment
+from paper import run_experiment
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, fit_on_cluster, halves, quick, table_of
 from tiny_experiments import measured, tiny
 
@@ -236,7 +236,7 @@ def test_the_grid_on_processes_of_a_cluster_gives_the_results_of_one_process(cli
     experiment = tiny(methods=["global", "label_shift", "bayes"], repetitions=2)
     done = run_experiment(experiment, tmp_path / "cluster", n_jobs=-1, backend="dask")
     assert (done.ran, done.failed, done.left) == (6, 0, 0)
-    assert workers_with(client, "groupshift.experiments.run") == 2
+    assert workers_with(client, "paper.run") == 2
     run_experiment(experiment, tmp_path / "here")
     assert measured(tmp_path / "cluster") == measured(tmp_path / "here")
     assert len(measured(tmp_path / "here")) > 0

@@ -1,12 +1,15 @@
-"""One command line, from the core alone or through `groupshift reproduce`."""
+"""The command line of the article's experiments: `python -m paper`, from the core alone."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from groupshift.experiments.reproduce import main
-from groupshift.experiments.store import read_csv
+from paper.reproduce import main
+from paper.store import read_csv
+
+ROOT = Path(__file__).parents[1]
 
 SPEC = """
 name = "tiny"
@@ -41,7 +44,7 @@ def test_a_file_alone_is_run_and_can_be_reported_on(spec, tmp_path, capsys):
     assert main([spec, "--out", out, "--jobs", "1"]) == 0
     said = capsys.readouterr().err
     assert "4 run, 0 failed" in said
-    assert f"reproduce report {out}" in said
+    assert f"python -m paper report {out}" in said
     assert main(["report", out, "--no-figures"]) == 0
     assert (tmp_path / "out" / "report" / "index.html").is_file()
 
@@ -100,28 +103,27 @@ def test_without_the_data_files_the_rest_runs_and_one_sentence_says_what_to_do(
 
 def test_fetching_says_how_to_go_on(tmp_path, capsys, monkeypatch):
     file = tmp_path / "2018" / "1-Year" / "psam_p01.csv"
-    monkeypatch.setattr("groupshift.experiments.reproduce.download_persons", lambda **_: [file])
+    monkeypatch.setattr("paper.reproduce.download_persons", lambda **_: [file])
     assert main(["fetch", "--out", str(tmp_path), "--states", "AL"]) == 0
-    assert capsys.readouterr().err == f"1 file. Next: groupshift reproduce paper --data {file.parent}\n"
+    assert capsys.readouterr().err == f"1 file. Next: python -m paper paper --data {file.parent}\n"
 
 
-def test_groupshift_reproduce_is_the_same_command_line(spec, tmp_path, capsys):
-    pytest.importorskip("typer")
-    from groupshift.cli.errors import run
+def test_python_m_paper_is_the_same_command_line(spec, tmp_path):
+    def typed(*arguments):
+        command = [sys.executable, "-m", "paper", *map(str, arguments)]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
-    main(["run", spec, "--out", str(tmp_path / "plain"), "--jobs", "1"])
-    assert run(["reproduce", spec, "--out", str(tmp_path / "typer"), "--jobs", "1"]) == 0
+    main(["run", spec, "--out", str(tmp_path / "called"), "--jobs", "1"])
+    assert typed(spec, "--out", tmp_path / "typed", "--jobs", "1").returncode == 0
     one, other = (
         [r for r in read_csv(tmp_path / d / "results.csv") if r["metric"] in ("auc", "log_loss")]
-        for d in ("plain", "typer")
+        for d in ("called", "typed")
     )
     assert one == other
     assert len(one) == 8
-    capsys.readouterr()
-    assert run(["reproduce", "nothing.toml"]) == 2
-    assert capsys.readouterr().err.startswith("There is no file nothing.toml")
-    assert run(["reproduce", "--help"]) == 0
-    assert "usage: groupshift reproduce" in capsys.readouterr().out
+    wrong = typed("nothing.toml")
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+    assert "usage: python -m paper" in typed("--help").stdout
 
 
 def test_combine_makes_lost_tables_again(spec, tmp_path):
@@ -144,7 +146,7 @@ class Absent:
             raise ImportError(name)
 
 sys.meta_path.insert(0, Absent())
-from groupshift.experiments.reproduce import main
+from paper.reproduce import main
 sys.exit(main(["run", {spec!r}, "--out", {str(tmp_path / "bare")!r}, "--jobs", "1"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -7,13 +7,13 @@ import sys
 import numpy as np
 import pytest
 
-from groupshift.experiments import load_experiment, run_experiment
-from groupshift.experiments.experiment_report import latex, write_report
-from groupshift.experiments.published import NAMES, published_auc
-from groupshift.experiments.result_tables import all_tables, gain_table, published_table, relative_auc
-from groupshift.experiments.results import Mean, load_results
-from groupshift.experiments.store import Store, read_csv
-from groupshift.experiments.table_text import share, signed
+from paper import load_experiment, run_experiment
+from paper.experiment_report import latex, write_report
+from paper.published import NAMES, published_auc
+from paper.result_tables import all_tables, gain_table, published_table, relative_auc
+from paper.results import Mean, load_results
+from paper.store import Store, read_csv
+from paper.table_text import share, signed
 
 METHODS = ["global", "label_shift", "published", "true_clustering", "bayes"]
 
@@ -146,7 +146,7 @@ def test_tables_alone_need_no_parts_and_no_matplotlib(folder, page, tmp_path, mo
     for name in ("experiment.json", "results.csv", "runs.csv", "calibration.csv"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"groupshift\[experiments\]"):
+    with pytest.raises(ImportError, match=r"groupshift\[plot\]"):
         write_report(tmp_path)
     write_report(tmp_path, figures=False)
     for name in ("table_amazon.csv", "bayes.tex", "quality.csv"):

@@ -12,11 +12,18 @@ import numpy as np
 import pytest
 
 import groupshift
-from groupshift.experiments import list_tasks, load_experiment, origin, reproduce, run_experiment
-from groupshift.experiments.origin import source_hash
-from groupshift.experiments.results import load_results
-from groupshift.experiments.store import Store, read_csv, read_part
+import paper
+from paper import list_tasks, load_experiment, origin, reproduce, run_experiment
+from paper.origin import SOURCES, source_hash
+from paper.results import load_results
+from paper.store import Store, read_csv, read_part
 from tiny_experiments import measured, tiny
+
+ROOT, SOURCE = Path(paper.__file__).parents[1], Path(groupshift.__file__).parents[1]
+
+
+def python_path(*folders):
+    return os.pathsep.join(map(str, folders))
 
 
 def test_a_second_run_does_nothing_and_changes_nothing(tmp_path):
@@ -101,12 +108,11 @@ def test_killed_for_real_it_resumes_and_ends_with_the_same_rows(tmp_path):
     )
     (tmp_path / "killer").mkdir()
     (tmp_path / "killer" / "sitecustomize.py").write_text(KILLER)
-    source = Path(groupshift.__file__).parent.parent
     out, parts = tmp_path / "out", tmp_path / "out" / "parts"
-    command = [sys.executable, "-m", "groupshift.experiments", "run", spec, "--out", out, "--jobs", "2"]
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path / 'killer'}{os.pathsep}{source}"}
+    command = [sys.executable, "-m", "paper", "run", spec, "--out", out, "--jobs", "2"]
+    environment = {**os.environ, "PYTHONPATH": python_path(tmp_path / "killer", SOURCE)}
     killed = subprocess.run(
-        list(map(str, command)), env=environment, start_new_session=True, stderr=subprocess.DEVNULL
+        list(map(str, command)), env=environment, cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL
     )
     assert killed.returncode == -signal.SIGKILL
 
@@ -129,19 +135,19 @@ def test_versions_and_fingerprint_stand_in_every_part(tmp_path):
     (part,) = (tmp_path / "parts").rglob("*.jsonl")
     line = json.loads(part.read_text().splitlines()[0])
     assert line["versions"]["numpy"] == np.__version__
-    assert line["versions"]["source"] == source_hash(Path(groupshift.__file__).parent)
+    assert line["versions"]["source"] == source_hash(*SOURCES)
     assert line["fingerprint"] in part.name
 
 
 def run_with_code(source, spec, *folders):
     """Exit codes of the command line for each folder, and what it said; in a process with the package that lies in `source`."""
     code = (
-        "import sys; from groupshift.experiments.reproduce import main\n"
+        "import sys; from paper.reproduce import main\n"
         "spec, *folders = sys.argv[1:]\n"
         "print(*(main(['run', spec, '--out', out, '--jobs', '1']) for out in folders))"
     )
     command = [sys.executable, "-c", code, *map(str, (spec, *folders))]
-    environment = {**os.environ, "PYTHONPATH": str(source)}
+    environment = {**os.environ, "PYTHONPATH": python_path(source, ROOT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return [int(found) for found in done.stdout.split()], done.stderr
 
@@ -154,8 +160,7 @@ def test_runs_of_other_code_are_refused_and_not_taken_for_finished(tmp_path):
         '[[data]]\nkind = "synthetic"\ndimensions = [1]\nclusters = [1]\nsettings = [1]\ngroups = 3\n'
         "labeled_per_group = [20, 1]\nunlabeled_per_group = [30, 1]\n"
     )
-    package = Path(groupshift.__file__).parent
-    shutil.copytree(package, source / "groupshift")
+    shutil.copytree(SOURCE / "groupshift", source / "groupshift")
     # The same code resumes, wherever it lies.
     assert [reproduce.main(["run", str(spec), "--out", str(out), "--jobs", "1"]) for _ in range(2)] == [0, 0]
     before = (out / "results.csv").read_bytes()
@@ -241,6 +246,6 @@ def test_results_are_read_as_they_are_after_the_code_has_changed(tmp_path, monke
     run_experiment(tiny(methods=["bayes"]), tmp_path)
     before = (tmp_path / "results.csv").read_bytes()
     changed = {**origin.deciding_origin(), "source": "other"}
-    monkeypatch.setattr("groupshift.experiments.grid.deciding_origin", lambda: changed)
+    monkeypatch.setattr("paper.grid.deciding_origin", lambda: changed)
     assert load_results(tmp_path).values
     assert (tmp_path / "results.csv").read_bytes() == before

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from groupshift.experiments import list_tasks, run_experiment
-from groupshift.experiments.data_sources import load_table
-from groupshift.experiments.methods import run_method
-from groupshift.experiments.sharing import SharedWork
-from groupshift.experiments.store import read_csv
+from paper import list_tasks, run_experiment
+from paper.data_sources import load_table
+from paper.methods import run_method
+from paper.sharing import SharedWork
+from paper.store import read_csv
 from tiny_experiments import EFFORT, tiny
 
 
@@ -83,8 +83,8 @@ def test_borrowed_seconds_are_charged_to_the_method_that_borrows(monkeypatch):
         return fit(self, *args, **options)
 
     monkeypatch.setattr(RandomForestClassifier, "fit", slow_fit)
-    monkeypatch.setattr("groupshift.experiments.sharing.time", clock)
-    monkeypatch.setattr("groupshift.experiments.methods.time", clock)
+    monkeypatch.setattr("paper.sharing.time", clock)
+    monkeypatch.setattr("paper.methods.time", clock)
     experiment = tiny(methods=["global", "label_shift"])
     first, second = list_tasks(experiment)
     sample, work = first.draw.sample(), SharedWork()

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import groupshift
-from groupshift.datasets import acs_task, load_flights
-from groupshift.experiments import Experiment, list_tasks, load_experiment
-from groupshift.experiments.data_sources import load_table, missing_files, prepare_tables
+from groupshift.datasets import load_flights
+from paper import Experiment, list_tasks, load_experiment
+from paper.acs import acs_task
+from paper.data_sources import load_table, missing_files, prepare_tables
+from paper.spec_files import SPECS
 
 
 @pytest.mark.parametrize("name", ["paper", "authors_code", "beyond"])
@@ -30,7 +31,7 @@ def test_flights_come_with_the_package_and_need_no_folder():
 
 
 def test_no_packaged_experiment_names_a_path_outside_the_package():
-    for spec in (Path(groupshift.__file__).parent / "experiments" / "specs").glob("*.toml"):
+    for spec in SPECS.glob("*.toml"):
         assert not [line for line in spec.read_text().splitlines() if "../" in line or '"/' in line], (
             spec.name
         )
@@ -169,7 +170,7 @@ def test_census_files_stand_in_for_the_file_that_an_experiment_names(tmp_path):
 
 
 def test_no_packaged_file_names_a_path_outside_the_package():
-    package = Path(groupshift.__file__).parent
+    package = SPECS.parent
     files = [path for path in package.rglob("*") if path.suffix in (".py", ".toml", ".html", ".css", ".js")]
     assert [path.name for path in files if "shared/data" in path.read_text(encoding="utf-8")] == []
     for spec in package.rglob("*.toml"):

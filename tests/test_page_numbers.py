@@ -60,7 +60,7 @@ def distributed():
 
 def ablation():
     """What a part is worth, by the text that it has on the page of results."""
-    from groupshift.experiments.results import Mean, load_results
+    from paper.results import Mean, load_results
 
     results = load_results(ROOT / "results" / "ablation")
 

@@ -11,30 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from groupshift.experiments import reproduce
-from groupshift.experiments.store import Store
+from paper import reproduce
+from paper.store import Store
 
 
 def stopped(*_, **__):
     raise KeyboardInterrupt
 
 
-def test_ctrl_c_in_reproduce_is_exit_code_130(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("typer", reason="the command line needs the extra cli")
-    from groupshift.cli.errors import run
-
-    monkeypatch.setattr(reproduce, "run_experiment", stopped)
-    assert run(["reproduce", "paper", "--scale", "small", "--out", str(tmp_path)]) == 130
+@pytest.mark.parametrize("step", ["load_experiment", "run_experiment"])
+def test_ctrl_c_in_an_experiment_is_exit_code_130(step, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(reproduce, step, stopped)
+    assert reproduce.main(["paper", "--scale", "small", "--out", str(tmp_path)]) == 130
     assert "Stopped" in capsys.readouterr().err
-
-
-def test_ctrl_c_while_reproduce_begins_is_exit_code_130(tmp_path, monkeypatch):
-    pytest.importorskip("typer", reason="the command line needs the extra cli")
-    from groupshift.cli.errors import run
-
-    monkeypatch.setattr(reproduce, "load_experiment", stopped)
-    monkeypatch.setattr(reproduce, "_parser", stopped)
-    assert run(["reproduce", "paper", "--out", str(tmp_path)]) == 130
 
 
 def test_a_folder_that_another_run_holds_is_one_sentence(tmp_path, capsys):
@@ -55,7 +44,7 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="processes have no parents to ask for on Windows")
 def test_a_worker_ends_with_the_process_that_holds_the_lock(tmp_path):
     worker = (
-        "import os, sys, time; from groupshift.experiments.run import _end_with\n"
+        "import os, sys, time; from paper.run import _end_with\n"
         "_end_with(os.getppid()); open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(60)"
     )
     parent = (

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from groupshift.experiments import load_experiment
-from groupshift.experiments.store import read_csv
+from paper import load_experiment
+from paper.store import read_csv
 
 # Wall times and memory differ between runs; everything else must not.
 EFFORT = ("seconds", "seconds_borrowed", "peak_memory_mb", "added_memory_mb")

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from scipy.special import stdtrit
 
-from groupshift.experiments.published import NAMES
-from groupshift.experiments.spec import Experiment
-from groupshift.experiments.store import LABELS, Json, Store, read_csv
+from paper.published import NAMES
+from paper.spec import Experiment
+from paper.store import LABELS, Json, Store, read_csv
 
 # Place of a result in the grid: data, setting, d, K; d and K are "" for real data.
 Place = tuple[str, str, str, str]

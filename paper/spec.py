@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import ClassVar, Literal
 
-from groupshift.experiments.typed_tables import build
+from paper.typed_tables import build
 
 Setting = Literal[1, 2, "natural"]
 

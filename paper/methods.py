@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator
 
 from groupshift import METHODS
 from groupshift.datasets import GroupedSample
-from groupshift.experiments.grid import Task
-from groupshift.experiments.measure import Measured, measure, partition_facts, share_facts
-from groupshift.experiments.memory import peak_memory_mb, reset_peak_memory
-from groupshift.experiments.sharing import SharedClassifier, SharedWork, SilhouettePartition, recall
-from groupshift.experiments.spec import ClassifierSpec, Experiment, MethodSpec
+from paper.grid import Task
+from paper.measure import Measured, measure, partition_facts, share_facts
+from paper.memory import peak_memory_mb, reset_peak_memory
+from paper.sharing import SharedClassifier, SharedWork, SilhouettePartition, recall
+from paper.spec import ClassifierSpec, Experiment, MethodSpec
 
 # A classifier for each group is of no use to any other method, and keeping them all would fill the memory.
 UNSHARED = ("coral",)

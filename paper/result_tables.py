@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from groupshift._explain.wording import percent
-from groupshift.experiments.published import RELATIVE_AUC, published_auc
-from groupshift.experiments.results import Mean, Place, Results
-from groupshift.experiments.table_text import (
+from paper.published import RELATIVE_AUC, published_auc
+from paper.results import Mean, Place, Results
+from paper.table_text import (
     NOTHING,
     TITLES,
     Record,

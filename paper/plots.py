@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from groupshift._io.extras import need
-from groupshift.experiments.published import RELATIVE_AUC, published_auc
-from groupshift.experiments.result_tables import relative_auc
-from groupshift.experiments.results import Place, Results
-from groupshift.experiments.table_text import place_title
+from paper.published import RELATIVE_AUC, published_auc
+from paper.result_tables import relative_auc
+from paper.results import Place, Results
+from paper.table_text import place_title
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -53,7 +53,7 @@ class Figure:
 
 def all_figures(results: Results) -> list[Figure]:
     """Every figure that the results have anything to say to."""
-    need("matplotlib", extra="experiments", what="A report with figures (tables alone need figures=False)")
+    need("matplotlib", extra="plot", what="A report with figures (tables alone need figures=False)")
     from matplotlib import style
 
     with style.context(STYLE):

@@ -1,4 +1,4 @@
-"""Where numbers come from: the package's own code, the libraries below it, the machine."""
+"""Where numbers come from: the code of the package and of its experiments, the libraries below it, the machine."""
 
 import hashlib
 import os
@@ -12,14 +12,15 @@ from pathlib import Path
 import groupshift
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "joblib")
-SOURCE = Path(groupshift.__file__).parent
+# Both decide numbers: the methods, and what runs them.
+SOURCES = (Path(groupshift.__file__).parent, Path(__file__).parent)
 
 
 @lru_cache(maxsize=1)
 def deciding_origin() -> Mapping[str, str]:
     """What could move a number, by name; it is part of the fingerprint of every task."""
     return {
-        "source": source_hash(SOURCE),
+        "source": source_hash(*SOURCES),
         "python": platform.python_version(),
         "groupshift": groupshift.__version__,
         **{package: version(package) for package in PACKAGES},
@@ -29,15 +30,16 @@ def deciding_origin() -> Mapping[str, str]:
 
 def described_origin() -> dict[str, str]:
     """The deciding origin, and what helps a reader to find the code and the machine again."""
-    return {**deciding_origin(), "commit": _commit(SOURCE), "cores": str(os.cpu_count())}
+    return {**deciding_origin(), "commit": _commit(SOURCES[0]), "cores": str(os.cpu_count())}
 
 
-def source_hash(folder: Path) -> str:
-    """Hash of the names and contents of all Python files below a folder, in the order of their names."""
+def source_hash(*folders: Path) -> str:
+    """Hash of the names and contents of all Python files below the folders, in the order of their names."""
     digest = hashlib.sha256()
-    for name in sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py")):
-        content = (folder / name).read_bytes()
-        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    for folder in folders:
+        for name in sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py")):
+            content = (folder / name).read_bytes()
+            digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:12]
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from groupshift._explain.wording import plural
-from groupshift.experiments.results import Results
-from groupshift.experiments.spec import Experiment, ReviewsData, SyntheticData
-from groupshift.experiments.spec_files import load_experiment
+from paper.results import Results
+from paper.spec import Experiment, ReviewsData, SyntheticData
+from paper.spec_files import load_experiment
 
 # The paper's Table 3.
 PAPER_ROWS = {"income": 8_116_931, "employment": 15_949_380, "ipr": 15_949_380}

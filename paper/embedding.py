@@ -9,7 +9,6 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from groupshift._io.extras import need
 from groupshift._io.files import whole_file
 
 # Texts per cached file: what an interrupted run loses at most.
@@ -88,8 +87,9 @@ def _embed_block(block: list[str], model: Callable[[], Encoder], file: Path | No
 def _loaded(encoder: str | Path | Encoder) -> Encoder:
     if not isinstance(encoder, str | Path):
         return encoder
-    library = need("sentence_transformers", extra="text", what="Embedding texts")
-    return cast(Encoder, library.SentenceTransformer(str(encoder)))
+    from sentence_transformers import SentenceTransformer
+
+    return cast(Encoder, SentenceTransformer(str(encoder)))
 
 
 def _identity(encoder: str | Path | Encoder, encoder_name: str | None) -> str:

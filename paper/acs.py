@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from groupshift.datasets.acs_files import FIPS, Columns, Source, download_persons, open_source
 from groupshift.datasets.containers import Seed, assemble
 from groupshift.datasets.examples import encode_ids, some_examples
 from groupshift.datasets.sample import LabeledTable
+from paper.acs_files import FIPS, Columns, Source, download_persons, open_source
 
 Column = Callable[[str], np.ndarray]
 
@@ -160,7 +160,7 @@ def acs_task(
     categorical = tuple(f for f in used if f not in AMOUNTS)
     features = {f: _read(columns, f)[rows].astype(np.float32) for f in used}
     return LabeledTable(
-        X=assemble(features, categorical=categorical, as_frame=as_frame, extra="acs"),
+        X=assemble(features, categorical=categorical, as_frame=as_frame, extra="statistics"),
         y=task.positive(lambda c: _read(columns, c))[rows].astype(np.int64),
         groups=_state_letters(_read(columns, "ST")[rows]),
         example_ids=household[chosen],

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from groupshift.datasets import LabeledTable, acs_task, load_flights, load_reviews
-from groupshift.experiments.spec import (
+from groupshift.datasets import LabeledTable, load_flights
+from paper.acs import acs_task
+from paper.reviews import load_reviews
+from paper.spec import (
     AcsData,
     DataSpec,
     Experiment,
@@ -52,7 +54,7 @@ def without_missing(experiment: Experiment) -> tuple[Experiment, str]:
     listed = "; ".join(f"{', '.join(names)} ({path} is not there)" for path, names in absent.items())
     what_to_do = (
         f"Not run: {listed}. Name the folder of these files with --data; "
-        "`groupshift reproduce fetch` downloads the Census files."
+        "`python -m paper fetch` downloads the Census files."
     )
     there = tuple(data for data in experiment.data if not missing_files(data))
     if not there:

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from groupshift._io.extras import need
-from groupshift.experiments.differences import against_paper
-from groupshift.experiments.plots import Figure, all_figures
-from groupshift.experiments.result_tables import all_tables
-from groupshift.experiments.results import Results, load_results
-from groupshift.experiments.store import LABELS, write_csv, write_whole
-from groupshift.experiments.table_text import MINUS, NOTHING, Table, duration
+from paper.differences import against_paper
+from paper.plots import Figure, all_figures
+from paper.result_tables import all_tables
+from paper.results import Results, load_results
+from paper.store import LABELS, write_csv, write_whole
+from paper.table_text import MINUS, NOTHING, Table, duration
 
 SHOWN_HOLES = 30
 # Tables and figures by their names, as they follow each other on the page; a star marks a figure.
@@ -115,7 +114,8 @@ def write_figure(figure: Figure, out: Path) -> bytes:
 
 
 def _page(results: Results, folder: str, parts: Sequence[object]) -> str:
-    jinja2 = need("jinja2", extra="experiments", what="The report of an experiment")
+    import jinja2
+
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(FOLDER), autoescape=True)
     environment.filters["blocks"] = lambda header: list(column_blocks(header))
     holes = results.holes()

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from groupshift.experiments.results import Mean
+from paper.results import Mean
 
 # A typographic minus, and a dash where there is nothing to show.
 MINUS, NOTHING = "\u2212", "\u2013"

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from groupshift.datasets.acs_files import person_files
-from groupshift.experiments.spec import AcsData, Experiment, FlightsData, ReviewsData, SyntheticData
-from groupshift.experiments.typed_tables import build
+from paper.acs_files import person_files
+from paper.spec import AcsData, Experiment, FlightsData, ReviewsData, SyntheticData
+from paper.typed_tables import build
 
 SPECS = Path(__file__).parent / "specs"
 KINDS = tuple(data.kind for data in (SyntheticData, AcsData, ReviewsData, FlightsData))

@@ -18,13 +18,13 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from threadpoolctl import threadpool_limits
 
 from groupshift.datasets import GroupedSample
-from groupshift.experiments.data_sources import describe_table, without_missing
-from groupshift.experiments.grid import Task, list_tasks
-from groupshift.experiments.methods import run_method
-from groupshift.experiments.origin import deciding_origin
-from groupshift.experiments.sharing import SharedWork
-from groupshift.experiments.spec import Experiment
-from groupshift.experiments.store import Store
+from paper.data_sources import describe_table, without_missing
+from paper.grid import Task, list_tasks
+from paper.methods import run_method
+from paper.origin import deciding_origin
+from paper.sharing import SharedWork
+from paper.spec import Experiment
+from paper.store import Store
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`groupshift reproduce`, and `python -m groupshift.experiments` where only the core is installed."""
+"""`python -m paper`: run the experiments of the article, and report on them."""
 
 import argparse
 import os
@@ -8,20 +8,20 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from groupshift._explain.wording import plural
-from groupshift.datasets.acs_files import download_persons
-from groupshift.experiments.data_sources import prepare_tables, without_missing
-from groupshift.experiments.grid import Task, list_tasks
-from groupshift.experiments.run import Progress, run_experiment
-from groupshift.experiments.spec import Experiment
-from groupshift.experiments.spec_files import load_experiment
-from groupshift.experiments.store import Store
-from groupshift.experiments.table_text import duration, place_title
+from paper.acs_files import download_persons
+from paper.data_sources import prepare_tables, without_missing
+from paper.grid import Task, list_tasks
+from paper.run import Progress, run_experiment
+from paper.spec import Experiment
+from paper.spec_files import load_experiment
+from paper.store import Store
+from paper.table_text import duration, place_title
 
-EPILOG = "Example: groupshift reproduce paper --scale small --out results/paper"
+EPILOG = "Example: python -m paper paper --scale small --out paper/results/mine"
 
 
-def main(arguments: Sequence[str] | None = None, prog: str = "python -m groupshift.experiments") -> int:
-    """Run a command and return its exit code; `reproduce paper` means `reproduce run paper`."""
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m paper") -> int:
+    """Run a command and return its exit code; `python -m paper paper` means `python -m paper run paper`."""
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if not given[0].startswith("-") and given[0] not in COMMANDS:
         given.insert(0, "run")
@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace) -> None:
     say(
         f"{summary.ran} run, {summary.failed} failed{left}; {summary.rows} rows in {store.folder}/results.csv."
     )
-    say(f"Next: groupshift reproduce report {store.folder}")
+    say(f"Next: python -m paper report {store.folder}")
 
 
 def _plan(options: argparse.Namespace) -> None:
@@ -81,7 +81,7 @@ def _fetch(options: argparse.Namespace) -> None:
     folder, horizon = Path(options.out), f"{options.years}-Year"
     states = options.states.split(",") if options.states else None
     files = download_persons(year=options.year, horizon=horizon, states=states, data_dir=folder)
-    say(f"{plural(len(files), 'file')}. Next: groupshift reproduce paper --data {files[0].parent}")
+    say(f"{plural(len(files), 'file')}. Next: python -m paper paper --data {files[0].parent}")
 
 
 def _combine(options: argparse.Namespace) -> None:
@@ -91,7 +91,7 @@ def _combine(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from groupshift.experiments.experiment_report import write_report
+    from paper.experiment_report import write_report
 
     say(str(write_report(options.folder, options.out, figures=not options.no_figures)))
 

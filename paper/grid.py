@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from groupshift.datasets import GroupedSample, bias_groups, make_grouped_mixture, natural_split
-from groupshift.experiments.data_sources import load_table
-from groupshift.experiments.origin import deciding_origin
-from groupshift.experiments.spec import (
+from paper.data_sources import load_table
+from paper.origin import deciding_origin
+from paper.spec import (
     DataSpec,
     Experiment,
     MethodSpec,
@@ -136,7 +136,7 @@ def list_tasks(experiment: Experiment, origin: Mapping[str, str] | None = None) 
 
     `origin` is the code that runs them, by default this one.
 
-    >>> from groupshift.experiments.spec_files import load_experiment
+    >>> from paper.spec_files import load_experiment
     >>> tasks = list_tasks(load_experiment("paper", scale="paper"))
     >>> tasks[0].draw.key
     'synthetic-d01-K1-s1-r00'

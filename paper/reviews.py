@@ -10,8 +10,8 @@ from narwhals.typing import IntoDataFrame
 
 from groupshift._io.extras import need
 from groupshift.datasets.containers import is_frame, named_columns
-from groupshift.datasets.embedding import Encoder, Progress, embed_reviews
 from groupshift.datasets.sample import LabeledTable
+from paper.embedding import Encoder, Progress, embed_reviews
 
 if TYPE_CHECKING:
     import pyarrow

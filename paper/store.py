@@ -17,9 +17,9 @@ from typing import IO, Any
 import numpy as np
 
 from groupshift._io.files import whole_file
-from groupshift.experiments.grid import Task, list_tasks
-from groupshift.experiments.origin import deciding_origin, described_origin, differing
-from groupshift.experiments.spec import Experiment
+from paper.grid import Task, list_tasks
+from paper.origin import deciding_origin, described_origin, differing
+from paper.spec import Experiment
 
 LABELS = ("data", "setting", "d", "K", "repetition", "method")
 ROW_COLUMNS = (*LABELS, "metric", "value")

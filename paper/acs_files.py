@@ -102,7 +102,7 @@ def _download(absent: dict[str, Path], *, folder: Path, year: int, horizon: str)
     try:
         from folktables.load_acs import initialize_and_download
     except ImportError as error:
-        raise ImportError(f'{wants} Or pip install "groupshift[acs]", which downloads it.') from error
+        raise ImportError(f"{wants} Or pip install folktables, which downloads it.") from error
     folder.mkdir(parents=True, exist_ok=True)
     for state, file in absent.items():
         # folktables prints, and swallows errors: whether the file is there is the only answer to trust.
