@@ -47,7 +47,7 @@ class Bands:
 def draw(rng, n, band, group_share):
     """Features and classes of rows in the bands; shares of positives differ."""
     y = (rng.random(n) < group_share).astype(int)
-    X = np.column_stack([band + rng.random(n), rng.normal(1.2 * y, 1), rng.normal(-0.7 * y, 1)])
+    X = np.column_stack([band + 0.99 * rng.random(n), rng.normal(1.2 * y, 1), rng.normal(-0.7 * y, 1)])
     return np.round(X, 4), y
 
 
