@@ -8,7 +8,7 @@ and "Experimental Protocol". Rows lie in clusters π(x) = k, numbered from 0. Th
 3. `platt_lines`: each cluster's scores calibrated on its rows of the validation set, which gives ρ̃(x);
 4. `labeled_shares`: α̃_k, the share of positives among the labelled rows of a cluster;
 5. `cell_shares`: α_k^g, the share of positives in each (group, cluster) cell of the population, by EM;
-6. `shifts`: Theorem 2 in log-odds, logit ρ̄(x, g) = logit ρ̃(x) + log OR(α_k^g, α̃_k).
+6. `finite_shifts`: Theorem 2 in log-odds, logit ρ̄(x, g) = logit ρ̃(x) + log OR(α_k^g, α̃_k).
 
 Where the text is silent:
 
@@ -28,8 +28,8 @@ from scipy.special import expit, logit
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, KeyArray
 from groupshift._math.label_shift import Shares, em
-from groupshift._math.odds import log_odds_ratio
-from groupshift._math.points import Points, collect_points
+from groupshift._math.odds import MAX_LOG_ODDS, log_odds_ratio
+from groupshift._math.points import Points
 from groupshift._math.sums import mean_by
 
 VALIDATION_PART = 0.2
@@ -119,6 +119,7 @@ def cell_shares(points: Points, labeled_share: FloatArray) -> Shares:
 
     `labeled_share` is α̃ of each cell's cluster, of shape (n_cells,).
 
+    >>> from groupshift.theory import collect_points
     >>> points = collect_points(np.log([3.0, 3.0, 1.0]), [0, 0, 0], n_cells=2)
     >>> cell_shares(points, np.array([0.5, 0.2])).share.round(3).tolist()
     [1.0, 0.2]
@@ -129,10 +130,12 @@ def cell_shares(points: Points, labeled_share: FloatArray) -> Shares:
     return replace(found, share=np.where(is_corrected, found.share, labeled_share))
 
 
-def shifts(share: FloatArray, labeled_share: FloatArray) -> FloatArray:
-    """log OR(α_k^g, α̃_k), from −∞ to ∞: what Theorem 2 adds to logit ρ̃ in a cell.
+def finite_shifts(share: FloatArray, labeled_share: FloatArray) -> FloatArray:
+    """log OR(α_k^g, α̃_k): what Theorem 2 adds to logit ρ̃ in a cell.
 
-    >>> shifts(np.array([0.5, 0.8, 1.0]), np.array([0.5, 0.5, 1.0])).round(3).tolist()
-    [0.0, 1.386, 0.0]
+    A share of 0 or 1 makes every row certain, and so does a shift of 72: infinity could not be reckoned with.
+
+    >>> finite_shifts(np.array([0.5, 0.8, 1.0, 1.0]), np.array([0.5, 0.5, 0.5, 1.0])).round(3).tolist()
+    [0.0, 1.386, 72.0, 0.0]
     """
-    return log_odds_ratio(share, labeled_share)
+    return np.clip(log_odds_ratio(share, labeled_share), -2 * MAX_LOG_ODDS, 2 * MAX_LOG_ODDS)

@@ -22,7 +22,7 @@ from groupshift._rows.checks import DegradedWarning, accepts_missing, check_feat
 from groupshift._rows.codes import Codes
 from groupshift._rows.frames import Features
 from groupshift._rows.reading import ReadOptions, Training, column_attributes, read_training
-from groupshift._rows.rows import CHUNK_ROWS, InMemory
+from groupshift._rows.rows import CHUNK_ROWS, InMemory, Rows
 from groupshift._rows.unseen import group_numbers
 from groupshift._rows.workers import at_once, workers
 from groupshift.classifier import GroupShiftClassifier
@@ -36,6 +36,10 @@ PLAIN: dict[str, Any] = {
     "refine": 0,
     "per_cluster": False,
 }
+
+
+def _matrix(rows: Rows) -> FloatArray:
+    return rows.matrix.astype(float, copy=False)
 
 
 class _Grouped(ClassifierMixin, BaseEstimator):
@@ -97,11 +101,9 @@ class _Grouped(ClassifierMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=2,
             )
-        number = group_numbers(
-            names, Codes.of(self.groups_), has_groups=schema.has_groups, n_rows=X.shape[0]
-        )
+        number = group_numbers(names, Codes.of(self.groups_), has_groups=schema.has_groups, n_rows=X.shape[0])
         with workers(self.n_jobs):
-            return self._probabilities(schema.unweighted(features, number).matrix, number)
+            return self._probabilities(_matrix(schema.unweighted(features, number)), number)
 
     def predict(self, X: Features, groups: ArrayLike | None = None) -> ValueArray:
         """The likeliest class of each row."""
@@ -120,7 +122,11 @@ class _Grouped(ClassifierMixin, BaseEstimator):
 
     def _plain(self, matrix: FloatArray, training: Training) -> GroupShiftClassifier:
         """A calibrated classifier of the labelled rows with these features; every one has the same rows held out."""
-        common = {"calibration": self.calibration, "n_jobs": self.n_jobs, "random_state": self.random_state}
+        common: dict[str, Any] = {
+            "calibration": self.calibration,
+            "n_jobs": self.n_jobs,
+            "random_state": self.random_state,
+        }
         model: GroupShiftClassifier = GroupShiftClassifier.published(self.estimator, **PLAIN, **common)
         labeled = training.labeled
         return model.fit(matrix, training.y, sample_weight=labeled.weight, example_ids=labeled.key)
@@ -142,7 +148,7 @@ class GroupAwareClassifier(_Grouped):
     def _learn(self, training: Training) -> None:
         self.groups_ = training.labeled_groups
         labeled = training.labeled
-        self.model_ = self._plain(self._with_groups(labeled.matrix, labeled.group), training)
+        self.model_ = self._plain(self._with_groups(_matrix(labeled), labeled.group), training)
 
     def _probabilities(self, matrix: FloatArray, group: IntArray) -> FloatArray:
         # One-hot columns are many: a chunk at a time keeps them out of memory.
@@ -191,9 +197,11 @@ class CoralClassifier(_Grouped):
         if population is not None:
             assert isinstance(population, InMemory)
             samples.append(population.rows)
-        matrix, weight = (np.concatenate([getattr(s, name) for s in samples]) for name in ("matrix", "weight"))
+        matrix, weight = (
+            np.concatenate([getattr(s, name) for s in samples]) for name in ("matrix", "weight")
+        )
         self.space_ = Space().fit(matrix, weight, self.schema_.encoder.is_category)
-        source = self._numbers(labeled.matrix)
+        source = self._numbers(_matrix(labeled))
         self.unaligned_ = self._plain(source, training)
         white = whiten(source, labeled.weight)
         unlabeled = samples[-1]
@@ -203,7 +211,7 @@ class CoralClassifier(_Grouped):
             if len(own) < 2:
                 # One row has no covariance to align to.
                 return None
-            return self._plain(recolor(white, self._numbers(own.matrix), own.weight), training)
+            return self._plain(recolor(white, self._numbers(_matrix(own)), own.weight), training)
 
         self.groups_ = training.groups
         self.models_ = list(at_once(aligned, range(len(self.groups_))))

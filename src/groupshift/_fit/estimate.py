@@ -7,7 +7,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from scipy.special import expit, logit
 
-from groupshift._article import cell_shares, shifts
+from groupshift._article import EM_STEPS, cell_shares, finite_shifts
 from groupshift._fit.agreement import Agreed, agree
 from groupshift._fit.learned import AnyLearned, Learned
 from groupshift._fit.looked_at import LookedAt
@@ -21,7 +21,6 @@ from groupshift._math.context import Context, group_sums
 from groupshift._math.feature_means import LEAST_LEFT, MeanSums
 from groupshift._math.known_shares import mean_posterior
 from groupshift._math.label_shift import bbse, em, mlls
-from groupshift._math.odds import MAX_LOG_ODDS
 from groupshift._math.points import BIN_WIDTH, Points, collect_points
 from groupshift._math.shrinkage import PooledShifts, pool_shifts
 from groupshift._math.sites import cell_sites
@@ -280,7 +279,7 @@ class _Cells(AnyCells):
         if learned.is_alone:
             found = cell_shares(points, prior)
         elif learned.shares == "em":
-            found, _ = em(points, labeled_prior=prior, n_iter=100)
+            found, _ = em(points, labeled_prior=prior, n_iter=EM_STEPS)
         elif learned.shares == "mlls":
             found = mlls(points, labeled_prior=prior)
         else:
@@ -293,9 +292,7 @@ class _Cells(AnyCells):
         share = np.clip(found.share, edge, 1 - edge)
         # A cluster whose labels are all of one class shows nothing of the other: what its scores would say of it is made up.
         unknown = np.isnan(share) | np.tile(learned.rarer_class_rows == 0, n_groups)
-        # Beyond this a shift makes every row certain: a larger one says no more, and infinity cannot be reckoned with.
-        shift = np.clip(shifts(share, prior), -2 * MAX_LOG_ODDS, 2 * MAX_LOG_ODDS)
-        shift = np.where(unknown, 0.0, shift)
+        shift = np.where(unknown, 0.0, finite_shifts(share, prior))
         error = np.where(np.isfinite(found.std_error), found.std_error, 0.5)
         error = error / np.maximum(share * (1 - share), 1e-6)
         variance = np.where(unknown, 4.0, np.minimum(error, 10.0) ** 2)
