@@ -69,6 +69,8 @@ class Draw:
             labeled_per_group=self.data.labeled_per_group,
             unlabeled_per_group=self.data.unlabeled_per_group,
             setting=int(self.setting),
+            auc_range=self.data.auc_range,
+            pairs=self.data.pairs,
             random_state=seed,
         )
 

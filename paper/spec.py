@@ -11,7 +11,10 @@ Setting = Literal[1, 2, "natural"]
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticData:
-    """The paper's Gaussian mixtures, for every pair of dimension and number of clusters."""
+    """The paper's Gaussian mixtures, for every pair of dimension and number of clusters.
+
+    `auc_range` and `pairs` are those of `groupshift.datasets.make_grouped_mixture`.
+    """
 
     kind: ClassVar[str] = "synthetic"
     name: str = "synthetic"
@@ -22,6 +25,8 @@ class SyntheticData:
     groups: int = 100
     labeled_per_group: tuple[float, float] = (1000, 100)
     unlabeled_per_group: tuple[float, float] = (10000, 1000)
+    auc_range: tuple[float, float] = (0.75, 0.95)
+    pairs: Literal["uniform", "walk"] = "uniform"
 
 
 @dataclass(frozen=True, kw_only=True)
