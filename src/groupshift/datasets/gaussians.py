@@ -199,7 +199,7 @@ def _walk_pair(
     mean, cov = np.zeros((2, d)), np.stack([np.eye(d)] * 2)
 
     def auc_of(mean: FloatArray, cov: FloatArray) -> float:
-        return _auc(*_ratios_along(np.linalg.cholesky(cov), mean[1] - mean[0], z)(1.0))
+        return _auc(*_ratios_along(_factors(cov), mean[1] - mean[0], z)(1.0))
 
     def acceptable(mean: FloatArray, cov: FloatArray) -> bool:
         # Volumes of the two classes differ by a factor of 2 at most.
@@ -208,7 +208,7 @@ def _walk_pair(
 
     for _ in range(MAX_STEPS):
         if auc_of(mean, cov) >= low:
-            return mean - mean.mean(axis=0), np.linalg.cholesky(cov)
+            return mean - mean.mean(axis=0), _factors(cov)
         c, part, size = rng.integers(2), rng.integers(3), 1.0
         if part == 0:
             continue
@@ -231,6 +231,10 @@ def _walk_pair(
         f"auc_range is {auc_range}, and {MAX_STEPS} random steps did not lead into it. Pass a wider one, such as "
         '(0.75, 0.95), or pairs="uniform".'
     )
+
+
+def _factors(cov: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.cholesky(cov), dtype=np.float64)
 
 
 def _jump_apart(mean: FloatArray, scale: FloatArray, rng: np.random.Generator) -> FloatArray:
