@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit
 
+from groupshift._article import EM_STEPS, cell_shares, finite_shifts, labeled_shares
 from groupshift._explain.assumption import (
     Effects,
     Strata,
@@ -36,7 +37,7 @@ from groupshift._fit.problem import Problem, Settings
 from groupshift._fit.stages import Finished
 from groupshift._fit.trials import LabeledRows, expected_prior, gain, labeled_prior, shifts_of_labeled
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
-from groupshift._math.label_shift import bbse, mlls
+from groupshift._math.label_shift import bbse, em, mlls
 from groupshift._math.odds import log_loss_rows
 from groupshift._math.points import BIN_WIDTH, collect_points
 from groupshift._math.sums import mean_by, ratio, sum_by
@@ -230,22 +231,26 @@ def _unpooled_shifts(
     """Shifts of the cells, each on its own, as the published method would estimate them."""
     cell, n_cells = rows.group * n_clusters + cluster, rows.n_groups * n_clusters
     points = collect_points(log_odds, cell, n_cells=n_cells, weight=rows.weight, bin_width=BIN_WIDTH)
+    is_text = settings.shares == "em" and settings.shrinkage == "none"
     own = (
-        labeled_prior(rows.y, rows.weight, cluster, n_clusters)
+        (labeled_shares if is_text else labeled_prior)(rows.y, rows.weight, cluster, n_clusters)
         if settings.labeled_prior == "share"
         else expected_prior(log_odds, rows.weight, cluster, n_clusters)
     )
     prior = np.tile(own, rows.n_groups)
-    if rates is None:
+    if is_text:
+        found = cell_shares(points, prior).share
+    elif settings.shares == "em":
+        found = em(points, labeled_prior=prior, n_iter=EM_STEPS)[0].share
+    elif rates is None:
         found = mlls(points, labeled_prior=prior).share
     else:
         tpr, fpr = (np.tile(rate, rows.n_groups) for rate in rates)
         soft = settings.shares == "bbse-soft"
         found = bbse(points, true_positive_rate=tpr, false_positive_rate=fpr, soft=soft).share
-    edge = 0.5 / (points.effective_rows + 1)
+    edge = 0.0 if is_text else 0.5 / (points.effective_rows + 1)
     share = np.where(np.isnan(found), prior, np.clip(found, edge, 1 - edge))
-    shift: FloatArray = (logit(share) - logit(prior)).reshape(rows.n_groups, n_clusters)
-    return shift
+    return finite_shifts(share, prior).reshape(rows.n_groups, n_clusters)
 
 
 def _compared(
