@@ -1,14 +1,12 @@
-"""The paper's protocol as data: read an experiment, run it so that it can be killed, and report on it.
+"""The article's experiments: what is to be run (`specs`), its data, runs that can be stopped, and a report.
 
 >>> from paper import load_experiment
->>> load_experiment("paper", scale="small").classifier.name
-'forest'
+>>> load_experiment("paper", scale="small").classifier["n_estimators"]
+25
 """
 
-from paper.grid import Draw, Task, list_tasks
+from paper.grid import list_tasks
 from paper.run import run_experiment
-from paper.spec import Experiment
-from paper.spec_files import load_experiment
-from paper.store import Store
+from paper.spec import Experiment, load_experiment
 
-__all__ = ["Draw", "Experiment", "Store", "Task", "list_tasks", "load_experiment", "run_experiment"]
+__all__ = ["Experiment", "list_tasks", "load_experiment", "run_experiment"]

@@ -1,29 +1,15 @@
 """What is to be run: draws of data, and one task for each draw and method."""
 
-import hashlib
-import json
 import zlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from groupshift.datasets import GroupedSample, bias_groups, make_grouped_mixture, natural_split
-from paper.data_sources import load_table
-from paper.origin import deciding_origin
-from paper.spec import (
-    DataSpec,
-    Experiment,
-    MethodSpec,
-    RealData,
-    ResamplingSpec,
-    Setting,
-    SyntheticData,
-)
-
-# Neither where the files lie nor how many draws there are changes a draw.
-UNDECIDING = ("path", "embeddings", "settings", "repetitions", "dimensions", "clusters", "note")
+from groupshift.datasets import GroupedSample, LabeledTable, bias_groups, make_grouped_mixture
+from paper.acs import acs_task
+from paper.reviews import load_reviews
+from paper.spec import AcsData, DataSpec, Experiment, MethodSpec, RealData, ReviewsData, SyntheticData
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,24 +17,21 @@ class Draw:
     """One data set as every method of a repetition sees it."""
 
     data: DataSpec
-    setting: Setting
+    setting: int
     repetition: int
     d: int | None = None
     K: int | None = None
     seed: int = 0
-    resampling: ResamplingSpec = field(default_factory=ResamplingSpec)
-
-    @property
-    def key(self) -> str:
-        """Name of the draw, fit for a file name."""
-        size = "" if self.d is None else f"-d{self.d:02d}-K{self.K}"
-        return f"{self.data.name}{size}-s{self.setting}-r{self.repetition:02d}"
 
     @property
     def random_state(self) -> np.random.SeedSequence:
-        """Depends on what the draw is, not on its place in a grid: a grid that grows keeps its draws."""
-        words = [zlib.crc32(self.data.name.encode()), self.d or 0, self.K or 0, self.repetition]
-        return np.random.SeedSequence([self.seed, *words, 3 if self.setting == "natural" else self.setting])
+        """Depends on what the draw is, not on its place in a grid: a grid that grows keeps its draws.
+
+        Variants of the reviews have the seed of the reviews.
+        """
+        family = self.data.kind if isinstance(self.data, ReviewsData) else self.data.name
+        words = [zlib.crc32(family.encode()), self.d or 0, self.K or 0, self.repetition]
+        return np.random.SeedSequence([self.seed, *words, self.setting])
 
     @property
     def method_seed(self) -> int:
@@ -68,35 +51,60 @@ class Draw:
             n_groups=self.data.groups,
             labeled_per_group=self.data.labeled_per_group,
             unlabeled_per_group=self.data.unlabeled_per_group,
-            setting=int(self.setting),
+            setting=self.setting,
+            auc_range=self.data.auc_range,
+            pairs=self.data.pairs,
             random_state=seed,
         )
 
     def _resampled(self, data: RealData, seed: int) -> GroupedSample:
         table = load_table(data)
-        if self.setting == "natural":
-            table = table.some_rows(data.max_rows, random_state=seed)
-            return natural_split(
-                table.X,
-                table.y,
-                table.groups,
-                example_ids=table.example_ids,
-                random_state=seed,
-                name=data.name,
-            )
+        groups = table.groups
+        if isinstance(data, ReviewsData):
+            groups = regrouped(groups, merged=data.merged, dealt=data.dealt, seed=seed)
+        cells = data.setting_1_cells if self.setting == 1 and data.setting_1_cells else data.cells
         return bias_groups(
             table.X,
             table.y,
-            table.groups,
+            groups,
             setting=self.setting,
-            n_clusters=self.resampling.setting_1_clusters if self.setting == 1 else None,
-            batch_size=self.resampling.batch_size,
-            replace=self.resampling.replace,
+            n_clusters=cells,
+            batch_size=data.batch_size,
+            replace=data.replace,
             example_ids=table.example_ids,
             max_rows=data.max_rows,
             random_state=seed,
             name=data.name,
         )
+
+
+def regrouped(groups: np.ndarray, *, merged: int, dealt: bool, seed: int) -> np.ndarray:
+    """Groups merged so many at a time, in random order; or rows dealt to groups of the same sizes.
+
+    >>> regrouped(np.array(["a", "b", "c", "d"]), merged=2, dealt=False, seed=0)
+    array([0, 1, 0, 1])
+    """
+    rng = np.random.default_rng(seed)
+    names, code = np.unique(groups, return_inverse=True)
+    code = (rng.permutation(len(names)) // merged)[code]
+    return np.asarray(rng.permutation(code) if dealt else code)
+
+
+@lru_cache(maxsize=4)
+def load_table(data: RealData) -> LabeledTable:
+    """The table of a data set."""
+    if isinstance(data, AcsData):
+        table = acs_task(data.task, data.path)
+        # A forest of the article's takes no missing values; 0 is what folktables has.
+        np.nan_to_num(np.asarray(table.X), copy=False, nan=0.0)
+        return table
+    return load_reviews(
+        data.path,
+        rating=data.rating,
+        drop_three_stars=data.drop_three_stars,
+        n_components=data.components,
+        name=data.name,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,102 +113,39 @@ class Task:
 
     draw: Draw
     method: MethodSpec
-    decided_by: Mapping[str, object]
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Changes with everything that decides the numbers of a task, and with nothing else."""
-        text = json.dumps(self.decided_by, sort_keys=True, default=list)
-        return hashlib.sha256(text.encode()).hexdigest()[:10]
 
     @property
-    def key(self) -> str:
-        return f"{self.draw.key}/{self.method.label}-{self.fingerprint}"
-
-    @property
-    def labels(self) -> dict[str, str | int | None]:
-        """What identifies a row of results, besides its metric."""
+    def labels(self) -> tuple[str, ...]:
+        """What identifies a row of results, besides its metric: data, setting, d, K, repetition, method."""
         d = self.draw
-        return {
-            "data": d.data.name,
-            "setting": d.setting,
-            "d": d.d,
-            "K": d.K,
-            "repetition": d.repetition,
-            "method": self.method.label,
-        }
+        values = (d.data.name, d.setting, d.d, d.K, d.repetition, self.method.label)
+        return tuple("" if value is None else str(value) for value in values)
 
 
-def list_tasks(experiment: Experiment, origin: Mapping[str, str] | None = None) -> list[Task]:
+def list_tasks(experiment: Experiment) -> list[Task]:
     """All tasks, repetition by repetition: a run that is cut short has something to say about everything.
 
-    `origin` is the code that runs them, by default this one.
-
-    >>> from paper.spec_files import load_experiment
-    >>> tasks = list_tasks(load_experiment("paper", scale="paper"))
-    >>> tasks[0].draw.key
-    'synthetic-d01-K1-s1-r00'
+    >>> from paper.spec import load_experiment
+    >>> list_tasks(load_experiment("paper", scale="paper"))[0].labels
+    ('synthetic', '1', '1', '1', '0', 'global')
     """
-    made_by = {name: (origin or deciding_origin()).get(name) for name in deciding_origin()}
-    return [
-        Task(draw=draw, method=method, decided_by=_decided_by(experiment, draw, method, made_by))
-        for draw in list_draws(experiment)
-        for method in experiment.methods
-        if applies(method, draw)
-    ]
-
-
-def list_draws(experiment: Experiment) -> list[Draw]:
-    """All draws, those of the first repetition first."""
     draws = [
-        Draw(
-            data=data,
-            seed=experiment.seed,
-            resampling=experiment.resampling,
-            setting=setting,
-            repetition=repetition,
-            d=d,
-            K=K,
-        )
+        Draw(data=data, seed=experiment.seed, setting=setting, repetition=repetition, d=d, K=K)
+        for repetition in range(experiment.repetitions)
         for data in experiment.data
-        for repetition in range(experiment.repetitions if data.repetitions is None else data.repetitions)
         for setting in data.settings
         for d, K in _sizes(data)
     ]
-    return sorted(draws, key=lambda draw: draw.repetition)
+    return [
+        Task(draw=draw, method=method)
+        for draw in draws
+        for method in experiment.methods
+        if (method.repetitions is None or draw.repetition < method.repetitions)
+        and (method.name != "bayes" or draw.data.kind == "synthetic")
+    ]
 
 
 def _sizes(data: DataSpec) -> list[tuple[int | None, int | None]]:
     if isinstance(data, SyntheticData):
         return [(d, K) for d in data.dimensions for K in data.clusters]
     return [(None, None)]
-
-
-def applies(method: MethodSpec, draw: Draw) -> bool:
-    """Whether a method can be run on a draw: the oracle needs a truth, and dear methods stop early."""
-    if method.repetitions is not None and draw.repetition >= method.repetitions:
-        return False
-    if method.settings is not None and draw.setting not in method.settings:
-        return False
-    if method.name == "bayes":
-        return draw.data.kind == "synthetic"
-    return not (method.name == "true_clustering" and draw.setting == "natural")
-
-
-def _decided_by(
-    experiment: Experiment, draw: Draw, method: MethodSpec, origin: Mapping[str, str | None]
-) -> dict[str, object]:
-    """All that decides the numbers of a task, by name."""
-    data = {name: value for name, value in asdict(draw.data).items() if name not in UNDECIDING}
-    decided: dict[str, object] = {
-        "data": {"kind": draw.data.kind, **data},
-        "seed": experiment.seed,
-        "method": {"name": method.name, **method.params},
-        "origin": origin,
-    }
-    if draw.data.kind != "synthetic":
-        decided["resampling"] = asdict(experiment.resampling)
-    if method.name != "bayes":
-        decided["classifier"] = asdict(experiment.classifier)
-        decided["calibration"] = experiment.calibration
-    return decided

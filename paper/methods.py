@@ -1,107 +1,109 @@
-"""One method on one draw: build it, fit it, predict the test rows, measure."""
+"""One method on one draw: build it, fit it, predict the test rows, measure. What methods of a draw share is done once."""
 
-import time
 import warnings
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
+import joblib
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import adjusted_rand_score, log_loss, roc_auc_score
 
 from groupshift import METHODS
 from groupshift.datasets import GroupedSample
+from groupshift.datasets.standard_kmeans import KMeansPartition
 from paper.grid import Task
-from paper.measure import Measured, measure, partition_facts, share_facts
-from paper.memory import peak_memory_mb, reset_peak_memory
-from paper.sharing import SharedClassifier, SharedWork, SilhouettePartition, recall
-from paper.spec import ClassifierSpec, Experiment, MethodSpec
+from paper.spec import Experiment
 
-# A classifier for each group is of no use to any other method, and keeping them all would fill the memory.
+T = TypeVar("T")
+# The article's classifier; an experiment may change its size.
+FOREST = {"n_estimators": 500, "max_depth": 10}
+# A forest for each group is of no use to any other method, and keeping them all would fill the memory.
 UNSHARED = ("coral",)
+# These look for clusters as the article does; the others have one, or are told.
+CLUSTERED = ("published", "cluster_global")
+AGREEMENT_ROWS = 20_000
+
+# Forests, their predictions and the partition of the draw at hand, by content.
+_memory: dict[object, object] = {}
 
 
-class FittedMethod(Protocol):
-    """What is asked of every method; what else it tells of itself is looked up where it is measured."""
-
-    def predict_proba(self, X: np.ndarray, groups: np.ndarray) -> np.ndarray: ...
-
-
-def make_classifier(spec: ClassifierSpec) -> BaseEstimator:
-    """The classifier that all methods of an experiment are given.
-
-    >>> make_classifier(ClassifierSpec(name="forest"))
-    RandomForestClassifier(max_depth=10, n_estimators=500)
-    """
-    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-
-    kinds: dict[str, tuple[type[BaseEstimator], Mapping[str, object]]] = {
-        "forest": (RandomForestClassifier, {"n_estimators": 500, "max_depth": 10}),
-        # Early stopping would hold out copies of training examples.
-        "boosting": (HistGradientBoostingClassifier, {"early_stopping": False}),
-    }
-    if spec.name not in kinds:
-        raise ValueError(f"There is no classifier {spec.name!r}: choose one of {', '.join(kinds)}.")
-    kind, defaults = kinds[spec.name]
-    return kind(**{**defaults, **spec.params})
+def forget() -> None:
+    """Drop what methods of the last draw shared."""
+    _memory.clear()
 
 
-def run_method(experiment: Experiment, task: Task, sample: GroupedSample, work: SharedWork) -> Measured:
-    """Fit and judge one method; what it shares with others of the draw comes from `work`."""
+def recall(key: object, make: Callable[[], T]) -> T:
+    if key not in _memory:
+        _memory[key] = make()
+    return cast(T, _memory[key])
+
+
+class SharedClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier that is fitted once for the same rows, and asked once about the same rows; needs a seed of its own."""
+
+    def __init__(self, estimator: BaseEstimator):
+        self.estimator = estimator
+
+    def fit(
+        self, X: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None
+    ) -> "SharedClassifier":
+        self.key_ = (repr(self.estimator.get_params()), joblib.hash((X, y, sample_weight)))
+        fitted = recall(self.key_, lambda: clone(self.estimator).fit(X, y, sample_weight=sample_weight))
+        self.fitted_, self.classes_ = fitted, fitted.classes_
+        return self
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        key = ("predict", *self.key_, joblib.hash(X))
+        return recall(key, lambda: np.asarray(self.fitted_.predict_proba(X)))
+
+
+def run_method(
+    experiment: Experiment, task: Task, sample: GroupedSample
+) -> tuple[dict[str, float], list[str]]:
+    """Metrics of a method on the test rows, and what it warned of."""
     X, truth, groups = sample.testing()
-    in_use = reset_peak_memory()
-    start = time.perf_counter()
-    model, borrowed, notes = None, 0.0, list[str]()
     if task.method.name == "bayes":
         assert sample.posterior is not None
-        probability = sample.posterior[sample.test]
-    else:
-        with work.sharing(), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model = _fitted(experiment, task, sample)
-            probability = model.predict_proba(np.asarray(X), groups)[:, 1]
-            borrowed = work.borrowed
-        notes = [*getattr(model, "notes_", []), *_sentences(caught)]
-    spent, peak = time.perf_counter() - start, peak_memory_mb()
-    measured = measure(truth, probability, groups)
-    # `seconds` is what the method costs alone; what other methods of the draw had already done is part of it.
-    effort = {"seconds": spent + borrowed, "seconds_borrowed": borrowed, "peak_memory_mb": peak}
-    effort["added_memory_mb"] = peak - in_use
-    metrics = {**measured.metrics, **share_facts(model, sample), **partition_facts(model, sample), **effort}
-    return replace(measured, metrics=metrics, notes=notes)
+        return quality(truth, sample.posterior[sample.test]), []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = _fitted(experiment, task, sample)
+        found = quality(truth, model.predict_proba(X, groups)[:, 1])
+        found |= partition_facts(model, sample) if task.method.name in CLUSTERED else {}
+    return found, sorted({f"{w.category.__name__}: {w.message}" for w in caught})
 
 
-def _fitted(experiment: Experiment, task: Task, sample: GroupedSample) -> FittedMethod:
+def quality(truth: np.ndarray, probability: np.ndarray) -> dict[str, float]:
+    """AUC, and the log loss of probabilities held off 0 and 1 by a millionth: the article's may reach both."""
+    held = np.clip(probability, 1e-6, 1 - 1e-6)
+    return {"auc": float(roc_auc_score(truth, probability)), "log_loss": float(log_loss(truth, held))}
+
+
+def partition_facts(model: Any, sample: GroupedSample) -> dict[str, float]:
+    """Clusters that the model used, and their agreement with the generating ones (adjusted Rand index)."""
+    assert sample.cluster is not None
+    rows = np.flatnonzero(sample.test)[:AGREEMENT_ROWS]
+    found = model.partition.predict(np.asarray(sample.X)[rows])
+    return {
+        "n_clusters": float(model.n_clusters_),
+        "true_clusters": float(len(np.unique(sample.cluster))),
+        "partition_agreement": float(adjusted_rand_score(sample.cluster[rows], found)),
+    }
+
+
+def _fitted(experiment: Experiment, task: Task, sample: GroupedSample) -> Any:
     X, y, groups, ids = sample.training()
-    classifier = make_classifier(experiment.classifier)
-    if task.method.name not in UNSHARED:
-        classifier = SharedClassifier(classifier)
-    settings = {"calibration": experiment.calibration, **_settings(task, sample, np.asarray(X))}
-    model = METHODS[task.method.name](classifier, random_state=task.draw.method_seed, **settings)
-    fitted: FittedMethod = model.fit(X, y, groups=groups, example_ids=ids)
-    return fitted
-
-
-def _settings(task: Task, sample: GroupedSample, X: np.ndarray) -> dict[str, object]:
-    settings = dict(task.method.params)
-    if task.method.name == "true_clustering":
+    name, seed, settings = task.method.name, task.draw.method_seed, dict(task.method.params)
+    classifier = RandomForestClassifier(**{**FOREST, **experiment.classifier})
+    if name == "true_clustering":
         settings["partition"] = sample.partition
-    elif _by_silhouette(task.method):
-        settings["partition"] = _silhouette(settings.get("partition"), task.draw.method_seed, X)
-    return settings
-
-
-def _by_silhouette(method: MethodSpec) -> bool:
-    default = "silhouette" if method.name in ("published", "cluster_global") else None
-    partition = method.params.get("partition", default)
-    return partition == "silhouette" or isinstance(partition, Mapping)
-
-
-def _silhouette(options: object, seed: int, X: np.ndarray) -> SilhouettePartition:
-    given = dict(options) if isinstance(options, Mapping) else {}
-    key = ("partition", seed, repr(sorted(given.items())))
-    return recall(key, lambda: SilhouettePartition(random_state=seed, **given).fit(X))
-
-
-def _sentences(caught: list[warnings.WarningMessage]) -> list[str]:
-    return sorted({f"{w.category.__name__}: {w.message}" for w in caught})[:5]
+    elif name in CLUSTERED:
+        options = settings.get("partition", {})
+        settings["partition"] = recall(
+            ("partition", repr(options)), lambda: KMeansPartition(random_state=seed, **options).fit(X)
+        )
+    shared = classifier if name in UNSHARED else SharedClassifier(classifier)
+    model = METHODS[name](shared, random_state=seed, **settings)
+    return model.fit(X, y, groups=groups, example_ids=ids)

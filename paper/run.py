@@ -1,56 +1,44 @@
-"""Run the tasks of an experiment in parallel; what is finished stays finished, whatever happens."""
+"""Run the tasks of an experiment; what is finished stays finished, whatever happens.
 
-import math
-import os
-import platform
-import time
+A folder of results holds `experiment.json` (what is run, by which code, on which tables), `runs.jsonl` (a line for each finished
+task, from which a run that was stopped goes on) and `results.csv`, made of these lines.
+"""
+
+import csv
+import hashlib
+import json
 import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
 from itertools import groupby
 from pathlib import Path
-from threading import Thread
+from typing import Any
 
-from joblib import Parallel, delayed, parallel_config
-from joblib.externals.loky.process_executor import TerminatedWorkerError
+import numpy as np
+from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from groupshift.datasets import GroupedSample
-from paper.data_sources import describe_table, without_missing
-from paper.grid import Task, list_tasks
-from paper.methods import run_method
-from paper.origin import deciding_origin
-from paper.sharing import SharedWork
-from paper.spec import Experiment
-from paper.store import Store
+from paper.grid import Task, list_tasks, load_table
+from paper.methods import forget, run_method
+from paper.origin import deciding_origin, described_origin, differing
+from paper.spec import Experiment, SyntheticData
+
+LABELS = ("data", "setting", "d", "K", "repetition", "method")
+# Neither where the files lie nor how many draws there are changes a draw.
+UNDECIDING = ("path", "settings", "dimensions", "clusters", "note")
+Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: tasks behind it, out of all that were to be run, and the seconds that they took."""
+    """How far a run is: finished tasks out of all, how many failed, and the draw that was finished last."""
 
     done: int
     total: int
     failed: int
-    seconds: float
     last: str
-
-    @property
-    def remaining_seconds(self) -> float:
-        """At the pace so far. Large draws come first, so it is rather too long than too short."""
-        return self.seconds * (self.total - self.done) / max(self.done, 1)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """How a run ended."""
-
-    ran: int
-    failed: int
-    left: int
-    rows: int
 
 
 def run_experiment(
@@ -58,158 +46,155 @@ def run_experiment(
     out: str | Path,
     *,
     n_jobs: int = 1,
-    backend: str = "loky",
-    stop_after: float | None = None,
-    retry_failed: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
-) -> Summary:
-    """Run what is not finished yet of an experiment, and make its tables.
+) -> Progress:
+    """Run what is not finished yet of an experiment, and make its table. What failed before is run again.
 
     Parameters
     ----------
     out : path
-        Folder of the results. A run that was killed is resumed by running it again.
+        Folder of the results.
     n_jobs : int
         Draws that run at the same time, each in a process of one thread.
-    backend : {"loky", "dask", "threading", ...}
-        joblib's; "dask" uses the Dask client of this process.
-    stop_after : float, optional
-        Seconds after which no new draw or method is begun.
-    retry_failed : bool
-        Run again what failed before.
     on_progress : callable, optional
         Called after every finished draw.
-
-    Returns
-    -------
-    Summary
     """
-    _, absent = without_missing(experiment)
+    experiment, absent = without_missing(experiment)
     if absent:
         raise FileNotFoundError(absent)
-    store, tasks = Store(out), list_tasks(experiment)
-    tables = {data.name: describe_table(data) for data in experiment.data}
-    with store.lock():
-        store.refuse_other_runs(tasks, tables)
-        pending = store.pending(tasks, retry_failed=retry_failed)
-        store.write_experiment(experiment, tables)
-        deadline = None if stop_after is None else time.time() + stop_after
-        ran, failed = 0, 0
-        try:
-            for progress in _run_all(experiment, store, pending, n_jobs, backend, deadline):
-                ran, failed = progress.done, progress.failed
+    folder, tasks = Path(out), list_tasks(experiment)
+    finished = finished_runs(experiment, folder)
+    pending = [task for task in tasks if task.labels not in finished]
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {data.name: _describe(data) for data in experiment.data if not isinstance(data, SyntheticData)}
+    described = {**experiment.to_dict(), "origin": described_origin(), "tables": tables}
+    (folder / "experiment.json").write_text(json.dumps(described, indent=1) + "\n")
+    draws = [list(group) for _, group in groupby(pending, key=lambda task: task.draw)]
+    # Of one repetition the largest draws come first, so that none is waited for at the end.
+    draws.sort(key=lambda group: (group[0].draw.repetition, -(group[0].draw.d or np.inf)))
+    progress = Progress(len(finished), len(tasks), 0, "")
+    jobs = (delayed(run_draw)(experiment, group) for group in draws)
+    try:
+        with (folder / "runs.jsonl").open("a", encoding="utf-8") as log:
+            for lines in Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)(jobs):
+                log.writelines(json.dumps(line) + "\n" for line in lines)
+                log.flush()
+                failed = sum("error" in line for line in lines)
+                last = "-".join(filter(None, lines[0]["labels"][:5]))
+                progress = Progress(progress.done + len(lines), len(tasks), progress.failed + failed, last)
                 if on_progress is not None:
                     on_progress(progress)
-        except TerminatedWorkerError as error:
-            raise ChildProcessError(
-                f"A worker died, most likely for lack of memory. What is finished is kept in {out}: run it again "
-                f"with fewer than {n_jobs} jobs."
-            ) from error
-        finally:
-            counts = store.combine(tasks)
-    return Summary(ran, failed, len(pending) - ran, counts["rows"])
+    finally:
+        write_results(folder, tasks, finished_runs(experiment, folder))
+    return progress
 
 
-def _run_all(
-    experiment: Experiment,
-    store: Store,
-    pending: list[Task],
-    n_jobs: int,
-    backend: str,
-    deadline: float | None,
-) -> Iterator[Progress]:
-    draws = [list(tasks) for _, tasks in groupby(pending, key=lambda task: task.draw.key)]
-    # Of one repetition the largest draws come first, so that none of them is waited for at the end: real
-    # tables, then synthetic ones by their dimension.
-    draws.sort(key=lambda tasks: (tasks[0].draw.repetition, -(tasks[0].draw.d or math.inf)))
-    parent = os.getpid() if backend == "loky" else None
-    jobs = (delayed(run_draw)(experiment, tasks, str(store.folder), deadline, parent) for tasks in draws)
-    done, failed, start = 0, 0, time.perf_counter()
-    # Workers of loky read it before any code of ours runs there; others are told in `run_draw`.
-    threads = 1 if backend == "loky" else None
-    with parallel_config(backend=backend, inner_max_num_threads=threads):
-        parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="all")
-        for finished in parallel(jobs):
-            if finished:
-                done += len(finished)
-                failed += sum(status == "failed" for _, status in finished)
-                last = finished[-1][0].split("/")[0]
-                yield Progress(done, len(pending), failed, time.perf_counter() - start, last)
-
-
-def run_draw(
-    experiment: Experiment,
-    tasks: list[Task],
-    folder: str,
-    deadline: float | None = None,
-    parent: int | None = None,
-) -> list[tuple[str, str]]:
-    """Make a draw, run methods on it, store each as soon as it is finished; (key, status) of each.
-
-    `parent` is the process that holds the folder's lock: a worker of another process ends when that one does.
-    """
-    if parent is not None and parent != os.getpid():
-        _end_with(parent)
-    store, work, finished = Store(folder), SharedWork(), []
-    if deadline is not None and time.time() >= deadline:
-        return []
+def run_draw(experiment: Experiment, tasks: list[Task]) -> list[Json]:
+    """Make a draw and run methods on it: a line for each. One that fails is a hole in a table, not the end of a night's work."""
+    forget()
     with threadpool_limits(limits=1):
-        sample: GroupedSample | Exception
         try:
             sample = tasks[0].draw.sample()
         except Exception as error:
-            sample = error
-        for task in tasks:
-            if deadline is not None and time.time() >= deadline:
-                break
-            lines = _run_task(experiment, task, sample, work)
-            store.write(task, lines)
-            finished.append((task.key, str(lines[0]["status"])))
-    return finished
+            return [_line(experiment, task, **_failure(error)) for task in tasks]
+        return [_line(experiment, task, **_run_task(experiment, task, sample)) for task in tasks]
 
 
-@cache
-def _end_with(parent: int) -> None:
-    """End this process as soon as its parent is gone; asked once for each worker."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        # At once: what is written after the parent has ended is written without its lock.
-        os._exit(1)
-
-    Thread(target=watch, daemon=True).start()
-
-
-def _run_task(
-    experiment: Experiment, task: Task, sample: GroupedSample | Exception, work: SharedWork
-) -> list[dict[str, object]]:
+def _run_task(experiment: Experiment, task: Task, sample: GroupedSample) -> Json:
     try:
-        if isinstance(sample, Exception):
-            raise RuntimeError(f"The draw could not be made: {sample}") from sample
-        outcome = run_method(experiment, task, sample, work)
+        metrics, notes = run_method(experiment, task, sample)
     except Exception as error:
-        # One method on one draw is a hole in a table, not the end of a night's work.
-        place = traceback.format_exception(error)[-3:]
-        return [_run_line(task, "failed", error=f"{type(error).__name__}: {error}", traceback="".join(place))]
-    return [
-        _run_line(task, "ok", notes=outcome.notes),
-        *({"kind": "row", "metric": name, "value": value} for name, value in outcome.metrics.items()),
-        {"kind": "by_group", "columns": outcome.by_group},
-        {"kind": "calibration", "columns": outcome.calibration},
+        return _failure(error)
+    return {"metrics": metrics, "notes": notes}
+
+
+def _failure(error: Exception) -> Json:
+    where = "".join(traceback.format_exception(error)[-3:])
+    return {"error": f"{type(error).__name__}: {error}", "traceback": where}
+
+
+def _line(experiment: Experiment, task: Task, **more: object) -> Json:
+    finished = datetime.now(UTC).isoformat(timespec="seconds")
+    print_ = fingerprint(experiment, task)
+    return {"labels": task.labels, "fingerprint": print_, **more, "finished": finished}
+
+
+def fingerprint(experiment: Experiment, task: Task) -> str:
+    """Changes with everything that decides the numbers of a task, besides the code."""
+    data = {name: value for name, value in asdict(task.draw.data).items() if name not in UNDECIDING}
+    method = {"name": task.method.name, **task.method.params}
+    decided = [data, experiment.seed, method, dict(experiment.classifier)]
+    return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def finished_runs(experiment: Experiment, folder: Path) -> dict[tuple[str, ...], Json]:
+    """Lines of finished tasks by their labels; a folder with runs of other code or settings is refused."""
+    lines = _read_lines(folder / "runs.jsonl")
+    if not lines:
+        return {}
+    before = json.loads((folder / "experiment.json").read_text())["origin"]
+    changed = list(differing({name: before.get(name) for name in deciding_origin()}, deciding_origin()))
+    now = {task.labels: fingerprint(experiment, task) for task in list_tasks(experiment)}
+    changed += [
+        f"the settings of {', '.join(filter(None, labels))}"
+        for line in lines
+        if (labels := tuple(line["labels"])) in now and now[labels] != line["fingerprint"]
     ]
+    if changed:
+        raise ValueError(
+            f"{folder} holds runs of something else: {', '.join(changed[:3])}. Pass another --out, or resume with the "
+            f"settings and the code (commit {before.get('commit') or 'not recorded'}) of its experiment.json."
+        )
+    return {tuple(line["labels"]): line for line in lines if "error" not in line}
 
 
-def _run_line(task: Task, status: str, **more: object) -> dict[str, object]:
-    origin = deciding_origin()
+def _read_lines(path: Path) -> list[Json]:
+    """Lines of a file that may end in a torn one: its writer may have been killed."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
+    if lines and not lines[-1].endswith("\n"):
+        path.write_text("".join(lines[:-1]), encoding="utf-8")
+        lines.pop()
+    return [json.loads(line) for line in lines]
+
+
+def write_results(folder: Path, tasks: Iterable[Task], finished: Mapping[tuple[str, ...], Json]) -> None:
+    """The table of all finished tasks: a row for each metric, six significant digits."""
+    with (folder / "results.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*LABELS, "metric", "value"])
+        for task in tasks:
+            for metric, value in finished.get(task.labels, {}).get("metrics", {}).items():
+                writer.writerow([*task.labels, metric, f"{value:.6g}"])
+
+
+def without_missing(experiment: Experiment) -> tuple[Experiment, str]:
+    """The experiment on the data that is there, and a sentence on the rest ("" if there is none)."""
+    there, absent = [], dict[str, list[str]]()
+    for data in experiment.data:
+        if isinstance(data, SyntheticData) or Path(data.path).exists():
+            there.append(data)
+        else:
+            absent.setdefault(data.path, []).append(data.name)
+    if not absent:
+        return experiment, ""
+    listed = "; ".join(f"{', '.join(names)} ({path} is not there)" for path, names in absent.items())
+    what_to_do = (
+        f"Not run: {listed}. Name the folder of these files with --data; `python -m paper fetch` downloads the "
+        "Census files."
+    )
+    if not there:
+        raise FileNotFoundError(what_to_do)
+    return replace(experiment, data=tuple(there)), what_to_do
+
+
+def _describe(data: Any) -> Json:
+    """What was used of a real data set and what was not to be had, for the report."""
+    table = load_table(data)
     return {
-        "kind": "run",
-        **task.labels,
-        "status": status,
-        "fingerprint": task.fingerprint,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "host": f"{platform.machine()} {os.cpu_count()} cores",
-        # Of the process that ran it: a worker elsewhere may have others.
-        "versions": {name: value for name, value in origin.items() if name != "machine"},
-        **more,
+        "rows": len(table),
+        "groups": len(np.unique(table.groups)),
+        "positive": round(float(table.y.mean()), 4),
+        "features": list(table.feature_names)[:30],
+        "n_features": len(table.feature_names),
+        "missing_features": list(table.missing),
     }

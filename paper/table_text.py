@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from paper.results import Mean
 
@@ -12,36 +12,28 @@ TITLES = {
     "income": "Income",
     "employment": "Employment",
     "ipr": "IPR",
-    "amazon": "Amazon",
+    "amazon": "Reviews",
     "synthetic": "Synthetic",
-    "carriers": "Flights by carrier",
-    "destinations": "Flights by destination",
 }
-
-
-# The numbers behind a line, by name.
-Record = dict[str, str | float | None]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table to be read: `body` holds text, a row per method; `records` hold the numbers behind it."""
+    """A table to be read: text in rows, the first cell of each being its name."""
 
-    name: str
     title: str
     note: str
     header: Sequence[str]
     body: Sequence[Sequence[str]]
-    records: Sequence[Record] = field(default_factory=list)
 
 
 def relative(value: float) -> str:
     """A difference that is already in percent.
 
-    >>> relative(15.04)
-    '+15.0 %'
+    >>> relative(15.04), relative(-0.04)
+    ('+15.0', '0.0')
     """
-    return f"{value:+.1f} %".replace("-", MINUS)
+    return "0.0" if abs(value) < 0.05 else f"{value:+.1f}".replace("-", MINUS)
 
 
 def place_title(data: str, setting: str) -> str:
@@ -55,7 +47,7 @@ def place_title(data: str, setting: str) -> str:
 
 
 def share(value: Mean | float | None) -> str:
-    """Three digits, as the paper has them, with the interval where there is one.
+    """Three digits, as the article has them, with the interval where there is one.
 
     >>> share(Mean(0.8764, 0.0021, 5)), share(0.88), share(None)
     ('.876 ± .002', '.880', '')
@@ -81,15 +73,3 @@ def _short(value: Mean | float, sign: str, digits: int) -> str:
     main, *interval = (text.replace("0.", ".", 1).replace("-", MINUS) for text in texts)
     zero = "." + "0" * digits
     return " ± ".join([zero if main[1:] == zero else main, *interval])
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them.
-
-    >>> duration(90), duration(8000), duration(400_000)
-    ('2 minutes', '2.2 hours', '4.6 days')
-    """
-    for size, name in ((86_400, "days"), (3600, "hours")):
-        if seconds >= 1.5 * size:
-            return f"{seconds / size:.1f} {name}"
-    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
