@@ -1,7 +1,7 @@
 """What pooling buys the article's algorithm where rows are few: `published(small_cells="pooled")` against the text.
 
-Generated data of setting 2, four clusters. The unlabelled rows of a cell on average, and the labelled rows in all, are varied; the
-number of groups keeps the rows to test many. One line of the file is one draw: AUC, log loss and the mean error of the cells'
+Generated data of setting 2, four clusters. The unlabelled rows of a cell on average, and the labelled rows in all, are varied;
+the number of groups keeps the rows to test many. One line of the file is one draw: AUC, log loss and the mean error of the cells'
 shares, of the method told the generating clusters (`true_clustering`) and looking for them (`published`).
 """
 

@@ -27,7 +27,7 @@ def mean(values):
 
 print("Told the generating clusters; pooled less text is a mean over draws, with its 95 % interval.")
 print("labelled  rows of    AUC                                      log loss           error of shares")
-print("rows       a cell    Global   text  pooled   pooled − text    pooled − text      text  pooled")
+print("rows       a cell    Global   text  pooled   pooled - text    pooled - text      text  pooled")
 for size in sorted({key[0] for key in found}):
     plain = (size, "global", "")
     text, pooled = ((size, "true_clustering", cells) for cells in ("alone", "pooled"))
