@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -191,6 +192,28 @@ def test_the_labelled_share_is_counted_or_the_mean_posterior(rows):
     assert 1e-3 < abs(posterior - counted) < 0.1
 
 
+class Noting(LogisticRegression):
+    """Notes the classes of the rows that it is trained on."""
+
+    counts: ClassVar[list] = []
+
+    def fit(self, X, y):
+        Noting.counts.append(np.bincount(y, minlength=2).tolist())
+        return super().fit(X, y)
+
+
+@line("held-out rows or training rows without one of the classes")
+def test_both_classes_are_held_out_and_trained_on():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 2)), np.where(np.arange(300) < 150, np.arange(300) < 3, -1)
+    Noting.counts = []
+    for seed in range(10):
+        METHODS["global"](Noting(), random_state=seed, n_jobs=1).fit(X, y, groups=np.arange(300) % 3)
+    positives = {positive for _, positive in Noting.counts}
+    # Three positives: one or two are trained on, never all or none.
+    assert positives <= {1, 2}
+
+
 class Sides:
     def predict(self, X):
         return (X[:, 0] > 0).astype(int)
@@ -233,6 +256,13 @@ def test_a_cluster_of_one_class_and_one_without_labels_are_left_uncorrected(rows
     assert len(one_class) == 1
     assert 0 < one_class[0] < 0.05
     assert len(without_labels) > 1
+
+
+def test_no_page_promises_more_than_a_test_shows():
+    root = PAGE.parents[2]
+    pages = [root / "README.md", *(root / "docs").rglob("*.md"), *(root / "src").rglob("*.py")]
+    pages += [*(root / "paper").rglob("*.py"), *(root / "paper").rglob("*.md")]
+    assert [page.name for page in pages if "to the letter" in page.read_text(encoding="utf-8").lower()] == []
 
 
 def test_every_line_of_the_table_has_a_test():

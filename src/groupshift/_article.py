@@ -12,6 +12,7 @@ and "Experimental Protocol". Rows lie in clusters π(x) = k, numbered from 0. Th
 
 Where the text is silent:
 
+- a split that leaves a class out on one side is drawn again within each class, by the caller;
 - a cluster whose training rows lack a class has the classifier of all training rows;
 - a cluster without rows in the validation set has the line of all of them;
 - a cell without rows, a group that the population does not have, and a cluster whose labelled rows lack a class are left
