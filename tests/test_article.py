@@ -11,8 +11,10 @@ from sklearn.neighbors import NearestNeighbors
 
 import reference_paper as reference
 from conftest import probability
-from groupshift import METHODS
+from groupshift import METHODS, GroupShiftClassifier
+from groupshift._article import cell_shares, labeled_shares, platt_line, platt_lines
 from groupshift.datasets import make_grouped_mixture
+from groupshift.theory import collect_points
 
 GROUPS = np.array(["a", "b", "c", "d", "e"])
 # Two optimisers on well-conditioned logistic likelihoods, and a hundred iterations of EM after them.
@@ -186,3 +188,81 @@ def test_over_draws_its_auc_is_that_of_the_text_within_the_noise_of_splits(draws
     # Seven methods are looked at: in one of them chance exceeds five standard errors of six draws once in thirty times.
     assert abs(difference.mean()) < 5 * error
     assert error < 0.015
+
+
+def test_copies_of_an_example_are_held_out_together(task):
+    ids = np.append(np.arange(len(task.y)) // 3, 10_000 + np.arange(len(task.unlabeled)))
+    X = np.vstack([task.X, task.unlabeled])
+    y = np.append(task.y, np.full(len(task.unlabeled), -1))
+    model = METHODS["global"](Forest(), random_state=0, n_jobs=1)
+    SEEN.clear()
+    model.fit(X, y, groups=np.append(task.groups, task.unlabeled_groups), example_ids=ids)
+    held = held_rows("global", task)
+    examples = ids[: len(task.y)]
+    assert not np.intersect1d(examples[held], examples[~held]).size
+    assert len(np.unique(examples[held])) == round(0.2 * len(np.unique(examples)))
+
+
+def test_whole_weights_count_as_so_many_rows():
+    rng = np.random.default_rng(0)
+    times = rng.integers(1, 4, 60)
+    score, y, cluster = rng.normal(size=60), rng.integers(0, 2, 60), rng.integers(0, 2, 60)
+    again = np.repeat(np.arange(60), times)
+    once, weight = np.ones(len(again)), times.astype(float)
+    np.testing.assert_allclose(
+        platt_lines(score, y, weight, cluster, 3),
+        platt_lines(score[again], y[again], once, cluster[again], 3),
+        atol=1e-9,
+    )
+    np.testing.assert_allclose(
+        labeled_shares(y, weight, cluster, 3), labeled_shares(y[again], once, cluster[again], 3), atol=1e-12
+    )
+    shares = [
+        cell_shares(collect_points(s, c, n_cells=3, weight=w), np.array([0.3, 0.6, 0.6])).share
+        for s, c, w in ((score, cluster, weight), (score[again], cluster[again], once))
+    ]
+    np.testing.assert_allclose(*shares, atol=1e-9)
+
+
+def test_a_score_that_separates_the_classes_has_a_line_of_finite_slope():
+    score, y = np.linspace(0, 1, 40), np.repeat([0, 1], 20)
+    slope, intercept = platt_line(score, y, np.ones(40))
+    assert 0 < slope < 100
+    # Nobody is surer than the targets: one in 22.
+    assert abs(slope * 0.5 + intercept) < 1e-6
+
+
+def test_small_cells_can_be_pooled_which_the_text_does_not(task):
+    """No share nearer to 0 or 1 than half a row; labelled shares smoothed by half a row a class."""
+    alone, _ = fitted("published", task)
+    pooled, _ = fitted("published", task, small_cells="pooled")
+    # Cells of clusters that show both classes.
+    told = (pooled.rows_ > 0) & np.isin(np.arange(6), [0, 1, 2])
+    edge = 0.5 / (pooled.rows_[told] + 1)
+    assert (np.abs(pooled.group_prior_[told] - 0.5) <= 0.5 - edge + 1e-12).all()
+    assert (np.abs(alone.group_prior_[told] - 0.5) > 0.5 - edge).any()
+    rows, share = alone.labeled_rows_[:4], alone.labeled_prior_[:4]
+    np.testing.assert_allclose(pooled.labeled_prior_[:4], (rows * share + 0.5) / (rows + 1))
+    with pytest.raises(ValueError, match="small_cells='none' is not known"):
+        METHODS["published"](small_cells="none")
+
+
+def test_the_settings_of_the_text_are_arguments(task):
+    by_name, _ = fitted("published", task)
+    spelled = GroupShiftClassifier(
+        Forest(),
+        task.partition,
+        "holdout",
+        shares="em",
+        shrinkage="none",
+        trust=1.0,
+        refine=0,
+        per_cluster=True,
+        labeled_prior="share",
+        random_state=0,
+    )
+    assert by_name.get_params().keys() == spelled.get_params().keys()
+    X = np.vstack([task.X, task.unlabeled])
+    y = np.append(task.y, np.full(len(task.unlabeled), -1))
+    spelled.fit(X, y, groups=np.append(task.groups, task.unlabeled_groups))
+    np.testing.assert_array_equal(by_name.group_prior_, spelled.group_prior_)

@@ -20,6 +20,7 @@ from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._regions.space import Space
 from groupshift._rows.checks import DegradedWarning, accepts_missing, check_features, split_groups
 from groupshift._rows.codes import Codes
+from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.frames import Features
 from groupshift._rows.reading import ReadOptions, Training, column_attributes, read_training
 from groupshift._rows.rows import CHUNK_ROWS, InMemory, Rows
@@ -86,6 +87,10 @@ class _Grouped(ClassifierMixin, BaseEstimator):
             warnings.simplefilter("ignore", DegradedWarning)
             self._learn(training)
         return self
+
+    @property
+    def encoder_(self) -> FeatureEncoder:
+        return self.schema_.encoder
 
     def predict_proba(self, X: Features, groups: ArrayLike | None = None) -> FloatArray:
         """Probabilities of the classes, of shape (n_rows, n_classes)."""

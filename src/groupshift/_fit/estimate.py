@@ -276,12 +276,14 @@ class _Cells(AnyCells):
         """Each cell by its own rows, as in the paper."""
         learned, points, n_groups = self.learned, self.points, len(self.rows)
         prior = np.tile(learned.labeled_prior, n_groups)
+        # Elsewhere a cluster without labels of one class is left out below; its shares are asked for all the same.
+        shown = np.where((prior > 0) & (prior < 1), prior, 0.5)
         if learned.is_alone:
             found = cell_shares(points, prior)
         elif learned.shares == "em":
-            found, _ = em(points, labeled_prior=prior, n_iter=EM_STEPS)
+            found, _ = em(points, labeled_prior=shown, n_iter=EM_STEPS)
         elif learned.shares == "mlls":
-            found = mlls(points, labeled_prior=prior)
+            found = mlls(points, labeled_prior=shown)
         else:
             assert learned.prediction_rates is not None
             tpr, fpr = (np.tile(rate, n_groups) for rate in learned.prediction_rates)
