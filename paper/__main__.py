@@ -1,4 +1,4 @@
-"""`python -m paper run paper --out FOLDER`: the core dependencies are enough."""
+"""`python -m paper run paper --out FOLDER`."""
 
 import sys
 

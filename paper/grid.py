@@ -82,7 +82,7 @@ def regrouped(groups: np.ndarray, *, merged: int, dealt: bool, seed: int) -> np.
     """Groups merged so many at a time, in random order; or rows dealt to groups of the same sizes.
 
     >>> regrouped(np.array(["a", "b", "c", "d"]), merged=2, dealt=False, seed=0)
-    array([0, 1, 0, 1])
+    array([1, 0, 0, 1])
     """
     rng = np.random.default_rng(seed)
     names, code = np.unique(groups, return_inverse=True)

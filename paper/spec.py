@@ -157,8 +157,8 @@ def load_experiment(
     Examples
     --------
     >>> experiment = load_experiment("authors_code", scale="paper")
-    >>> experiment.data[1].replace, experiment.classifier["n_estimators"]
-    (False, 500)
+    >>> experiment.data[1].replace, experiment.data[1].batch_size
+    (False, 14)
     """
     table = dict(source) if isinstance(source, Mapping) else _read(find_spec(source))
     scales = table.pop("scales", {})
