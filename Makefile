@@ -9,7 +9,7 @@ CORE_TESTS := odds points label_shift shrinkage auc_gain alignment metrics calib
 	classifier_inputs classifier_truth copies tables bad_input persistence refused_models displays cli_errors floors \
 	trust rare_positives
 
-.PHONY: setup demo test test-lowest lint bench docs clean
+.PHONY: setup demo test test-lowest lint bench docs reproduce clean
 
 setup: $(READY)
 
@@ -55,6 +55,11 @@ docs: $(READY)
 	$(BIN)/python -m pip install --quiet --group docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -E -W --keep-going --quiet docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
+
+# The article's tables and figures beside ours, at the small scale: no data from elsewhere.
+reproduce: $(READY)
+	$(BIN)/python -m paper run paper --scale small --out paper/results/small
+	$(BIN)/python -m paper report paper/results/small
 
 clean:
 	rm -rf .venv $(LOWEST) build dist docs/_build .mypy_cache .ruff_cache .pytest_cache

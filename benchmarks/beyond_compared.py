@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from groupshift.experiments.results import Mean
+from paper.results import Mean
 
 DRAW = ["data", "setting", "d", "K", "method", "repetition"]
 METRICS = ("auc", "log_loss")

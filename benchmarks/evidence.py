@@ -116,7 +116,7 @@ def _key(row: Json) -> tuple:
 
 def _origin(spec: Path, commit: str | None, seeds: list[int]) -> Json:
     """Code, libraries and machine, and what was written down."""
-    from groupshift.experiments.origin import described_origin
+    from paper.origin import described_origin
 
     origin: Json = {**described_origin(), "spec": hashlib.sha256(spec.read_bytes()).hexdigest()[:12]}
     origin |= {"seeds": seeds, "benchmarks": _sources()}

@@ -96,7 +96,7 @@ def _acs(task: str, levels: Sequence[float] = ()) -> Callable[[Path], dict]:
 
 
 def _reviews(data: Path) -> dict:
-    from groupshift.datasets import load_reviews
+    from paper.reviews import load_reviews
 
     d = load_reviews(data / "amazon_reviews_minilm.npz", n_components=50)
     names = [f"component{j}" for j in range(50)]

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.evidence import SPEC, kept_draws, list_tasks
-from groupshift.experiments.results import Mean
+from paper.results import Mean
 
 COMPARED = ("auc", "auc_within", "log_loss", "calibration_error", "share_error")
 PLAIN = ("coverage", "width", "seconds")

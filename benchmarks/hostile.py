@@ -32,7 +32,7 @@ from benchmarks.hostile_files import ENDINGS, hostile_file
 from benchmarks.hostile_models import hostile_model
 from benchmarks.hostile_sides import hostile_side
 from benchmarks.hostile_tables import fit_hostile_table
-from groupshift.experiments.origin import described_origin
+from paper.origin import described_origin
 
 KEPT = Path(__file__).parent.parent / "results" / "hostile.json"
 COMMAND = "python -m benchmarks hostile"

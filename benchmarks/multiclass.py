@@ -228,7 +228,7 @@ def main() -> None:
 
 
 def _write_origin(out: Path, commit: str, seeds: list[int]) -> None:
-    from groupshift.experiments.origin import deciding_origin
+    from paper.origin import deciding_origin
 
     origin = {"commit": commit, "seeds": seeds, **deciding_origin(), "cores": os.cpu_count()}
     (out / "origin.json").write_text(json.dumps(origin, indent=2) + "\n")

@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+# Scripts beside this file, and the article's experiments at the root.
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import build_parts
 

@@ -1,6 +1,6 @@
 """Fills what README.md and docs/explanation/results.md show of results/evidence, of results/natural_groups and of the transcript.
 
-    python docs/make_results_rows.py
+    PYTHONPATH=. python docs/make_results_rows.py
 
 Numbers come from table.csv and verdicts.csv, which `python -m benchmarks.evidence_summary results/evidence` writes, and from
 docs/transcript.md. Nothing but what stands between the comments changes.
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from scipy.stats import t
 
-from groupshift.experiments.results import Mean
-from groupshift.experiments.table_text import MINUS, share, signed
+from paper.results import Mean
+from paper.table_text import MINUS, share, signed
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"

@@ -62,23 +62,28 @@ def test_the_default_configuration_beats_global_too():
     assert np.mean(gain) > 0.1
 
 
-def test_shares_of_the_published_configuration_match_the_truth_at_their_stated_rate(forest):
+# As in the text, shares of small cells are noisier: intervals do not know of the noise of calibration.
+@pytest.mark.parametrize(("small_cells", "rate", "most"), [("alone", 0.75, 0.075), ("pooled", 0.83, 0.06)])
+def test_shares_of_the_published_configuration_match_the_truth_at_their_stated_rate(
+    forest, small_cells, rate, most
+):
     # Told the generating partition, so that its cells are the cells of the truth.
     inside, error = [], []
     for seed in range(1, 5):
         sample = make_grouped_mixture(**MIXTURE, random_state=seed)
         X, y, groups, ids = sample.training()
-        model = GroupShiftClassifier.published(clone(forest), partition=sample.partition, random_state=seed)
+        settings = {"partition": sample.partition, "small_cells": small_cells, "random_state": seed}
+        model = GroupShiftClassifier.published(clone(forest), **settings)
         shares = model.fit(X, y, groups=groups, example_ids=ids).group_shares(coverage=0.9)
         truth = sample.shares.ravel()
         inside.append((shares["low"] <= truth) & (truth <= shares["high"]))
         error.append(np.abs(shares["share"] - truth))
-    assert np.median(error) < 0.06
+    assert np.median(error) < most
     # 200 cells know a rate to ±2 %; the calibration's error, common to all cells of a cluster, adds to that.
-    assert 0.83 < np.mean(inside) < 0.97
+    assert rate < np.mean(inside) < 0.97
 
 
-def test_published_is_the_papers_to_the_letter():
+def test_published_has_the_settings_of_the_article():
     model = GroupShiftClassifier.published()
     assert model.estimator.get_params()["n_estimators"] == 500
     assert model.estimator.get_params()["max_depth"] == 10

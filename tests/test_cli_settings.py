@@ -98,8 +98,6 @@ def test_a_settings_file_that_is_none_is_one_paragraph(tmp_path, monkeypatch, ca
 
 def test_what_does_the_work_of_a_command_takes_what_can_be_typed():
     for command in app.registered_commands:
-        if command.name == "reproduce":  # has a command line of its own
-            continue
         work = getclosurevars(command.callback).nonlocals
         function = getattr(import_module(work["module"]), work["name"])
         signature(function).bind(**dict.fromkeys(signature(command.callback).parameters))

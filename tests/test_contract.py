@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
-from groupshift import GroupShiftClassifier
+from groupshift import METHODS, DegradedWarning, GroupShiftClassifier
 from groupshift._regions import kmeans
 from repeated import assert_same_numbers
 
@@ -45,23 +45,53 @@ def few_numbers_of_clusters(monkeypatch):
 EXCUSED = {"check_sample_weight_equivalence_on_dense_data": WEIGHTS, "check_classifiers_classes": MINUS_ONE}
 
 
+class Halves:
+    """A partition for tables of any width."""
+
+    def predict(self, X):
+        return (np.asarray(X)[:, 0] > 0).astype(int)
+
+
+def every_method():
+    """An unfitted model of each method, quick to fit."""
+    settings = {"true_clustering": {"partition": Halves()}}
+    small = {"groupshift": None}
+    for name, make in METHODS.items():
+        yield make(small.get(name, RandomForestClassifier(5, max_depth=3)), **settings.get(name, {}))
+
+
 @degraded
 @pytest.mark.usefixtures("few_trees", "few_numbers_of_clusters")
-@parametrize_with_checks(
-    [
-        GroupShiftClassifier(),
-        GroupShiftClassifier.published(RandomForestClassifier(5, max_depth=3)),
-    ],
-    expected_failed_checks=lambda estimator: EXCUSED,
-)
+@parametrize_with_checks(list(every_method()), expected_failed_checks=lambda estimator: EXCUSED)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+def test_without_groups_a_baseline_has_one_group_and_says_so(rows):
+    X, y, _ = rows
+    for name in ("coral", "group_aware_global"):
+        with pytest.warns(DegradedWarning, match="No groups"):
+            model = METHODS[name](LogisticRegression(), random_state=0).fit(X, y)
+        one = METHODS[name](LogisticRegression(), random_state=0).fit(X, y, groups=np.full(len(y), "all"))
+        np.testing.assert_allclose(
+            model.predict_proba(X), one.predict_proba(X, np.full(len(y), "all")), atol=1e-12
+        )
+
+
+def test_a_baseline_that_was_fitted_with_groups_says_so_where_none_are_given(rows):
+    X, y, groups = rows
+    for name in ("coral", "group_aware_global"):
+        model = METHODS[name](LogisticRegression(), random_state=0).fit(X, y, groups=groups)
+        with pytest.warns(UserWarning, match="fitted with groups, but none were given to predict"):
+            model.predict_proba(X)
+
+
 @degraded
 @pytest.mark.usefixtures("few_trees", "few_numbers_of_clusters")
-def test_classes_minus_one_and_one_are_classes_where_only_missing_labels_are_unlabelled():
-    check_classifiers_classes("GroupShiftClassifier", GroupShiftClassifier(unlabeled_value=None))
+@pytest.mark.parametrize("name", METHODS)
+def test_classes_minus_one_and_one_are_classes_where_only_missing_labels_are_unlabelled(name):
+    model = dict(zip(METHODS, every_method(), strict=True))[name].set_params(unlabeled_value=None)
+    check_classifiers_classes(type(model).__name__, model)
 
 
 def test_integer_weights_equal_repeated_rows_that_are_said_to_be_copies(rows):

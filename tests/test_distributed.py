@@ -37,9 +37,7 @@ from groupshift._rows.batches import Reader
 from groupshift._rows.roles import Roles
 from groupshift._rows.rows import InMemory
 from groupshift.distributed import Distributed
-from groupshift.experiments import run_experiment
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, fit_on_cluster, halves, quick, table_of
-from tiny_experiments import measured, tiny
 
 pytestmark = CLUSTER_MARKS
 
@@ -362,13 +360,3 @@ def test_a_classifier_trained_on_the_cluster_is_used_there_and_gives_the_answer_
     later = halves(table_of(seed=7))[1]
     distributed.update(model, dd.from_pandas(later, npartitions=4), group="site")
     assert_same_model(model, in_memory.update(later[COLUMNS], later.site))
-
-
-def test_the_grid_on_processes_of_a_cluster_gives_the_results_of_one_process(client, tmp_path):
-    experiment = tiny(methods=["global", "label_shift", "bayes"], repetitions=2)
-    done = run_experiment(experiment, tmp_path / "cluster", n_jobs=-1, backend="dask")
-    assert (done.ran, done.failed, done.left) == (6, 0, 0)
-    assert workers_with(client, "groupshift.experiments.run") == 2
-    run_experiment(experiment, tmp_path / "here")
-    assert measured(tmp_path / "cluster") == measured(tmp_path / "here")
-    assert len(measured(tmp_path / "here")) > 0

@@ -1,89 +1,11 @@
-"""Stopped, killed and crowded: exit codes tell, nothing half-written stays, and no worker goes on alone."""
+"""Crowded and extreme: threads that update and predict, weights of any unit, many groups."""
 
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-from groupshift.experiments import reproduce
-from groupshift.experiments.store import Store
-
-
-def stopped(*_, **__):
-    raise KeyboardInterrupt
-
-
-def test_ctrl_c_in_reproduce_is_exit_code_130(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("typer", reason="the command line needs the extra cli")
-    from groupshift.cli.errors import run
-
-    monkeypatch.setattr(reproduce, "run_experiment", stopped)
-    assert run(["reproduce", "paper", "--scale", "small", "--out", str(tmp_path)]) == 130
-    assert "Stopped" in capsys.readouterr().err
-
-
-def test_ctrl_c_while_reproduce_begins_is_exit_code_130(tmp_path, monkeypatch):
-    pytest.importorskip("typer", reason="the command line needs the extra cli")
-    from groupshift.cli.errors import run
-
-    monkeypatch.setattr(reproduce, "load_experiment", stopped)
-    monkeypatch.setattr(reproduce, "_parser", stopped)
-    assert run(["reproduce", "paper", "--out", str(tmp_path)]) == 130
-
-
-def test_a_folder_that_another_run_holds_is_one_sentence(tmp_path, capsys):
-    with Store(tmp_path).lock():
-        assert reproduce.main(["paper", "--scale", "small", "--out", str(tmp_path)]) == 2
-    assert "Another run is writing to" in capsys.readouterr().err
-
-
-def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path):
-    (tmp_path / "parts" / "a").mkdir(parents=True)
-    left = [tmp_path / ".results.csv.4194305.new", tmp_path / "parts" / "a" / ".b.jsonl.4194305.new"]
-    for path in left:
-        path.write_text("")
-    with Store(tmp_path).lock():
-        assert not any(path.exists() for path in left)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="processes have no parents to ask for on Windows")
-def test_a_worker_ends_with_the_process_that_holds_the_lock(tmp_path):
-    worker = (
-        "import os, sys, time; from groupshift.experiments.run import _end_with\n"
-        "_end_with(os.getppid()); open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(60)"
-    )
-    parent = (
-        "import subprocess, sys, time\n"
-        "subprocess.Popen([sys.executable, '-c', sys.argv[1], sys.argv[2]]); time.sleep(60)"
-    )
-    said = tmp_path / "worker"
-    process = subprocess.Popen([sys.executable, "-c", parent, worker, str(said)])
-    wait_for(lambda: said.is_file() and said.read_text(), 60)
-    number = int(said.read_text())
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    wait_for(lambda: not is_running(number), 20)
-
-
-def wait_for(condition, seconds):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def is_running(process):
-    try:
-        # A process that nobody has waited for yet has ended all the same.
-        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
-    except OSError:
-        return False
 
 
 def test_predicting_while_another_thread_updates_gives_old_answers_or_new_ones(rows, quick):

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from groupshift.experiments.results import Mean, load_results
-from groupshift.experiments.table_text import place_title, signed
+from paper.results import Mean, load_results
+from paper.table_text import place_title, signed
 
 results = load_results(Path(__file__).parents[2] / "results" / "ablation")
 COLUMNS = {

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from groupshift.experiments.published import NAMES, published_auc
-from groupshift.experiments.results import Mean, load_results
-from groupshift.experiments.table_text import place_title, signed
+from paper.published import NAMES, published_auc
+from paper.results import Mean, load_results
+from paper.table_text import place_title, signed
 
-ROOT = Path(__file__).parents[2] / "results"
-runs = {name: load_results(ROOT / name) for name in ("paper", "authors_code")}
+RESULTS = Path(__file__).parents[2] / "paper" / "results"
+runs = {name: load_results(RESULTS / name) for name in ("paper", "authors_code")}
 METHODS = ("group_aware_global", "label_shift", "published", "true_clustering")
 print(f"{'AUC less that of Global':<26} {'':<26} {'published':>10} {'as written':>14} {'as coded':>14}")
 for data in ("income", "employment", "ipr", "amazon"):

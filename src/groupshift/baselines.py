@@ -1,34 +1,30 @@
-"""What the paper compares with, by name: `METHODS["coral"](estimator, **settings)` is an unfitted classifier.
+"""What the article compares with, by name: `METHODS["coral"](estimator, **settings)` is an unfitted classifier.
 
-Five of the paper's methods are `GroupShiftClassifier` with other arguments; one-hot groups and CORAL are ideas of their own.
+Five of its methods are `GroupShiftClassifier` with other arguments; one-hot groups and CORAL are ideas of their own.
 """
 
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from groupshift._fit.classifiers import Classifier
 from groupshift._math.alignment import recolor, whiten
-from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._regions.space import Space
-from groupshift._rows.checks import (
-    DegradedWarning,
-    check_features,
-    check_labels,
-    check_matrix,
-    check_weights,
-    split_groups,
-)
+from groupshift._rows.checks import DegradedWarning, accepts_missing, check_features, split_groups
 from groupshift._rows.codes import Codes
 from groupshift._rows.encoder import FeatureEncoder
-from groupshift._rows.rows import CHUNK_ROWS
+from groupshift._rows.frames import Features
+from groupshift._rows.reading import ReadOptions, Training, column_attributes, read_training
+from groupshift._rows.rows import CHUNK_ROWS, InMemory, Rows
+from groupshift._rows.unseen import group_numbers
 from groupshift._rows.workers import at_once, workers
 from groupshift.classifier import GroupShiftClassifier
 
@@ -43,16 +39,15 @@ PLAIN: dict[str, Any] = {
 }
 
 
-class _Labels(NamedTuple):
-    """Numbers of classes, weights and example ids of the labelled rows."""
-
-    y: IntArray
-    weight: FloatArray
-    ids: ValueArray | None
+def _matrix(rows: Rows) -> FloatArray:
+    return rows.matrix.astype(float, copy=False)
 
 
 class _Grouped(ClassifierMixin, BaseEstimator):
-    """What the two baselines with an idea of their own share: reading, and learning from labelled rows alone."""
+    """What the two baselines with an idea of their own share: reading, and a calibrated classifier of labelled rows.
+
+    Without groups all rows are one group.
+    """
 
     def __init__(
         self,
@@ -73,7 +68,7 @@ class _Grouped(ClassifierMixin, BaseEstimator):
 
     def fit(
         self,
-        X: object,
+        X: Features,
         y: ArrayLike,
         groups: ArrayLike | None = None,
         *,
@@ -81,54 +76,71 @@ class _Grouped(ClassifierMixin, BaseEstimator):
         example_ids: ArrayLike | None = None,
     ) -> Self:
         """Learn from labelled rows; the arguments are those of `GroupShiftClassifier.fit`."""
-        matrix, names = self._read(X, groups, fit=True)
-        labels, self.classes_ = check_labels(y, self.unlabeled_value, len(matrix))
-        weight = check_weights(sample_weight, len(matrix))
-        known = labels >= 0
-        ids = None if example_ids is None else np.asarray(example_ids)[known]
+        options = ReadOptions(self.group, self.unlabeled_value, takes_matrix=True, needs_values=self._needs)
+        training = read_training(options, X, y, groups, sample_weight, example_ids)
+        if not training.schema.has_groups:
+            warnings.warn("No groups: all rows are one group.", DegradedWarning, stacklevel=2)
+        self.schema_, self.classes_ = training.schema, training.schema.classes
+        self.__dict__.update(column_attributes(self, training.head))
         with warnings.catch_warnings(), workers(self.n_jobs):
             # That the classifiers inside have no unlabelled rows is on purpose.
             warnings.simplefilter("ignore", DegradedWarning)
-            self._learn(matrix, names, weight, known, _Labels(labels[known], weight[known], ids))
+            self._learn(training)
         return self
 
-    def predict_proba(self, X: object, groups: ArrayLike | None = None) -> FloatArray:
+    @property
+    def encoder_(self) -> FeatureEncoder:
+        return self.schema_.encoder
+
+    def predict_proba(self, X: Features, groups: ArrayLike | None = None) -> FloatArray:
         """Probabilities of the classes, of shape (n_rows, n_classes)."""
         check_is_fitted(self)
-        return self._probabilities(*self._read(X, groups, fit=False))
+        schema = self.schema_
+        X = check_features(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        features, names = split_groups(X, groups, self.group, X.shape[0])
+        if schema.has_groups and names is None:
+            warnings.warn(
+                "This model was fitted with groups, but none were given to predict: every row is predicted as one of a group "
+                "that is not known. Pass groups=, or fit with group= naming a column of X.",
+                UserWarning,
+                stacklevel=2,
+            )
+        number = group_numbers(names, Codes.of(self.groups_), has_groups=schema.has_groups, n_rows=X.shape[0])
+        with workers(self.n_jobs):
+            return self._probabilities(_matrix(schema.unweighted(features, number)), number)
 
-    def predict(self, X: object, groups: ArrayLike | None = None) -> ValueArray:
+    def predict(self, X: Features, groups: ArrayLike | None = None) -> ValueArray:
         """The likeliest class of each row."""
         number = self.predict_proba(X, groups).argmax(1)
         return np.asarray(self.classes_[number])
 
-    def _read(self, X: object, groups: ArrayLike | None, *, fit: bool) -> tuple[FloatArray, ValueArray]:
-        """Features as numbers, and the group name of each row."""
-        table = check_features(X)
-        features, names = split_groups(table, groups, self.group, table.shape[0])
-        if names is None:
-            raise ValueError(
-                f"{type(self).__name__} needs groups. Pass groups=, or group= naming a column of X."
-            )
-        if fit:
-            self.encoder_ = FeatureEncoder().fit(features)
-        matrix = self.encoder_.transform(features).astype(float, copy=False)
-        check_matrix(matrix, self.encoder_.names_, None)
-        return matrix, names
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._needs is None
+        return tags
 
-    def _plain(self, X: FloatArray, labels: _Labels) -> GroupShiftClassifier:
-        """A calibrated classifier of labelled rows."""
-        common = {"calibration": self.calibration, "n_jobs": self.n_jobs, "random_state": self.random_state}
+    @property
+    def _needs(self) -> str | None:
+        """The name of the classifier if it takes no missing values."""
+        return None if accepts_missing(self.estimator) else type(self.estimator).__name__
+
+    def _plain(self, matrix: FloatArray, training: Training) -> GroupShiftClassifier:
+        """A calibrated classifier of the labelled rows with these features; every one has the same rows held out."""
+        common: dict[str, Any] = {
+            "calibration": self.calibration,
+            "n_jobs": self.n_jobs,
+            "random_state": self.random_state,
+        }
         model: GroupShiftClassifier = GroupShiftClassifier.published(self.estimator, **PLAIN, **common)
-        return model.fit(X, labels.y, sample_weight=labels.weight, example_ids=labels.ids)
+        labeled = training.labeled
+        return model.fit(matrix, training.y, sample_weight=labeled.weight, example_ids=labeled.key)
 
-    def _learn(
-        self, matrix: FloatArray, names: ValueArray, weight: FloatArray, known: BoolArray, labels: _Labels
-    ) -> None:
-        """Learn from all rows, of which those marked as `known` have labels."""
+    def _learn(self, training: Training) -> None:
+        """Set `groups_`, by which rows to predict are numbered, and what `_probabilities` needs."""
         raise NotImplementedError
 
-    def _probabilities(self, matrix: FloatArray, names: ValueArray) -> FloatArray:
+    def _probabilities(self, matrix: FloatArray, group: IntArray) -> FloatArray:
         raise NotImplementedError
 
 
@@ -138,57 +150,96 @@ class GroupAwareClassifier(_Grouped):
     A group without labelled rows has no column of its own.
     """
 
-    def _learn(
-        self, matrix: FloatArray, names: ValueArray, weight: FloatArray, known: BoolArray, labels: _Labels
-    ) -> None:
-        self.codes_ = Codes().fit(names[known])
-        self.model_ = self._plain(self._with_groups(matrix[known], names[known]), labels)
+    def _learn(self, training: Training) -> None:
+        self.groups_ = training.labeled_groups
+        labeled = training.labeled
+        self.model_ = self._plain(self._with_groups(_matrix(labeled), labeled.group), training)
 
-    def _probabilities(self, matrix: FloatArray, names: ValueArray) -> FloatArray:
+    def _probabilities(self, matrix: FloatArray, group: IntArray) -> FloatArray:
         # One-hot columns are many: a chunk at a time keeps them out of memory.
         parts = [slice(start, start + CHUNK_ROWS) for start in range(0, len(matrix), CHUNK_ROWS)]
         return np.concatenate(
-            [self.model_.predict_proba(self._with_groups(matrix[p], names[p])) for p in parts]
+            [self.model_.predict_proba(self._with_groups(matrix[p], group[p])) for p in parts]
         )
 
-    def _with_groups(self, matrix: FloatArray, names: ValueArray) -> FloatArray:
-        one_hot = self.codes_.transform(names)[:, None] == np.arange(len(self.codes_.values_))
+    def _with_groups(self, matrix: FloatArray, group: IntArray) -> FloatArray:
+        one_hot = group[:, None] == np.arange(len(self.groups_))
         return np.hstack([matrix, one_hot.astype(matrix.dtype)])
 
 
 class CoralClassifier(_Grouped):
     """For each group, a classifier of labelled rows whose features are aligned to the group's (CORAL; Sun et al., 2016).
 
-    Groups with fewer than two unlabelled rows of any weight at `fit` take a classifier of features as they are.
+    Covariances are those of the features as they are, each plus the identity; with `standardize`, those of features with mean 0
+    and variance 1. Missing values are taken for the mean, categories are one-hot. Groups with fewer than two unlabelled rows at
+    `fit` take a classifier of features that are not aligned.
     """
 
-    def _learn(
-        self, matrix: FloatArray, names: ValueArray, weight: FloatArray, known: BoolArray, labels: _Labels
-    ) -> None:
-        self.space_ = Space().fit(matrix, weight, self.encoder_.is_category)
-        embedded = self.space_.transform(matrix)
-        self.codes_ = Codes().fit(names if known.all() else names[~known])
-        code = np.where(known, -1, self.codes_.transform(names))
-        self.unaligned_ = self._plain(embedded[known], labels)
-        white = whiten(embedded[known], labels.weight)
+    def __init__(
+        self,
+        estimator: Classifier | None = None,
+        *,
+        standardize: bool = False,
+        calibration: str = "holdout",
+        group: str | None = None,
+        unlabeled_value: object = -1,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+    ):
+        super().__init__(
+            estimator,
+            calibration=calibration,
+            group=group,
+            unlabeled_value=unlabeled_value,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
+        self.standardize = standardize
+
+    def _learn(self, training: Training) -> None:
+        labeled, population = training.labeled, training.population
+        samples = [labeled]
+        if population is not None:
+            assert isinstance(population, InMemory)
+            samples.append(population.rows)
+        matrix, weight = (
+            np.concatenate([getattr(s, name) for s in samples]) for name in ("matrix", "weight")
+        )
+        self.space_ = Space().fit(matrix, weight, self.schema_.encoder.is_category)
+        source = self._numbers(_matrix(labeled))
+        self.unaligned_ = self._plain(source, training)
+        white = whiten(source, labeled.weight)
+        unlabeled = samples[-1]
 
         def aligned(g: int) -> GroupShiftClassifier | None:
-            target = np.flatnonzero(code == g)
-            if np.count_nonzero(weight[target]) < 2:
+            own = unlabeled.take(unlabeled.group == g)
+            if len(own) < 2:
                 # One row has no covariance to align to.
                 return None
-            return self._plain(recolor(white, embedded[target], weight[target]), labels)
+            return self._plain(recolor(white, self._numbers(_matrix(own)), own.weight), training)
 
-        self.models_ = list(at_once(aligned, range(len(self.codes_.values_))))
+        self.groups_ = training.groups
+        self.models_ = list(at_once(aligned, range(len(self.groups_))))
 
-    def _probabilities(self, matrix: FloatArray, names: ValueArray) -> FloatArray:
-        embedded = self.space_.transform(matrix)
-        code = self.codes_.transform(names)
+    def _probabilities(self, matrix: FloatArray, group: IntArray) -> FloatArray:
+        numbers = self._numbers(matrix)
         probability = np.empty((len(matrix), len(self.classes_)))
-        for g in np.unique(code):
+        for g in np.unique(group):
             model = self.models_[g] if g >= 0 and self.models_[g] is not None else self.unaligned_
-            probability[code == g] = model.predict_proba(embedded[code == g])
+            probability[group == g] = model.predict_proba(numbers[group == g])
         return probability
+
+    def _numbers(self, matrix: FloatArray) -> FloatArray:
+        """Features that have covariances."""
+        numbers = self.space_.transform(matrix)
+        if not self.standardize:
+            as_is = matrix[:, ~self.space_.is_category_]
+            numbers[:, : as_is.shape[1]] = np.where(np.isfinite(as_is), as_is, self.space_.mean_)
+        return numbers
+
+    @property
+    def _needs(self) -> str | None:
+        return None
 
 
 def _true_clustering(

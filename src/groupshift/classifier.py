@@ -70,11 +70,13 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
         How feature space is cut into clusters: by the hidden-label judge, by the silhouette (the paper), at a given number
         of k-means clusters, or by a clusterer's `predict`. A list adds clusterers to the judge's candidates.
     calibration : {"crossfit", "holdout"}
-        Platt scaling on out-of-fold scores of all labelled rows, or on 20 % of the distinct examples, held out (the paper).
+        Platt scaling on out-of-fold scores of all labelled rows, or on a random 20 % of the
+        distinct examples, held out (the paper).
     shares : {"mlls", "em", "bbse-hard", "bbse-soft"} or None
         Estimator of the share of positives of a cell; "em" is the paper's, with 100 iterations. None makes no shift.
-    shrinkage : {"hierarchical", "none"}
-        Pool shifts over groups and clusters, or leave each cell its own.
+    shrinkage : {"hierarchical", "none", "small_cells"}
+        Pool shifts over groups and clusters, or leave each cell its own. "small_cells" is "none" but for the smallest cells, see
+        `published`.
     selection : {"unknown", "random", "by_label"}
         How labels were chosen within a group. "random": a random sample given x, so that a group's own labels count fully and
         nothing shifts all groups alike. "by_label": by the label itself, so that they never move its share. "unknown": as far
@@ -175,19 +177,31 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
 
     @classmethod
     def published(
-        cls, estimator: Classifier | None = None, *, partition: Any = "silhouette", **params: Any
+        cls,
+        estimator: Classifier | None = None,
+        *,
+        partition: Any = "silhouette",
+        small_cells: str = "alone",
+        **params: Any,
     ) -> Self:
-        """The paper's configuration, to the letter: a forest per cluster, held-out Platt scaling, EM, no shrinkage.
+        """The algorithm of the article's text: a forest per cluster, held-out Platt scaling, EM, no shrinkage.
+
+        `small_cells="pooled"` differs from the text where rows are few: Platt lines of clusters are pulled towards a common
+        line, no share is nearer to 0 or 1 than half a row, and the held-out rows have every cluster's own share of positives.
 
         >>> GroupShiftClassifier.published().estimator
         RandomForestClassifier(max_depth=10, n_estimators=500)
         """
+        if small_cells not in ("alone", "pooled"):
+            raise ValueError(
+                f"small_cells={small_cells!r} is not known. Pass 'alone' (the text) or 'pooled'."
+            )
         if estimator is None:
             estimator = RandomForestClassifier(n_estimators=500, max_depth=10, n_jobs=params.get("n_jobs"))
         settings: dict[str, Any] = {
             "calibration": "holdout",
             "shares": "em",
-            "shrinkage": "none",
+            "shrinkage": "none" if small_cells == "alone" else "small_cells",
             "trust": 1.0,
             "refine": 0,
             "per_cluster": True,

@@ -7,22 +7,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from groupshift._article import labeled_shares
 from groupshift._fit.fixed_partition import fixed_partition
 from groupshift._fit.pooled import Pooled, pool_rows
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
-from groupshift._partitions.choice import Candidate, Chosen, Labeled, choose_partition, given_candidates, kmeans_candidates
+from groupshift._math.label_shift import prediction_rates
+from groupshift._math.sums import renumbered
+from groupshift._partitions.choice import (
+    Chosen,
+    Labeled,
+    choose_partition,
+    given_candidates,
+    kmeans_candidates,
+)
 from groupshift._partitions.correction import learn_correction
-from groupshift._regions.partitions import Partition
+from groupshift._regions.partitions import Partition, WholeSpace
 from groupshift._rows.frames import some
 from groupshift._rows.keys import copy_correlation, design_effect, within
 from groupshift._rows.progress import begin
+from groupshift._rows.rows import Rows
 from groupshift._scores.contrasts import probabilities
 from groupshift._scores.members import default_members, seeded_classifier
 from groupshift._scores.posterior import Posterior
-from groupshift._scores.stack import ALIGNED_ROWS, CrossFit, cross_fit
+from groupshift._scores.stack import ALIGNED_ROWS, HeldOutScores, cross_fit, hold_out_once
 from groupshift._shifts.common import Directions
-from groupshift._shifts.estimate import Estimate, Learned, estimate, features_of
+from groupshift._shifts.estimate import Estimate, Learned, PredictionRates, estimate, features_of
 from groupshift._shifts.evidence import LabeledSums, labeled_prior
 from groupshift._shifts.sums import Bins
 
@@ -31,11 +41,13 @@ LEFT_OUT = "Left out:"
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """Scores of labelled rows by models that did not see them: what a fit may be judged by."""
+class Judged:
+    """Labelled rows with scores by models that did not see them: what a fit may be judged by."""
 
-    plain: FloatArray  # (n_labeled, M): before partition and shifts
-    score: FloatArray  # (n_labeled, M): corrected inside the clusters
+    rows: Rows
+    y: IntArray
+    plain: FloatArray  # (n_rows, M): before partition and shifts
+    score: FloatArray  # (n_rows, M): corrected inside the clusters
     cluster: IntArray
     fold: IntArray | None  # None where nothing could be held out
 
@@ -45,8 +57,8 @@ class Fit:
     """A whole fit."""
 
     pooled: Pooled
-    scores: CrossFit
-    held_out: HeldOut
+    scores: HeldOutScores
+    judged: Judged
     partition: Partition
     candidates: dict[str, ValueArray] | None
     learned: Learned
@@ -56,93 +68,140 @@ class Fit:
 
 def fit(problem: Problem) -> Fit:
     """Pool rows, train, partition, learn from labels, estimate."""
-    verbose, seeds = problem.settings.verbose, problem.seeds
+    verbose = problem.settings.verbose
     pooled = pool_rows(problem)
+    given, partition_notes = fixed_partition(problem, pooled)
     begin("training classifiers", verbose)
-    scores = train(problem).aligned(pooled.unlabeled(ALIGNED_ROWS), seeds.named("aligned folds"))
-    begin("choosing a partition", verbose)
-    partition, candidates, notes = find_partition(problem, pooled, scores)
-    learned, held_out = learn(problem, pooled, scores, partition)
+    scores = train(problem, pooled, given)
+    partition, candidates = given, None
+    if partition is None:
+        begin("choosing a partition", verbose)
+        chosen = find_partition(problem, pooled, scores)
+        partition, candidates = chosen.candidate.partition, chosen.table
+        if problem.settings.per_cluster:
+            scores = train(problem, pooled, partition)
+    learned, judged = learn(problem, pooled, scores, partition)
     begin("estimating shares", verbose)
     found = estimate(learned, problem.population, problem.groups, problem.known)
-    notes = (*data_notes(problem), *pooled.notes, *score_notes(scores), *notes)
-    return Fit(pooled, scores, held_out, partition, candidates, learned, found, notes)
+    notes = (*data_notes(problem), *pooled.notes, *score_notes(scores), *partition_notes)
+    return Fit(pooled, scores, judged, partition, candidates, learned, found, notes)
 
 
-def train(problem: Problem) -> CrossFit:
-    """Out-of-fold scores by the default classifiers, or by the user's."""
-    seed, wanted = problem.seeds.named("classifier"), problem.settings.estimator
+def train(problem: Problem, pooled: Pooled, partition: Partition | None) -> HeldOutScores:
+    """Held-out scores by the default classifiers, or by the user's; `partition`: where it is known already."""
+    settings, rows, y, seeds = problem.settings, problem.labeled, problem.y, problem.seeds
+    seed, wanted = seeds.named("classifier"), settings.estimator
     if wanted is None:
         members = default_members(problem.encoder.is_category, seed)
     else:
         given = wanted if isinstance(wanted, (list, tuple)) else [wanted]
         members = [seeded_classifier(one, seed) for one in given]
-    return cross_fit(members, problem.labeled, problem.y, problem.seeds.named("row folds"))
+    known = WholeSpace() if partition is None else partition
+    cluster = known.predict(rows)
+    if settings.calibration == "holdout" and problem.fewest_examples >= 2 and len(members) == 1:
+        return hold_out_once(
+            members[0],
+            rows,
+            y,
+            cluster,
+            known.n_clusters,
+            per_cluster=settings.per_cluster,
+            shrinkage=settings.shrinkage,
+            seed=seeds.named("held out"),
+        )
+    has_own = settings.per_cluster and partition is not None
+    scores = cross_fit(members, rows, y, cluster if has_own else None, seeds.named("row folds"))
+    sample = pooled.unlabeled(ALIGNED_ROWS)
+    return scores.aligned(sample, known.predict(sample), seeds.named("aligned folds"))
 
 
-def find_partition(
-    problem: Problem, pooled: Pooled, scores: CrossFit
-) -> tuple[Partition, dict[str, ValueArray] | None, Notes]:
-    """The partition that settings name, or the one that held-out labels of whole groups choose."""
-    partition, notes = fixed_partition(problem, pooled)
-    if partition is not None:
-        return partition, None, notes
-    rows = problem.labeled
-    labeled = Labeled(rows, problem.y, scores.score, _effect(problem, scores.score))
+def find_partition(problem: Problem, pooled: Pooled, scores: HeldOutScores) -> Chosen:
+    """The partition that held-out labels of whole groups choose."""
+    rows, y = problem.labeled.take(scores.rows), problem.y[scores.rows]
+    rows = rows.numbered(renumbered(rows.group))
+    labeled = Labeled(rows, y, scores.score, _effect(rows, scores.score))
     candidates = given_candidates(problem.settings.partition, pooled.rows, rows)
     if problem.population is not None:
         candidates += kmeans_candidates(pooled.space, pooled.rows, rows, problem.seeds)
-    chosen = choose_partition(labeled, candidates, problem.encoder.is_category, problem.seeds)
-    return chosen.candidate.partition, chosen.table, ()
+    return choose_partition(labeled, candidates, problem.encoder.is_category, problem.seeds)
 
 
-def learn(problem: Problem, pooled: Pooled, scores: CrossFit, partition: Partition) -> tuple[Learned, HeldOut]:
+def learn(
+    problem: Problem, pooled: Pooled, scores: HeldOutScores, partition: Partition
+) -> tuple[Learned, Judged]:
     """Everything that labelled rows teach, for the partition that is used."""
-    rows, y, settings = problem.labeled, problem.y, problem.settings
+    rows, y, settings = problem.labeled.take(scores.rows), problem.y[scores.rows], problem.settings
     cluster, K, M = partition.predict(rows), partition.n_clusters, problem.n_classes - 1
     score, correction = scores.score, None
-    if K > 1:
+    if K > 1 and settings.calibration == "crossfit":
         correction, added = learn_correction(pooled.space, rows, y, score, cluster, scores.fold, K)
         score = score + added
     bins = Bins.of(score, max(len(problem.groups), 1) * K, problem.seeds.named("prototypes"))
-    n_groups = len(problem.labeled_groups)
+    n_groups, everywhere = len(problem.labeled_groups), partition.predict(problem.labeled)
     labeled = LabeledSums.of(score, y, rows.group * K + cluster, rows.weight, n_groups * K, bins)
     prior = probabilities(labeled_prior(labeled, K))
-    wants_common = settings.selection != "random" and settings.shares is not None and problem.population is not None
-    features = features_of(pooled.space, rows, score) if wants_common else None
-    effect = _effect(problem, score)
+    if settings.labeled_prior == "share":
+        is_class = np.eye(M + 1)[problem.y]
+        shares = [labeled_shares(one, problem.labeled.weight, everywhere, K) for one in is_class.T]
+        prior = np.column_stack(shares)
+    has_common = (
+        settings.selection != "random"
+        and settings.shares is not None
+        and settings.shrinkage == "hierarchical"
+        and problem.population is not None
+    )
+    directions = None
+    if has_common:
+        features = features_of(pooled.space, rows, score)
+        directions = Directions.of(features, y, rows.group, rows.weight, n_groups, problem.n_classes)
+    alike = copy_correlation(rows.key, rows.weight, score[:, 0])
+    class_rows = np.bincount(everywhere * (M + 1) + problem.y, minlength=K * (M + 1)).reshape(K, M + 1)
+    effect = _effect(rows, score)
     learned = Learned(
-        posterior=Posterior(scores.stack, partition, correction),
+        posterior=Posterior(scores.scorer, partition, correction),
         n_classes=problem.n_classes,
         labeled_prior=prior[:, 1] if M == 1 else prior,
-        labeled_rows=np.bincount(cluster, minlength=K),
+        labeled_rows=class_rows.sum(1),
+        class_rows=class_rows / effect,
         labeled_groups=problem.labeled_groups,
         labeled=labeled,
         bins=bins,
         space=pooled.space,
-        directions=(
-            None
-            if features is None
-            else Directions.of(features, y, rows.group, rows.weight, n_groups, problem.n_classes)
-        ),
+        directions=directions,
         labeled_effect=effect,
-        design_effect=1 + (pooled.group_effect - 1) * copy_correlation(rows.key, rows.weight, score[:, 0]),
-        prediction_rates=None,
+        # Copies in the population repeat each other as much as those among labelled rows do.
+        design_effect=1 + (pooled.group_effect - 1) * alike,
+        prediction_rates=prediction_rates_of(settings.shares, score, y, rows.weight, cluster, K),
         shares=settings.shares,
         shrinkage=settings.shrinkage,
         selection=settings.selection,
     )
-    return learned, HeldOut(scores.score, score, cluster, scores.fold)
+    return learned, Judged(rows, y, scores.score, score, cluster, scores.fold)
 
 
-def _effect(problem: Problem, score: FloatArray) -> float:
+def prediction_rates_of(
+    shares: str | None, score: FloatArray, y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int
+) -> PredictionRates | None:
+    """Prediction rates of each cluster, for BBSE; a cluster without both classes has those of all rows."""
+    if shares not in ("bbse-hard", "bbse-soft"):
+        return None
+    soft, log_odds = shares == "bbse-soft", score[:, 0]
+    rates = []
+    for k in range(n_clusters):
+        own = cluster == k
+        own = own if len(np.unique(y[own])) == 2 else np.ones(len(y), bool)
+        rates.append(prediction_rates(log_odds[own], y[own], weight=weight[own], soft=soft))
+    true_positive, false_positive = np.array(rates).T
+    return true_positive, false_positive
+
+
+def _effect(rows: Rows, score: FloatArray) -> float:
     """How many times fewer labelled examples there are than rows, copies counted as far as their scores are alike."""
-    rows = problem.labeled
     alike = copy_correlation(rows.key, rows.weight, score[:, 0])
     return 1 + (design_effect(within(rows.key, rows.group), rows.weight) - 1) * alike
 
 
-def score_notes(scores: CrossFit) -> Notes:
+def score_notes(scores: HeldOutScores) -> Notes:
     if scores.fold is not None:
         return ()
     return (

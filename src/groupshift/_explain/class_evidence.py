@@ -94,7 +94,7 @@ def record_class_evidence(problem: Problem, fit: Fit) -> ClassEvidence:
         examples=examples_of(problem.labeled, problem.y, problem.n_classes, is_category),
         clusters=profiles_of(fit.pooled.rows, fit.partition, is_category, seed),
         independence=_independence(problem, fit),
-        hidden=None if fit.held_out.fold is None else _compared(Judged.of(problem, fit)),
+        hidden=None if fit.judged.fold is None else _compared(Judged.of(problem, fit)),
     )
 
 
@@ -109,12 +109,12 @@ def _sample(problem: Problem) -> ClassSample:
 def _independence(problem: Problem, fit: Fit) -> ClassIndependence:
     """Does the class look alike in every group: its features, and its scores?"""
     few = few_rows(problem.labeled, problem.seeds.named("evidence rows"))
-    rows, cluster = problem.labeled.take(few), fit.held_out.cluster
+    rows = problem.labeled.take(few)
     shape = fit.learned.n_clusters, problem.n_classes
-    strata = strata_of(rows, problem.y[few], cluster[few], shape)
+    strata = strata_of(rows, problem.y[few], fit.partition.predict(rows), shape)
     found = feature_effects(rows, problem.encoder.is_category, strata, shape)
-    own = strata_of(problem.labeled, problem.y, cluster, shape)
-    scores = np.hstack([comparable(column, False) for column in log_scores(fit.held_out.score).T])
+    own = strata_of(fit.judged.rows, fit.judged.y, fit.judged.cluster, shape)
+    scores = np.hstack([comparable(column, False) for column in log_scores(fit.judged.score).T])
     by_score = group_effects(scores, own)
     return ClassIndependence(
         found.effect,

@@ -230,7 +230,8 @@ def _mixture(model: FittedModel) -> Table:
     points = coarser(model.tally_)
     share = model.group_prior_.ravel()
     n_groups, n_clusters = model.shift_.shape
-    own = mlls(points, labeled_prior=np.tile(model.labeled_prior_, n_groups), tol=1e-4).share
+    prior = np.tile(np.clip(model.labeled_prior_, 1e-9, 1 - 1e-9), n_groups)
+    own = mlls(points, labeled_prior=prior, tol=1e-4).share
     own = np.where(np.isnan(own), share, own)
     distance = mixture_distance(points, share, held_out.scores)
     best = np.minimum(distance, mixture_distance(points, own, held_out.scores))

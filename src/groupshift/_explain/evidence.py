@@ -67,7 +67,7 @@ class Judged:
 
     @classmethod
     def of(cls, problem: Problem, fit: Fit) -> "Judged":
-        rows, held, learned = problem.labeled, fit.held_out, fit.learned
+        rows, held, learned = fit.judged.rows, fit.judged, fit.learned
         effect = rows.weight.sum() / (rows.weight**2).sum() / learned.labeled_effect
         n_groups = len(problem.labeled_groups)
         shift = np.zeros_like(held.score)
@@ -82,7 +82,7 @@ class Judged:
                 population_effect=1.0,
             )
             shift = predict_labels_from_scores(evidence, shape)[0][rows.group, held.cluster]
-        return cls(problem.y, effect * rows.weight, rows.group, n_groups, held.plain, held.score, shift)
+        return cls(held.y, effect * rows.weight, rows.group, n_groups, held.plain, held.score, shift)
 
 
 def gain(before: FloatArray, after: FloatArray, judged: Judged) -> tuple[float, float]:
@@ -104,7 +104,7 @@ def record_evidence(problem: Problem, fit: Fit) -> Evidence:
         examples=examples_of(problem.labeled, problem.y, 2, is_category),
         clusters=profiles_of(fit.pooled.rows, fit.partition, is_category, seed),
         independence=_independence(problem, fit.partition, seed),
-        held_out=None if fit.held_out.fold is None else _held_out(problem, fit),
+        held_out=None if fit.judged.fold is None else _held_out(problem, fit),
         importance=_by_feature(problem, feature_importance(problem, fit)),
     )
 
@@ -197,14 +197,14 @@ def few_rows(rows: Rows, seed: int) -> IntArray:
 
 
 def _held_out(problem: Problem, fit: Fit) -> HeldOut:
-    judged, cluster, n_clusters = Judged.of(problem, fit), fit.held_out.cluster, fit.learned.n_clusters
+    judged, cluster, n_clusters = Judged.of(problem, fit), fit.judged.cluster, fit.learned.n_clusters
     y, plain, log_odds = judged.y, judged.plain[:, 0], judged.score[:, 0]
     shift = judged.shift[:, 0]
     by_group, total = _compared(judged, plain, log_odds, shift)
     return HeldOut(
         scores=score_distributions(log_odds, y, judged.weight, cluster, n_clusters),
         score_independence=_score_independence(
-            strata_of(problem.labeled, y, cluster, (n_clusters, 2)), log_odds
+            strata_of(fit.judged.rows, y, cluster, (n_clusters, 2)), log_odds
         ),
         by_group=by_group,
         total=total,

@@ -20,26 +20,21 @@ def feature_importance(problem: Problem, fit: Fit) -> dict[str, float]:
 
     Only the features that scores follow most are tried. Empty where no label could be held out.
     """
-    fold = fit.held_out.fold
-    if fold is None:
+    judged = fit.judged
+    if judged.fold is None:
         return {}
-    order = np.argsort(uniform_keys(problem.labeled.key, problem.seeds.named("importance rows")), kind="stable")
+    order = np.argsort(uniform_keys(judged.rows.key, problem.seeds.named("importance rows")), kind="stable")
     few = np.sort(order[:MAX_ROWS])
-    rows, y, fold = problem.labeled.take(few), problem.y[few], fold[few]
+    rows, y, fold, cluster = judged.rows.take(few), judged.y[few], judged.fold[few], judged.cluster[few]
     shuffled = np.argsort(uniform_keys(rows.key, problem.seeds.named("importance")), kind="stable")
 
-    score = fit.held_out.plain[few]
-    follows = [_follows(score, np.asarray(column, float)) for column in rows.matrix.T]
+    follows = [_follows(judged.plain[few], np.asarray(column, float)) for column in rows.matrix.T]
     tried = np.argsort(follows, kind="stable")[::-1][:MAX_FEATURES]
     # All shuffled tables below each other: trees take a large table in a fraction of the time of many small ones.
     tables = [rows.features, *(_with_shuffled(rows.features, int(j), shuffled) for j in tried)]
     features, n = concat_rows(tables), len(tables)
-    fold, y = np.tile(fold, n), np.tile(y, n)
-    scores = np.empty((len(y), score.shape[1]))
-    for f, stack in enumerate(fit.scores.folds):
-        own = np.flatnonzero(fold == f)
-        if len(own):
-            scores[own] = stack(take_rows(features, own))
+    fold, y, cluster = (np.tile(values, n) for values in (fold, y, cluster))
+    scores = fit.scores.by_fold(features, cluster, fold)
     before, *losses = np.average(log_loss(scores, y).reshape(n, -1), axis=1, weights=rows.weight).tolist()
     names = problem.encoder.names_
     found = {names[j]: loss - before for j, loss in zip(tried, losses, strict=True)}

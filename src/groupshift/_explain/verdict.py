@@ -205,7 +205,7 @@ def _why_no_shift(model: FittedModel) -> str:
 
 
 def _remedy(model: FittedModel) -> str:
-    if model.shrinkage == "none" or model.trust != "learned":
+    if model.shrinkage != "hierarchical" or model.trust != "learned":
         return (
             "The default settings (shrinkage='hierarchical', trust='learned', partition='validated') guard "
             "against this."

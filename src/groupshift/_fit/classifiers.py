@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from groupshift._article import training_rows
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._regions.partitions import Partition
 from groupshift._rows.encoder import FeatureEncoder
@@ -140,10 +141,8 @@ class TrainingSet:
     def of_clusters(self, partition: Partition) -> tuple[list[Self], IntArray]:
         """A set for each cluster of several classes, then, where one has none, that of all rows; and whose set is which."""
         cluster = np.concatenate([partition.predict(rows)[own] for rows, own in self.parts])
-        n_classes = int(self.y.max()) + 1
-        place = n_classes * cluster + self.y
-        counts = np.bincount(place, minlength=n_classes * partition.n_clusters).reshape(-1, n_classes)
-        is_trainable = (counts > 0).sum(1) > 1
+        own = training_rows(self.y, cluster, partition.n_clusters)
+        is_trainable = np.array([rows is not None for rows in own])
         sets = [self._of(cluster == k) for k in np.flatnonzero(is_trainable)]
         number = np.where(is_trainable, np.cumsum(is_trainable) - 1, len(sets))
         return sets + ([] if is_trainable.all() else [self]), number

@@ -7,6 +7,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from scipy.special import expit, logit
 
+from groupshift._article import EM_STEPS, cell_shares, finite_shifts
 from groupshift._fit.agreement import Agreed, agree
 from groupshift._fit.learned import AnyLearned, Learned
 from groupshift._fit.looked_at import LookedAt
@@ -25,7 +26,7 @@ from groupshift._math.shrinkage import PooledShifts, pool_shifts
 from groupshift._math.sites import cell_sites
 from groupshift._regions.space import Space
 from groupshift._rows.codes import Codes
-from groupshift._rows.rows import Population, Rows
+from groupshift._rows.rows import InMemory, Population, Rows
 
 # Log-odds and cluster of rows.
 Score: TypeAlias = Callable[[Rows], tuple[FloatArray, IntArray]]
@@ -139,6 +140,7 @@ class TallyRows:
     space: Space
     context: Context | None
     looked_at: LookedAt | None = None
+    bin_width: float | None = BIN_WIDTH  # None keeps each row
 
     def __call__(self, rows: Rows) -> Tally:
         scored = self.score(rows)
@@ -157,7 +159,7 @@ class TallyRows:
             rows.group * self.n_clusters + cluster,
             n_cells=self.n_groups * self.n_clusters,
             weight=rows.weight,
-            bin_width=bin_width(self.n_groups * self.n_clusters),
+            bin_width=self.bin_width,
         )
 
 
@@ -178,12 +180,16 @@ def estimate(
     is_scored_twice = is_learned and learned.population_posterior is not learned.posterior
     predict = learned.posterior.score if is_scored_twice else None
     looked_at = LookedAt.of(learned.means, population.n_rows, groups, learned.labeled_groups)
-    sums = population.sum(
-        TallyRows(score, predict, n_groups, n_clusters, learned.space, learned.context, looked_at)
-    )
+    width = bin_width(n_groups * n_clusters)
+    # The article's shares are those of the rows, as long as memory holds these.
+    is_exact = learned.is_alone and isinstance(population, InMemory)
+    known_to_all = score, predict, n_groups, n_clusters, learned.space, learned.context, looked_at
+    sums = population.sum(TallyRows(*known_to_all, bin_width=None if is_exact else width))
     points = sums.points.thinned(learned.design_effect)
     cells = _Cells(learned, points)
     mixture = cells.pooled()
+    if is_exact:
+        cells = replace(cells, points=points.binned(width))
     context = np.zeros(n_groups)
     if learned.context is not None:
         context = cells.context_effect(learned.context, sums.covariates, groups)
@@ -270,34 +276,41 @@ class _Cells(AnyCells):
         """Each cell by its own rows, as in the paper."""
         learned, points, n_groups = self.learned, self.points, len(self.rows)
         prior = np.tile(learned.labeled_prior, n_groups)
-        if learned.shares == "em":
-            found, _ = em(points, labeled_prior=prior, n_iter=100)
+        # Elsewhere a cluster without labels of one class is left out below; its shares are asked for all the same.
+        shown = np.where((prior > 0) & (prior < 1), prior, 0.5)
+        if learned.is_alone:
+            found = cell_shares(points, prior)
+        elif learned.shares == "em":
+            found, _ = em(points, labeled_prior=shown, n_iter=EM_STEPS)
         elif learned.shares == "mlls":
-            found = mlls(points, labeled_prior=prior)
+            found = mlls(points, labeled_prior=shown)
         else:
             assert learned.prediction_rates is not None
             tpr, fpr = (np.tile(rate, n_groups) for rate in learned.prediction_rates)
             soft = learned.shares == "bbse-soft"
             found = bbse(points, true_positive_rate=tpr, false_positive_rate=fpr, soft=soft)
         # A share of exactly 0 or 1 from n rows is doubted by half a row; a cell without rows is left uncorrected.
-        edge = 0.5 / (points.effective_rows + 1)
+        edge = 0.0 if learned.is_alone else 0.5 / (points.effective_rows + 1)
         share = np.clip(found.share, edge, 1 - edge)
         # A cluster whose labels are all of one class shows nothing of the other: what its scores would say of it is made up.
         unknown = np.isnan(share) | np.tile(learned.rarer_class_rows == 0, n_groups)
-        shift = np.where(unknown, 0.0, logit(np.where(unknown, 0.5, share)) - logit(prior))
+        shift = np.where(unknown, 0.0, finite_shifts(share, prior))
         error = np.where(np.isfinite(found.std_error), found.std_error, 0.5)
         error = error / np.maximum(share * (1 - share), 1e-6)
         variance = np.where(unknown, 4.0, np.minimum(error, 10.0) ** 2)
         return self._unpooled(shift.reshape(self.rows.shape), variance.reshape(self.rows.shape))
 
     def _unpooled(self, shift: FloatArray, variance: FloatArray) -> PooledShifts:
-        """Cells each on their own; an unseen group gets the average shift of its cluster, weighted by rows."""
+        """Cells each on their own; an unseen group gets the average shift of its cluster, weighted by rows.
+
+        In the article it is left uncorrected, as a cell without rows is.
+        """
         weight = self.row_weight
         mean = (weight * shift).sum(0) / np.maximum(weight.sum(0), 1e-300)
         return PooledShifts(
             shift=shift,
             variance=variance,
-            cluster_shift=mean,
+            cluster_shift=np.zeros(len(mean)) if self.learned.is_alone else mean,
             cluster_variance=np.zeros(shift.shape[1]),
             group_effect=np.zeros(len(shift)),
             group_variance=0.0,

@@ -6,6 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import expit
 
+from groupshift._article import labeled_shares, platt_lines
 from groupshift._fit.hidden_groups import HiddenGroups, knows_groups
 from groupshift._fit.judge import Judged
 from groupshift._fit.looked_at import look_at_labeled
@@ -62,6 +63,11 @@ class AnyLearned:
     def n_clusters(self) -> int:
         return len(self.labeled_prior)
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether each cell is corrected alone, as in the article."""
+        return self.shares == "em" and self.shrinkage == "none"
+
 
 @dataclass(frozen=True)
 class Learned(AnyLearned):
@@ -104,7 +110,7 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged, hidden: HiddenGroup
     rows = problem.labeled.take(trained.judged)
     y, cluster = problem.y[trained.judged], candidate.cluster[trained.judged]
     n_clusters = candidate.n_clusters
-    calibration = PlattScaling().fit(trained.score, y, rows.weight, cluster, n_clusters)
+    calibration = _calibration(problem, trained.score, y, rows.weight, cluster, n_clusters)
     log_odds = calibration.transform(trained.score, cluster)
     posterior = LabeledPosterior(trained.last, candidate.partition, calibration, trained.edge)
     unlabeled = pooled.unlabeled(MAX_ALIGNED_ROWS)
@@ -115,7 +121,7 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged, hidden: HiddenGroup
         posterior=posterior,
         population_posterior=posterior,
         labeled_prior=(
-            labeled_prior(problem.y, problem.labeled.weight, candidate.cluster, n_clusters)
+            _share_of_positives(problem, candidate.cluster, n_clusters)
             if problem.settings.labeled_prior == "share"
             else expected_prior(log_odds, rows.weight, cluster, n_clusters)
         ),
@@ -148,6 +154,19 @@ def settle(problem: Problem, pooled: Pooled, judged: Judged, hidden: HiddenGroup
         ),
     )
     return Settled(learned, trust.loss, trust.hidden_shift, trust.by_groups, trust.notes)
+
+
+def _calibration(
+    problem: Problem, score: FloatArray, y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int
+) -> PlattScaling:
+    if problem.settings.is_alone:
+        return PlattScaling.of(platt_lines(score, y, weight, cluster, n_clusters))
+    return PlattScaling().fit(score, y, weight, cluster, n_clusters)
+
+
+def _share_of_positives(problem: Problem, cluster: IntArray, n_clusters: int) -> FloatArray:
+    share = labeled_shares if problem.settings.shrinkage == "none" else labeled_prior
+    return share(problem.y, problem.labeled.weight, cluster, n_clusters)
 
 
 @dataclass(frozen=True)

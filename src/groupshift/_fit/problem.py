@@ -100,6 +100,11 @@ class Settings:
     verbose: int
 
     @property
+    def is_alone(self) -> bool:
+        """Whether each cluster is calibrated alone, on a held-out part, as in the article."""
+        return self.calibration == "holdout" and self.shrinkage == "none"
+
+    @property
     def is_left_to_judge(self) -> bool:
         """Whether the partition is not given: the judge finds it, if there are labels to hide."""
         wanted = self.partition

@@ -10,6 +10,7 @@ from scipy.special import logit
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
+from groupshift._article import hold_out
 from groupshift._fit.classifiers import (
     FINEST_EDGE,
     Classifier,
@@ -26,7 +27,7 @@ from groupshift._fit.classifiers import (
 from groupshift._fit.posterior import calibrated_loss, choose_edge, probability_edge
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._fit.trials import LabeledRows
-from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.sums import renumbered
 from groupshift._regions.partitions import Partition
 from groupshift._rows.frames import take_rows
@@ -176,11 +177,21 @@ def _hold_out(problem: Problem, estimator: Classifier, partition: Partition | No
     return Trained(estimator, (), model, judged, score, fold, None)
 
 
+def _has_all_classes(y: IntArray, is_held: BoolArray) -> bool:
+    return len(np.unique(y[is_held])) == len(np.unique(y[~is_held])) == len(np.unique(y))
+
+
 def held_out(problem: Problem, strata: IntArray) -> tuple[IntArray, IntArray, IntArray | None]:
-    """Rows to train on, a fifth of the examples held out of each stratum, and folds of these, unless they are too few."""
+    """Rows to train on, a fifth of the examples held out, and folds of these, unless they are too few.
+
+    It is a fifth of all examples, as in the article, and a fifth of each stratum where small cells are pooled or a class would
+    be missing on one side.
+    """
     y, key, seeds = problem.y, problem.labeled.key, problem.seeds
     n_parts = min(5, problem.fewest_examples)
-    is_held = stratified_folds(strata, key, n_parts, seeds.named("held out")) == 0
+    is_held = hold_out(key, seeds.named("held out"))
+    if problem.settings.shrinkage != "none" or not _has_all_classes(y, is_held):
+        is_held = stratified_folds(strata, key, n_parts, seeds.named("held out")) == 0
     judged = np.flatnonzero(is_held)
     fold = None
     if len(judged) > 3:

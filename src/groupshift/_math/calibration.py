@@ -47,6 +47,13 @@ class PlattScaling(FittedPart):
         self.intercept_ = line[:, 1] - self.slope_ * self.center_
         return self
 
+    @classmethod
+    def of(cls, lines: FloatArray) -> Self:
+        """Lines that are known: slope and intercept of each cluster, of shape (n_clusters, 2)."""
+        known = cls()
+        known.slope_, known.intercept_ = lines.T.copy()
+        return known
+
     def transform(self, score: FloatArray, cluster: IntArray) -> FloatArray:
         line: IntArray | int = 0 if len(self.slope_) == 1 else cluster
         return self.slope_[line] * score + self.intercept_[line]

@@ -91,6 +91,12 @@ class Points:
         """The same points, worth fewer rows: examples that have copies count once."""
         return replace(self, weight_square_sum=design_effect * self.weight_square_sum)
 
+    def binned(self, width: float) -> "Points":
+        """The same points on a grid, as `collect_points` bins rows."""
+        known = self.cell, self.score, self.weight
+        cell, score, weight = bin_scores(*known, n_cells=self.n_cells, width=width)
+        return replace(self, cell=cell, score=score, weight=weight)
+
     def only(self, cells: BoolArray) -> "Points":
         """The points of the marked cells; the other cells are left without rows."""
         keep = cells[self.cell]

@@ -118,7 +118,7 @@ class _Cells(AnyCells):
         if learned.shares is None:
             nothing = np.zeros((self.shape[0], self.shape[2], self.shape[1]))
             return self._unpooled(nothing, nothing)
-        if learned.shrinkage == "none":
+        if learned.shrinkage != "hierarchical":
             return self._each_alone()
         mixture = ClassMixture.of(self._sites())
         if learned.own is None:

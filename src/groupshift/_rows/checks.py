@@ -42,7 +42,7 @@ def check_settings(model: BaseEstimator) -> None:
     allowed = {
         "calibration": ("crossfit", "holdout"),
         "shares": ("mlls", "em", "bbse-hard", "bbse-soft", None),
-        "shrinkage": ("hierarchical", "none"),
+        "shrinkage": ("hierarchical", "none", "small_cells"),
         "labeled_prior": ("share", "posterior"),
         "unseen": ("pooled", "error"),
         "selection": ("unknown", "random", "by_label"),

@@ -1,7 +1,8 @@
 """Classifiers that scores are made of: the default three, or the user's, trained on labelled rows in one place."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._rows.frames import Features, take_rows, with_some_value
-from groupshift._scores.contrasts import contrasts
+from groupshift._scores.contrasts import contrasts, log_scores
 from groupshift._scores.linear import LinearClassifier
 
 # Log-odds beyond it say no more.
@@ -106,11 +107,34 @@ def _explained(model: Classifier, features: Features) -> Iterator[None]:
         ) from error
 
 
-def scores_of(model: Classifier, features: Features, order: IntArray, edge: float) -> FloatArray:
+@dataclass(frozen=True)
+class PerCluster:
+    """A classifier for each cluster."""
+
+    models: tuple[Classifier, ...]
+
+    def each(
+        self, features: Features, cluster: IntArray, answer: Callable[[Classifier, Features], FloatArray]
+    ) -> FloatArray:
+        """Answers for rows, each by the model of its cluster."""
+        places = [np.flatnonzero(cluster == k) for k in range(len(self.models))]
+        found = [answer(m, take_rows(features, own)) for m, own in zip(self.models, places, strict=True) if len(own)]
+        result = np.empty((len(cluster), *found[0].shape[1:])) if found else answer(self.models[0], features)
+        for own, values in zip((p for p in places if len(p)), found, strict=True):
+            result[own] = values
+        return result
+
+
+def scores_of(
+    model: Classifier | PerCluster, features: Features, order: IntArray, edge: float, cluster: IntArray
+) -> FloatArray:
     """Contrasts (n_rows, M) of a classifier that was trained on classes renumbered by `order`.
 
     Probabilities of 0 and 1, which forests give, are held near `edge`: n rows support none closer than 1 in n.
     """
+    if isinstance(model, PerCluster):
+        nowhere = np.zeros(0, np.int64)
+        return model.each(features, cluster, lambda m, own: scores_of(m, own, order, edge, nowhere))
     n_classes = len(order)
     with _explained(model, features):
         if isinstance(model, LinearClassifier):
@@ -124,12 +148,31 @@ def scores_of(model: Classifier, features: Features, order: IntArray, edge: floa
     return z if (order[:-1] < order[1:]).all() else _in_order(z, order)
 
 
-def _of_probabilities(model: Classifier, features: Features, n_classes: int, edge: float) -> FloatArray:
+def raw_score(model: Classifier | PerCluster, features: Features, cluster: IntArray) -> FloatArray:
+    """What Platt scaling is commonly fed with, (n_rows,): a decision function, or else the probability of the second class."""
+    if isinstance(model, PerCluster):
+        return model.each(features, cluster, lambda m, own: raw_score(m, own, np.zeros(0, np.int64)))
+    if isinstance(model, LinearClassifier):
+        return model.scores(features)[:, 0]
+    with _explained(model, features), parallel_config("sequential"):
+        decide = getattr(model, "decision_function", None)
+        if decide is not None:
+            return np.asarray(decide(features), float)
+        check_probabilities(model)
+        return np.asarray(model.predict_proba(features), float)[:, 1]
+
+
+def check_probabilities(model: Classifier) -> None:
+    """A fitted classifier gives probabilities; before its fit, some do not know yet whether they will."""
     if not hasattr(model, "predict_proba"):
         raise TypeError(
             f"{type(model).__name__} has no predict_proba, so it gives no probabilities of classes. Pass a classifier that does, "
             "or make one of it: CalibratedClassifierCV of scikit-learn."
         )
+
+
+def _of_probabilities(model: Classifier, features: Features, n_classes: int, edge: float) -> FloatArray:
+    check_probabilities(model)
     # A forest on several threads adds up its trees in the order in which they end, and the last bits with it.
     with parallel_config("sequential"):
         found = np.asarray(model.predict_proba(features), float)
@@ -155,6 +198,4 @@ def held(log_odds: FloatArray, edge: float) -> FloatArray:
 
 def _in_order(z: FloatArray, order: IntArray) -> FloatArray:
     """Contrasts of the classes as they are numbered outside."""
-    from groupshift._scores.contrasts import log_scores
-
     return contrasts(log_scores(z)[:, order])

@@ -6,18 +6,19 @@ from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._partitions.correction import CellCorrection
 from groupshift._regions.partitions import Partition
 from groupshift._rows.rows import Rows
-from groupshift._scores.stack import Stack
+from groupshift._scores.stack import ClusterLines, Stack
 
 
 @dataclass(frozen=True)
 class Posterior:
     """Scores and clusters of any rows, as labelled rows taught them."""
 
-    stack: Stack
+    scorer: Stack | ClusterLines
     partition: Partition
     correction: CellCorrection | None
 
     def __call__(self, rows: Rows) -> tuple[FloatArray, IntArray]:
         """Contrasts (n_rows, M) and clusters."""
-        cluster, score = self.partition.predict(rows), self.stack(rows.features)
+        cluster = self.partition.predict(rows)
+        score = self.scorer(rows.features, cluster)
         return score if self.correction is None else score + self.correction(rows.matrix, cluster), cluster

@@ -8,6 +8,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from scipy.special import expit, logit
 
+from groupshift._article import EM_STEPS, cell_shares, finite_shifts
 from groupshift._fit.problem import Known
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.conditioning import KnownRate
@@ -16,7 +17,7 @@ from groupshift._math.label_shift import bbse, em, mlls
 from groupshift._math.points import Points
 from groupshift._regions.space import Space
 from groupshift._rows.codes import Codes
-from groupshift._rows.rows import Population, Rows
+from groupshift._rows.rows import InMemory, Population, Rows
 from groupshift._scores.contrasts import basis, contrasts, information, log_scores, probabilities
 from groupshift._scores.linear import standardized
 from groupshift._shifts.common import (
@@ -34,9 +35,6 @@ from groupshift._shifts.sums import Bins, Sums
 # Variance of a shift of all groups alike that no row decides: positives twice or half as likely to be labelled lie at the
 # ends of its 90 % interval.
 UNIDENTIFIED = 0.42**2
-# Log-odds of a cell that is estimated alone are not moved further.
-MAX_SHIFT = 20.0
-EM_ROUNDS = 100
 
 Score: TypeAlias = Callable[[Rows], tuple[FloatArray, IntArray]]
 # Rates of predicted positives among the positives and among the negatives of each cluster.
@@ -54,6 +52,7 @@ class Learned:
     n_classes: int
     labeled_prior: FloatArray  # (n_clusters,) or (n_clusters, n_classes): α̃_k
     labeled_rows: IntArray  # (n_clusters,)
+    class_rows: FloatArray  # (n_clusters, n_classes): labelled examples of each class
     labeled_groups: ValueArray
     labeled: LabeledSums  # by labelled group and cluster
     bins: Bins
@@ -73,6 +72,11 @@ class Learned:
     @property
     def n_contrasts(self) -> int:
         return self.n_classes - 1
+
+    @property
+    def is_text(self) -> bool:
+        """Whether each cell is corrected alone, as in the article's text."""
+        return self.shares == "em" and self.shrinkage == "none"
 
     @property
     def prior(self) -> FloatArray:
@@ -157,6 +161,9 @@ def estimate(learned: Learned, population: Population | None, groups: ValueArray
         return _of_nothing(learned, groups)
     n_groups, K = len(groups), learned.n_clusters
     bins = learned.bins.for_cells(n_groups * K)
+    if learned.is_text and isinstance(population, InMemory):
+        # The article's shares are those of the rows, as long as memory holds these.
+        bins = replace(bins, width=0.0)
     count = TallyRows(learned.posterior, bins, learned.space, learned.directions, n_groups, K)
     tally = population.sum(count)
     sums = tally.scores.thinned(learned.design_effect)
@@ -219,25 +226,30 @@ def _shifts(learned: Learned, sums: Sums, means: MeanSums | None, groups: ValueA
 
 
 def _each_alone(learned: Learned, sums: Sums, n_groups: int) -> _Shifts:
-    """Each cell by its own rows, as in the paper; a cell without rows is left uncorrected."""
+    """Each cell by its own rows, as in the article."""
     K, M = learned.n_clusters, learned.n_contrasts
-    prior = np.tile(learned.prior, (n_groups, 1))
-    share, variance = _shares_alone(learned, sums, prior)
-    unknown = np.isnan(share).any(1)
-    share = np.where(unknown[:, None], probabilities(prior), share)
-    with np.errstate(divide="ignore"):
-        shift = contrasts(np.maximum(np.log(share), -2 * MAX_SHIFT)) - prior
-    shift = np.where(unknown[:, None], 0.0, np.clip(shift, -2 * MAX_SHIFT, 2 * MAX_SHIFT)).reshape(n_groups, K, M)
+    prior = np.tile(probabilities(learned.prior) if M > 1 else learned.labeled_prior[:, None], (n_groups, 1))
+    share, variance = _of_two(learned, sums, prior[:, 0]) if M == 1 else _of_more(learned, sums, prior)
+    # A cluster whose labels lack a class shows nothing of it: what its scores would say of it is made up.
+    shown = np.tile((learned.class_rows > 0).all(1), n_groups)
+    unknown = np.isnan(share).any(1) | ~shown
+    if M == 1:
+        shift = finite_shifts(np.where(unknown, prior[:, 0], share[:, 0]), prior[:, 0])[:, None]
+    else:
+        shift = contrasts(np.log(np.where(unknown[:, None], prior, np.clip(share, 1e-15, 1))))
+        shift = shift - contrasts(np.log(np.clip(prior, 1e-15, 1)))
+    shift = np.where(unknown[:, None], 0.0, shift).reshape(n_groups, K, M)
+    variance = np.where(unknown[:, None, None], 4.0 * np.eye(M), variance)
     weight = sums.weight_sum.reshape(n_groups, K)
     mean = np.einsum("gk,gkm->km", weight, shift) / np.maximum(weight.sum(0), 1e-300)[:, None]
-    covariance = np.zeros((n_groups, K, M, K, M))
-    k = np.arange(K)
-    covariance[:, k, :, k, :] = variance.reshape(n_groups, K, M, M).swapaxes(0, 1)
     spread = np.einsum("gk,gkm,gkn->mn", weight, shift - mean, shift - mean) / max(weight.sum(), 1e-300)
+    covariance, k = np.zeros((n_groups, K, M, K, M)), np.arange(K)
+    covariance[:, k, :, k, :] = variance.reshape(n_groups, K, M, M).swapaxes(0, 1)
     return _Shifts(
         shift,
         covariance.reshape(n_groups, K * M, K * M),
-        mean,
+        # In the article a group without rows is left uncorrected, as a cell without rows is.
+        np.zeros_like(mean) if learned.is_text else mean,
         np.kron(np.eye(K), spread),
         no_common_shift(M),
         np.nan,
@@ -246,38 +258,46 @@ def _each_alone(learned: Learned, sums: Sums, n_groups: int) -> _Shifts:
     )
 
 
-def _shares_alone(learned: Learned, sums: Sums, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Shares of the cells, (n_cells, C), NaN where nothing is known, and variances of their contrasts, (n_cells, M, M)."""
-    if learned.n_classes == 2:
-        points, labeled = sums.points(), expit(prior[:, 0])
-        if learned.shares == "em":
-            found, _ = em(points, labeled_prior=labeled, n_iter=EM_ROUNDS)
-        elif learned.shares == "mlls":
-            found = mlls(points, labeled_prior=labeled)
-        else:
-            assert learned.prediction_rates is not None
-            tpr, fpr = (np.tile(rate, len(labeled) // learned.n_clusters) for rate in learned.prediction_rates)
-            soft = learned.shares == "bbse-soft"
-            found = bbse(points, true_positive_rate=tpr, false_positive_rate=fpr, soft=soft)
-        q = np.clip(found.share, 0, 1)
-        error = np.where(np.isfinite(found.std_error), found.std_error, 0.5) / np.maximum(q * (1 - q), 1e-6)
-        return np.column_stack([1 - q, q]), np.minimum(np.nan_to_num(error, nan=2.0), 10.0)[:, None, None] ** 2
-    n_rounds = EM_ROUNDS if learned.shares == "em" else 10 * EM_ROUNDS
-    q, labeled = probabilities(prior), probabilities(prior)
-    for _ in range(1 + n_rounds):
+def _of_two(learned: Learned, sums: Sums, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Shares of positives of the cells, (n_cells, 1), NaN where nothing is known, and variances of their log-odds."""
+    points, edge = sums.points(), 0.5 / (sums.effective_rows + 1)
+    shown = np.where((prior > 0) & (prior < 1), prior, 0.5)
+    if learned.is_text:
+        found, edge = cell_shares(points, prior), 0.0 * edge
+    elif learned.shares == "em":
+        found = em(points, labeled_prior=shown, n_iter=EM_STEPS)[0]
+    elif learned.shares == "mlls":
+        found = mlls(points, labeled_prior=shown)
+    else:
+        assert learned.prediction_rates is not None
+        tpr, fpr = (np.tile(rate, len(prior) // learned.n_clusters) for rate in learned.prediction_rates)
+        found = bbse(points, true_positive_rate=tpr, false_positive_rate=fpr, soft=learned.shares == "bbse-soft")
+    # A share of exactly 0 or 1 from n rows is uncertain by half a row.
+    share = np.clip(found.share, edge, 1 - edge)
+    error = np.where(np.isfinite(found.std_error), found.std_error, 0.5)
+    error = np.minimum(error / np.maximum(share * (1 - share), 1e-6), 10.0)
+    return share[:, None], np.nan_to_num(error, nan=2.0)[:, None, None] ** 2
+
+
+def _of_more(learned: Learned, sums: Sums, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Shares of several classes by EM, (n_cells, C), and variances of their contrasts."""
+    M = learned.n_contrasts
+    q, log_p = prior, log_scores(sums.score)
+    for _ in range(1 + (EM_STEPS if learned.shares == "em" else 10 * EM_STEPS)):
         before = q
-        with np.errstate(divide="ignore"):
-            moved = np.log(q) - np.log(labeled)
-        p = _softmax(log_scores(sums.score) + moved[sums.cell])
-        total = sums.by_cell(sums.weight[:, None] * p)
-        q = total / np.where(sums.weight_sum > 0, sums.weight_sum, np.nan)[:, None]
+        moved = np.log(np.clip(q, 1e-15, 1)) - np.log(np.clip(prior, 1e-15, 1))
+        p = _softmax(log_p + moved[sums.cell])
+        total = np.where(sums.weight_sum > 0, sums.weight_sum, np.nan)
+        q = sums.by_cell(sums.weight[:, None] * p) / total[:, None]
         if np.nanmax(np.abs(q - before), initial=0) < 1e-9:
             break
     at = contrasts(np.log(np.clip(np.nan_to_num(q, nan=0.5), 1e-9, 1)))
-    p = probabilities(sums.score + (at - prior)[sums.cell]) @ basis(learned.n_contrasts)
-    away = p - (probabilities(at) @ basis(learned.n_contrasts))[sums.cell]
+    t = probabilities(sums.score + (at - contrasts(np.log(np.clip(prior, 1e-15, 1))))[sums.cell]) @ basis(M)
+    away = t - (probabilities(at) @ basis(M))[sums.cell]
     curvature = sums.by_cell(sums.worth[:, None, None] * away[:, :, None] * away[:, None, :])
-    return q, np.linalg.inv(curvature + 0.25 * np.eye(learned.n_contrasts))
+    # Half a row a class is given to a cell that is estimated alone: none is ever said to be absent.
+    weight = sums.effective_rows[:, None]
+    return (q * weight + 0.5 * prior) / (weight + 0.5), np.linalg.inv(curvature + 0.25 * np.eye(M))
 
 
 def _softmax(log_p: FloatArray) -> FloatArray:
@@ -334,7 +354,7 @@ def _with_shares(learned: Learned, sums: Sums, found: _Shifts, groups: ValueArra
         share_error=error,
         unseen_shift=agreed.unseen_shift,
         unseen_variance=agreed.unseen_variance,
-        points=sums.points() if M == 1 else sums,
+        points=_kept(sums, learned.bins.for_cells(n_groups * K).width),
         known_groups=known.among(groups),
         known_overall=agreed.known_overall,
         common=found.common,
@@ -343,6 +363,14 @@ def _with_shares(learned: Learned, sums: Sums, found: _Shifts, groups: ValueArra
         random_labels=found.random,
         face_value=found.face_value,
     )
+
+
+def _kept(sums: Sums, width: float) -> Points | Sums:
+    """The sums as a model keeps them: small."""
+    if sums.n_contrasts > 1:
+        return sums
+    points = sums.points()
+    return points if len(points.score) <= sums.n_cells else points.binned(width)
 
 
 def _spread(covariance: FloatArray, K: int) -> tuple[FloatArray, FloatArray]:

@@ -33,7 +33,7 @@ ROWS_EACH = 40
 class Bins:
     """Where scores are counted: a grid of log-odds, or prototypes of several classes."""
 
-    width: float = BIN_WIDTH
+    width: float = BIN_WIDTH  # 0 keeps each score
     prototypes: FloatArray | None = None  # (n_prototypes, C): square roots of probabilities
 
     @classmethod
@@ -86,6 +86,12 @@ class Sums:
         total, square = sum_by(cell, weight, n_cells), sum_by(cell, weight**2, n_cells)
         if bins.prototypes is None:
             value = np.clip(score[:, 0], -MAX_LOG_ODDS, MAX_LOG_ODDS)
+            if not bins.width:
+                # A number for each score: rows that have the same one are counted together, and no others.
+                number = (value + 0.0).view(np.int64)
+                order = np.lexsort((number, cell))
+                own = cell[order], number[order], weight[order], value[order, None]
+                return cls(*own, rows, total, square)
             cell, value, mass = bin_scores(cell, value, weight, n_cells=n_cells, width=bins.width)
             number = np.rint(value / bins.width).astype(np.int64)
             return cls(cell, number, mass, value[:, None], rows, total, square)

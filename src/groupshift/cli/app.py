@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import cache, wraps
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -319,18 +318,3 @@ def run(
     force: Force = False,
 ) -> None:
     """Run a whole job that a settings file holds: fit, then predict, shares, explain and report, as far as it names them."""
-
-
-def _reproduce(context: typer.Context) -> None:
-    """Run the paper's experiments again. Has its own --help."""
-    from groupshift.experiments.reproduce import main as reproduce
-
-    raise SystemExit(reproduce(context.args, prog="groupshift reproduce"))
-
-
-if (Path(groupshift.__file__).parent / "experiments" / "reproduce.py").exists():
-    app.command(
-        "reproduce",
-        add_help_option=False,
-        context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
-    )(_reproduce)

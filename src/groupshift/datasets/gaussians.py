@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Literal
 
 import numpy as np
 from scipy.special import expit, logsumexp
@@ -16,7 +18,14 @@ OVERLAP_DRAWS = 4_000
 MAX_OVERLAP = 0.02
 # Pairs have spreads of about one; they move out in steps of a quarter.
 PLACE_STEP = 0.25
+# Of the authors' generator: how far a pair jumps in each coordinate at most, and the part of its rows that must stay clear.
+JUMP = 5.0
+CLEAR = 0.95
+# The walk of a pair takes a handful of steps; one that takes so many never enters the range.
+MAX_STEPS = 1_000
 CHUNK = 1 << 14
+
+PairRule = Literal["uniform", "walk"]
 
 Ratios = Callable[[float], tuple[FloatArray, FloatArray]]
 
@@ -76,17 +85,30 @@ class GaussianPairs:
 
 
 def draw_pairs(
-    *, n_clusters: int, n_features: int, auc_range: tuple[float, float], rng: np.random.Generator
+    *,
+    n_clusters: int,
+    n_features: int,
+    auc_range: tuple[float, float],
+    rng: np.random.Generator,
+    rule: PairRule = "uniform",
 ) -> GaussianPairs:
-    """Draw pairs one after the other, each with its AUC in the range and clear of those before it."""
+    """Draw pairs one after the other, each with its AUC in the range and clear of the others."""
     low, high = auc_range
     if not 0.5 < low <= high < 1:
         raise ValueError(f"auc_range is {auc_range}, expected 0.5 < low <= high < 1, such as (0.75, 0.95).")
-    # Aim inside the range by several standard errors of the simulation, so that the true AUC lies in it.
-    margin = min(0.01, (high - low) / 4)
-    pairs = [_draw_pair(n_features, rng.uniform(low + margin, high - margin), rng) for _ in range(n_clusters)]
+    if rule not in ("uniform", "walk"):
+        raise ValueError(f'pairs is {rule!r}, expected "uniform" or "walk".')
+
+    def draw_pair() -> tuple[FloatArray, FloatArray]:
+        if rule == "walk":
+            return _walk_pair(n_features, auc_range, rng)
+        # Aim inside the range by several standard errors of the simulation, so that the true AUC lies in it.
+        margin = min(0.01, (high - low) / 4)
+        return _draw_pair(n_features, rng.uniform(low + margin, high - margin), rng)
+
+    pairs = [draw_pair() for _ in range(n_clusters)]
     mean, scale = np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
-    draws = _place(mean, scale, rng)
+    draws = (_jump_apart if rule == "walk" else _place)(mean, scale, rng)
     auc = np.array([pair_auc(m, s, rng=rng) for m, s in zip(mean, scale, strict=True)])
     # A fresh simulation checks the aim; 0.009 is three of its standard errors, for ranges too narrow for a
     # margin.
@@ -164,6 +186,81 @@ def _ratios_along(scale: FloatArray, direction: FloatArray, z: FloatArray) -> Ra
     return ratios
 
 
+def _walk_pair(
+    d: int, auc_range: tuple[float, float], rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """A pair by random steps from two equal Gaussians until its AUC enters the range, as the authors' code has it.
+
+    One step in three moves a mean by a distance of 1, one changes a covariance, and one changes the weights of a mixture
+    that has a single component here: nothing. A step that leads above the range is halved until it does not.
+    """
+    low, high = auc_range
+    z = rng.standard_normal((2, AUC_DRAWS, d))
+    mean, cov = np.zeros((2, d)), np.stack([np.eye(d)] * 2)
+
+    def auc_of(mean: FloatArray, cov: FloatArray) -> float:
+        return _auc(*_ratios_along(_factors(cov), mean[1] - mean[0], z)(1.0))
+
+    def acceptable(mean: FloatArray, cov: FloatArray) -> bool:
+        # Volumes of the two classes differ by a factor of 2 at most.
+        volume = np.linalg.slogdet(cov)[1]
+        return auc_of(mean, cov) <= high and abs(volume[1] - volume[0]) <= np.log(2)
+
+    for _ in range(MAX_STEPS):
+        if auc_of(mean, cov) >= low:
+            return mean - mean.mean(axis=0), _factors(cov)
+        c, part, size = rng.integers(2), rng.integers(3), 1.0
+        if part == 0:
+            continue
+        if part == 1:
+            target_mean, target_cov = mean[c] + _random_unit(d, rng), cov[c]
+        elif rng.random() < 0.5:
+            vectors = _random_shape(d, rng)[1]
+            target_mean, target_cov = mean[c], (vectors * rng.uniform(1, 2, d)) @ vectors.T
+        else:
+            target_mean, target_cov = mean[c], cov[c] / 2
+        while True:
+            new_mean, new_cov = mean.copy(), cov.copy()
+            new_mean[c] += size * (target_mean - mean[c])
+            new_cov[c] += size * (target_cov - cov[c])
+            if acceptable(new_mean, new_cov):
+                break
+            size /= 2
+        mean, cov = new_mean, new_cov
+    raise ValueError(
+        f"auc_range is {auc_range}, and {MAX_STEPS} random steps did not lead into it. Pass a wider one, such as "
+        '(0.75, 0.95), or pairs="uniform".'
+    )
+
+
+def _factors(cov: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.cholesky(cov), dtype=np.float64)
+
+
+def _jump_apart(mean: FloatArray, scale: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Move pairs, in place, by random jumps until balls that hold 95 % of each are disjoint; return draws."""
+    draws = _draws(mean, scale, rng)
+    centre = mean.mean(axis=1)
+    radius = np.quantile(np.linalg.norm(draws - centre[:, None], axis=-1), CLEAR, axis=1)
+
+    def conflict(i: int, j: int) -> bool:
+        return bool(np.linalg.norm(centre[i] - centre[j]) < radius[i] + radius[j])
+
+    start = centre.copy()
+    while conflicts := [pair for pair in combinations(range(len(mean)), 2) if conflict(*pair)]:
+        for i, j in conflicts:
+            while conflict(i, j):
+                centre[[i, j]] += rng.uniform(-JUMP, JUMP, size=(2, mean.shape[-1]))
+    mean += (centre - start)[:, None]
+    return np.asarray(draws + (centre - start)[:, None])
+
+
+def _draws(mean: FloatArray, scale: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draws of each pair, classes equally frequent: (K, rows, d)."""
+    z = rng.standard_normal((*mean.shape[:2], OVERLAP_DRAWS, mean.shape[-1]))
+    return np.concatenate(list((z @ scale.swapaxes(-1, -2) + mean[:, :, None]).swapaxes(0, 1)), axis=1)
+
+
 def _place(mean: FloatArray, scale: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Move each pair, in place, along a random ray to the first spot clear of earlier pairs; return draws.
 
@@ -171,8 +268,7 @@ def _place(mean: FloatArray, scale: FloatArray, rng: np.random.Generator) -> Flo
     clusters being equally frequent. Each of the other clusters may take an equal part of that.
     """
     allowed = MAX_OVERLAP / max(len(mean) - 1, 1)
-    z = rng.standard_normal((*mean.shape[:2], OVERLAP_DRAWS, mean.shape[-1]))
-    draws = np.concatenate(list((z @ scale.swapaxes(-1, -2) + mean[:, :, None]).swapaxes(0, 1)), axis=1)
+    draws = _draws(mean, scale, rng)
     own = [_log_density_along(mean[k], scale[k], draws[k], None)(0.0) for k in range(len(mean))]
     for k in range(1, len(mean)):
         ray = _random_unit(mean.shape[-1], rng)

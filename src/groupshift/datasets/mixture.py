@@ -5,7 +5,7 @@ import numpy as np
 from groupshift.datasets.class_shares import Counts, draw_shares, plan_rows
 from groupshift.datasets.containers import Seed
 from groupshift.datasets.examples import hold_out
-from groupshift.datasets.gaussians import draw_pairs
+from groupshift.datasets.gaussians import PairRule, draw_pairs
 from groupshift.datasets.sample import GroupedSample
 
 
@@ -18,6 +18,7 @@ def make_grouped_mixture(
     unlabeled_per_group: tuple[float, float] = (10000, 1000),
     setting: int = 2,
     auc_range: tuple[float, float] = (0.75, 0.95),
+    pairs: PairRule = "uniform",
     test_size: float = 0.2,
     counts: Counts = "rounded",
     dtype: type = np.float64,
@@ -25,15 +26,19 @@ def make_grouped_mixture(
 ) -> GroupedSample:
     """Generate the paper's synthetic data with all that is true about it.
 
-    Each cluster is a pair of Gaussians whose own AUC lies in `auc_range`; at most 2 % of a cluster's
-    rows are likelier under another cluster, classes and clusters being equally frequent. Group sizes are
-    normal, (mean, standard deviation), rounded.
+    Each cluster is a pair of Gaussians whose own AUC lies in `auc_range`. Group sizes are normal, (mean, standard
+    deviation), rounded.
 
     Parameters
     ----------
     setting : {1, 2}
         1: cluster weights and class shares are common to all groups and both samples. 2: each group and
         sample has its own.
+    pairs : {"uniform", "walk"}
+        "uniform": the AUC of each pair is uniform in `auc_range`, and a pair stands as close to those before it as it can
+        with at most 2 % of a cluster's rows likelier under another. "walk" is the generator behind the paper's figures:
+        two equal Gaussians take random steps of length 1 until their AUC enters `auc_range`, so that most pairs lie near
+        .76, and pairs jump about until balls that hold 95 % of each are disjoint: far apart where features are many.
     counts : {"rounded", "binomial"}
         Rows of each (group, cluster, class): expected number rounded, as in the paper, or drawn at random.
     dtype : numpy float type
@@ -57,11 +62,13 @@ def make_grouped_mixture(
     """
     _check_positive(n_features=n_features, n_clusters=n_clusters, n_groups=n_groups)
     rng = np.random.default_rng(random_state)
-    pairs = draw_pairs(n_clusters=n_clusters, n_features=n_features, auc_range=auc_range, rng=rng)
+    partition = draw_pairs(
+        n_clusters=n_clusters, n_features=n_features, auc_range=auc_range, rng=rng, rule=pairs
+    )
     both = draw_shares(n_groups=n_groups, n_clusters=n_clusters, setting=setting, rng=rng)
     sizes = [_group_sizes(n_groups, *spec, rng=rng) for spec in (labeled_per_group, unlabeled_per_group)]
     unlabeled, group, cluster, truth = plan_rows(both, sizes, counts=counts, rng=rng)
-    X = pairs.sample(cluster, truth, rng=rng, dtype=dtype)
+    X = partition.sample(cluster, truth, rng=rng, dtype=dtype)
     ids = np.arange(len(X))
     cells = np.concatenate([shares.cells() for shares in both])
     labeled, population = both
@@ -74,8 +81,8 @@ def make_grouped_mixture(
         test=hold_out(ids, among=unlabeled == 1, test_size=test_size, rng=rng),
         example_ids=ids,
         cluster=cluster,
-        partition=pairs,
-        posterior=pairs.posterior(X, cells=cells, cell_of_row=unlabeled * n_groups + group),
+        partition=partition,
+        posterior=partition.posterior(X, cells=cells, cell_of_row=unlabeled * n_groups + group),
         shares=population.positive,
         labeled_shares=labeled.positive,
         cluster_weights=population.weights,

@@ -26,6 +26,8 @@ class KMeansPartition:
         None chooses among 1, 2, 4 and 8 by the silhouette coefficient (1 scores 0) on 25,000 random rows.
     batch_size : int
         4096 in the paper; 14 in its code, where `2^12` is an exclusive or.
+    refit : bool
+        Fit once more after the number of clusters is chosen, from another start, as the authors' code does.
 
     Examples
     --------
@@ -36,10 +38,16 @@ class KMeansPartition:
     """
 
     def __init__(
-        self, n_clusters: int | None = None, *, batch_size: int = 4096, random_state: Seed = None
+        self,
+        n_clusters: int | None = None,
+        *,
+        batch_size: int = 4096,
+        refit: bool = False,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.batch_size = batch_size
+        self.refit = refit
         self.random_state = random_state
 
     def fit(self, X: Table) -> "KMeansPartition":
@@ -59,7 +67,8 @@ class KMeansPartition:
             labelings = [models[k].predict(Z[rows]) for k in models]
             self.silhouettes_ = dict(zip(models, silhouettes(Z[rows], labelings), strict=True))
         self.n_clusters_ = max(models, key=lambda k: self.silhouettes_[k])
-        self.kmeans_ = models[self.n_clusters_]
+        chosen = models[self.n_clusters_]
+        self.kmeans_ = self._fit_kmeans(Z, self.n_clusters_, rng) if self.refit else chosen
         return self
 
     def predict(self, X: Table) -> np.ndarray:
