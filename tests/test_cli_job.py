@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cli_files import ROLES, column, stacked, survey_tables
-from groupshift import GroupShiftClassifier, load, save
+from groupshift import GroupShiftClassifier, load, save, streaming
 from groupshift._explain.summary import Summary
 from groupshift._io.files import write_table
 from groupshift._io.model_files import read_manifest
@@ -320,4 +320,49 @@ def test_models_made_in_python_predict_on_the_command_line(world, tmp_path, back
         table.drop_columns(["state"]), y, groups=column_of(stacked(labeled, unlabeled), "state")
     )
     expected = same.predict_proba(new.select(same.encoder_.names_), groups)[:, 1]
+    explain = ["explain", f"{tmp_path}/m.gshift", f"{world}/new.csv", "-o", f"{tmp_path}/e.csv"]
+    assert run(explain) == 0
+    np.testing.assert_allclose(column(read(tmp_path / "e.csv"), "probability"), expected, rtol=1e-9)
     np.testing.assert_allclose(column(read(tmp_path / "p.csv"), "probability"), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_a_model_of_the_command_line_takes_the_same_table_in_python(world, tmp_path, backend):
+    pytest.importorskip(backend)
+    assert run(["predict", f"{world}/m.gshift", f"{world}/new.csv", "-o", f"{tmp_path}/p.csv"]) == 0
+    expected = column(read(tmp_path / "p.csv"), "probability")
+    model, table = load(world / "m.gshift"), survey_tables()[2]
+    assert model.group == "state"
+    # With an id that the model does not know.
+    assert {"person", "state"} <= set(table.column_names) - set(model.encoder_.names_)
+    if backend == "pandas":
+        table = table.to_pandas()
+    elif backend == "polars":
+        import polars
+
+        table = polars.from_arrow(table)
+    np.testing.assert_allclose(model.predict_proba(table)[:, 1], expected, rtol=1e-9)
+    groups = table["state"].to_pylist() if backend == "pyarrow" else table["state"]
+    np.testing.assert_allclose(model.predict_proba(table, groups)[:, 1], expected, rtol=1e-9)
+    assert len(model.audit(table, budget=20).rows) == 20
+    assert len(model.update(table).groups_) == 6
+    streaming.predict(model, world / "new.csv", tmp_path / "s.csv")
+    without = table.drop_columns(["state"]) if backend == "pyarrow" else table[["person", "age"]]
+    with pytest.raises(ValueError, match=r"X has no column .*which the model was fitted with"):
+        model.predict_proba(without)
+
+
+def test_groups_that_are_numbers_in_python_are_those_of_the_file(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 600)
+    frame = pandas.DataFrame({"x": y + rng.normal(size=600), "site": rng.integers(10, 14, 600)})
+    frame["ill"] = np.where(np.arange(600) < 300, y, np.nan)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    fit = ["fit", f"{tmp_path}/t.csv", "--target", "ill", "--group", "site", "-o", f"{tmp_path}/m.gshift"]
+    assert run(fit) == 0
+    model = load(tmp_path / "m.gshift")
+    assert model.groups_.tolist() == ["10", "11", "12", "13"]
+    whole = model.predict_proba(frame)
+    assert whole.tolist() == model.predict_proba(frame.assign(site=frame.site.astype(float))).tolist()
+    assert whole.tolist() == model.predict_proba(frame.assign(site=frame.site.astype(str))).tolist()

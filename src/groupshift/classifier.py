@@ -30,11 +30,10 @@ from groupshift._rows.checks import (
     check_labels,
     check_settings,
     check_weights,
-    split_groups,
 )
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.codes import Codes
-from groupshift._rows.frames import Features, frame_beside, library_of, take_rows
+from groupshift._rows.frames import Features, as_frame, frame_beside, library_of, take_rows
 from groupshift._rows.progress import begin, steps
 from groupshift._rows.reading import (
     COLUMN_ATTRIBUTES,
@@ -44,6 +43,7 @@ from groupshift._rows.reading import (
     numbered,
     read_rows,
     read_training,
+    split_fitted,
 )
 from groupshift._rows.rows import InMemory, Population, Rows
 from groupshift._rows.seeds import Seeds
@@ -332,7 +332,8 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
     def _checked(self, X: Features) -> Features:
         """A table with the columns of fit."""
         X = check_features(X)
-        validate_data(self, X, skip_check_array=True, reset=False)
+        if not self.schema_.by_name or as_frame(X) is None:
+            validate_data(self, X, skip_check_array=True, reset=False)
         return X
 
     def _learn(
@@ -402,7 +403,8 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         scorer, schema, has_groups = self._scorer(), self.schema_, self.has_groups_
         X = self._checked(X)
-        features, values = split_groups(X, groups, self.group, n_rows := X.shape[0])
+        features, values = split_fitted(schema, self.group, X, groups)
+        n_rows = X.shape[0]
         with workers(self.n_jobs):
             number = group_numbers(values, Codes.of(scorer.groups), has_groups=has_groups, n_rows=n_rows)
         if has_groups and values is None:

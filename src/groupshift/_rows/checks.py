@@ -128,10 +128,15 @@ def split_groups(
     else:
         return X, None
     check_length("groups", values, n_rows)
+    check_all_grouped(values, weight)
+    return X, values
+
+
+def check_all_grouped(values: ValueArray, weight: FloatArray | None = None) -> None:
+    """Every row that weighs something has a group."""
     weighed = values if weight is None else values[weight > 0]
     if n_missing := int(is_missing(weighed).sum()):
         raise MissingGroupsError.of(n_missing, len(weighed))
-    return X, values
 
 
 def check_length(name: str, values: ValueArray, n_rows: int) -> None:

@@ -91,6 +91,30 @@ def as_column(values: ArrayLike | Series) -> ValueArray:
     return np.asarray(values)
 
 
+def as_texts(values: ValueArray) -> ValueArray:
+    """Numbers as the text that they have in a file; what is text, or missing, stays.
+
+    >>> as_texts(np.array([13.0, 1.5, np.nan])).tolist(), as_texts(np.array(["a", 13], object)).tolist()
+    (['13', '1.5', None], ['a', '13'])
+    """
+    distinct, place = (
+        np.unique(values, return_inverse=True) if values.dtype.kind in "biuf" else (values, None)
+    )
+    texts = np.empty(len(distinct), object)
+    texts[:] = [_text(value) for value in distinct.tolist()]
+    return texts if place is None else texts[place]
+
+
+def _text(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if is_missing_value(value):
+        return None
+    if isinstance(value, (int, float)):
+        return str(int(value) if float(value).is_integer() else value)
+    return value
+
+
 def _loses_kind(values: Sequence[object]) -> bool:
     """Whether NumPy would take tuples apart, or make texts of numbers that stand among texts."""
     kinds = set(map(type, values))

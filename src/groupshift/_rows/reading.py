@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from groupshift._math.arrays import IntArray, ValueArray
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._rows.checks import (
+    check_all_grouped,
     check_features,
     check_labels,
+    check_length,
     check_weighed_classes,
     check_weights,
     column_name,
@@ -19,7 +21,7 @@ from groupshift._rows.checks import (
 )
 from groupshift._rows.codes import Codes
 from groupshift._rows.encoder import FeatureEncoder
-from groupshift._rows.frames import Features, library_of, take_rows
+from groupshift._rows.frames import Features, as_frame, library_of, take_rows
 from groupshift._rows.rows import InMemory, Population, Rows, draws_by_content
 from groupshift._rows.schema import Schema
 
@@ -112,6 +114,23 @@ def _hardly_any_value(labeled: NDArray[np.floating]) -> list[int]:
     return empty
 
 
+def split_fitted(
+    schema: Schema,
+    group: str | None,
+    X: Features,
+    groups: ArrayLike | None,
+    weight: FloatArray | None = None,
+) -> tuple[Features, ValueArray | None]:
+    """Features and groups of a table for a fitted model."""
+    if not schema.by_name or as_frame(X) is None:
+        return split_groups(X, groups, group, X.shape[0], weight)
+    features, values = schema.picked(X, groups)
+    if values is not None:
+        check_length("groups", values, X.shape[0])
+        check_all_grouped(values, weight)
+    return features, values
+
+
 def read_rows(
     schema: Schema,
     group: str | None,
@@ -123,7 +142,7 @@ def read_rows(
     """Rows for a fitted model, not yet numbered by group, and their groups as given."""
     n_rows = X.shape[0]
     weight, key = check_weights(sample_weight, n_rows), example_keys(example_ids, n_rows)
-    features, values = split_groups(X, groups, group, n_rows, weight)
+    features, values = split_fitted(schema, group, X, groups, weight)
     return schema.rows(features, weight=weight, key=key, has_ids=example_ids is not None), values
 
 

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from groupshift._math.arrays import FloatArray, IntArray, KeyArray, ValueArray
 from groupshift._rows.checks import check_matrix
 from groupshift._rows.encoder import FeatureEncoder
-from groupshift._rows.frames import Features, in_library, library_of
+from groupshift._rows.frames import Features, as_column, as_frame, as_texts, in_library, library_of, some
 from groupshift._rows.rows import Rows
 
 
@@ -23,6 +24,8 @@ class Schema:
     needs_values: str | None  # name of the classifier, where it does not take missing values
     target_name: str | None = None
     group_name: str | None = None
+    # Whether columns are picked from a file by their names, the groups as texts: the rules of the command line.
+    by_name: bool = False
 
     @property
     def is_multiclass(self) -> bool:
@@ -32,6 +35,22 @@ class Schema:
     @property
     def role_names(self) -> dict[str, str | None]:
         return {"target": self.target_name, "group": self.group_name}
+
+    def picked(self, X: Features, groups: ArrayLike | None) -> tuple[Features, ValueArray | None]:
+        """Features and groups of a frame, by name: a file has other columns too, and a program numbers for groups."""
+        frame = as_frame(X)
+        assert frame is not None
+        own = self.group_name if groups is None else None
+        wanted = [*self.encoder.names_, *([own] if own is not None else [])]
+        if missing := [name for name in wanted if name not in frame.columns]:
+            raise ValueError(
+                f"X has no column {some(missing)}, which the model was fitted with; its columns are {some(frame.columns)}. Pass "
+                "a table with the columns of the file."
+            )
+        given = frame.get_column(own) if own is not None else groups
+        return frame.select(self.encoder.names_).to_native(), None if given is None else as_texts(
+            as_column(given)
+        )
 
     def rows(
         self,

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from groupshift import GroupShiftClassifier
 from groupshift._explain.identified import importance_of
@@ -90,6 +92,16 @@ def _moved(shift: float) -> float:
     return float(1 / (1 + np.exp(-shift)))
 
 
+def _as_fitted(
+    model: GroupShiftClassifier, features: pa.Table, groups: NDArray[np.generic] | None
+) -> tuple[pa.Table, NDArray[np.generic] | None]:
+    """Features and groups as the model takes them: one made in Python may want groups among its columns."""
+    if model.group is None or model.schema_.by_name:
+        return features, groups
+    whole = features.append_column(model.group, pa.array(groups))
+    return whole.select(model.feature_names_in_.tolist()), None
+
+
 def _write_rows(
     screen: Screen,
     model: GroupShiftClassifier,
@@ -114,7 +126,9 @@ def _write_rows(
         # Groups that are new to the model get the common shift, as in predict.
         warnings.simplefilter("ignore", UserWarning)
         for table in source.batches(columns):
-            parts = model.explain(recipe.features(table)[0], recipe.groups(table, model.groups_))
+            parts = model.explain(
+                *_as_fitted(model, recipe.features(table)[0], recipe.groups(table, model.groups_))
+            )
             writer.write(beside(table, keep, {name: np.asarray(parts[name]) for name in _columns(model)}))
     screen.say(
         f"Wrote {writer.n_rows:,} rows to ", bold("standard output" if out == STANDARD_OUTPUT else out), "."

@@ -109,8 +109,11 @@ class Training:
             self._fit_labeled(model, self.labeled, known)
         else:
             streaming.fit_to(model, self._streamed(self.population), *known)
-        # Classes are called what the files call them.
-        model.schema_ = replace(model.schema_, classes=self.target.classes)
+        # Classes and groups are called what the files call them; groups of several columns are in none.
+        group = self.recipe.group if len(self.recipe.group_columns) == 1 else None
+        classes = self.target.classes
+        model.schema_ = replace(model.schema_, classes=classes, group_name=group, by_name=True)
+        model.set_params(group=None if group in self.recipe.names else group)
 
     def fit_sample(self, model: GroupShiftClassifier) -> GroupShiftClassifier:
         """A copy of the model, fitted to a part of the rows."""
