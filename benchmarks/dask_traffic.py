@@ -4,13 +4,13 @@ import time
 
 import cloudpickle
 import numpy as np
+from groupshift._fit.estimate import TallyRows
+from groupshift._fit.looked_at import LookedAt
+from groupshift._fit.packing import Packed
 
 from benchmarks.data import NAMES
 from benchmarks.harness import line, run
 from groupshift import GroupShiftClassifier, distributed
-from groupshift._fit.estimate import TallyRows
-from groupshift._fit.looked_at import LookedAt
-from groupshift._fit.packing import Packed
 from groupshift._rows.batches import Reader
 from groupshift._rows.roles import fitted_roles
 from groupshift.datasets import make_grouped_mixture

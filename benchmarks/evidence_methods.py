@@ -5,6 +5,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+from groupshift._fit.classifiers import raw_score
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -14,7 +15,6 @@ from benchmarks.ablation_methods import random_intercepts
 from benchmarks.evidence_draws import Draw
 from benchmarks.evidence_scores import interval_scores
 from groupshift import GroupShiftClassifier
-from groupshift._fit.classifiers import raw_score
 
 GLOBAL = {"partition": 1, "shares": None, "shrinkage": "none", "trust": 1.0, "refine": 0}
 EM = {"shares": "em", "shrinkage": "none", "trust": 1.0, "refine": 0, "labeled_prior": "share"}

@@ -4,9 +4,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from groupshift._math.simplex_shift import OwnRows, simplex_shares
 
 from benchmarks.harness import PeakMemory, line, run
-from groupshift._math.simplex_shift import OwnRows, simplex_shares
 
 N_CLASSES, N_ROWS, BLOCK = 20, 500, 24
 # Rows that each class is given beforehand in a cell.

@@ -55,6 +55,7 @@ def measure(quick: bool, repeats: int) -> dict:
 
 def _difference(model, bare, X, groups) -> float:
     from groupshift._fit.posterior import raw_score
+
     from groupshift._rows.rows import Rows
 
     n = len(X)

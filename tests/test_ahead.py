@@ -6,11 +6,11 @@ from concurrent.futures import wait
 
 import numpy as np
 import pytest
+from groupshift._fit.classifiers import TrainingSet
 
 from elsewhere import asleep_elsewhere, get_ready, refuse, where, where_after_a_while
 from groupshift import GroupShiftClassifier
 from groupshift._fit import judge
-from groupshift._fit.classifiers import TrainingSet
 from groupshift._rows import helpers
 from groupshift._rows import workers as spread
 from groupshift._rows.workers import ahead, at_once, both_ahead, each_in_python, workers

@@ -2,11 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
-
 from groupshift._math.calibration import (
     INTERCEPT_SPREAD,
     SLOPE_SPREAD,
@@ -14,6 +9,11 @@ from groupshift._math.calibration import (
     crossfit_platt,
     mean_offsets,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
 from groupshift._rows.keys import stratified_folds
 
 

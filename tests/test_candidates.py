@@ -2,11 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import adjusted_rand_score
-
-from groupshift import GroupShiftClassifier
-from groupshift._regions import candidates
 from groupshift._regions.candidates import (
     _found_again,
     _renumber,
@@ -20,6 +15,11 @@ from groupshift._regions.candidates import (
     learned_partitions,
 )
 from groupshift._regions.gaussian_cells import gaussian_cells
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import adjusted_rand_score
+
+from groupshift import GroupShiftClassifier
+from groupshift._regions import candidates
 from groupshift._regions.space import Space
 from groupshift._rows.rows import Rows
 from groupshift._rows.seeds import Seeds

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from groupshift._math.shrinkage import PooledShifts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,7 +10,6 @@ from cells import mixture
 from groupshift._math.conditioning import KnownRate, condition_on_rates
 from groupshift._math.known_shares import KnownShares, by_rows, condition_group, mean_posterior
 from groupshift._math.points import collect_points
-from groupshift._math.shrinkage import PooledShifts
 
 GROUPS, CLUSTERS = 20, 2
 COMMON = 0.2

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from groupshift._math.context import GROUPS_PER_COVARIATE, Context, group_sums
 
 

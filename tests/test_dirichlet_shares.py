@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-
-from class_cells import draw_cells
 from groupshift._math.dirichlet_shares import MAX_CELLS, pooled_shares
 from groupshift._math.simplex_shift import OwnRows, SharedRows, simplex_shares
+
+from class_cells import draw_cells
 
 N_CELLS = 50
 

@@ -24,14 +24,14 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 from distributed import Client
+from groupshift._fit.estimate import Tally
+from groupshift._fit.packing import Packed
+from groupshift._math.feature_means import MeanSums
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from conftest import CLUSTER_MARKS
 from groupshift import GroupShiftClassifier, distributed
-from groupshift._fit.estimate import Tally
-from groupshift._fit.packing import Packed
-from groupshift._math.feature_means import MeanSums
 from groupshift._math.points import BIN_WIDTH, collect_points
 from groupshift._rows.batches import Reader
 from groupshift._rows.roles import Roles

@@ -4,13 +4,13 @@ import inspect
 
 import numpy as np
 import pytest
+from groupshift._regions.candidates import group_folds
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
 from groupshift._fit import refine
-from groupshift._regions.candidates import group_folds
 from groupshift._rows import keys, unseen
 from groupshift._rows.codes import Codes
 from groupshift._rows.keys import content_keys, fold_of, sampled, stratified_folds, uniform_keys

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from groupshift._math.feature_means import BELIEVED, ByLabel, FeatureMeans, MeanSums
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
-from groupshift._math.feature_means import BELIEVED, ByLabel, FeatureMeans, MeanSums
 
 N_FEATURES = 8
 

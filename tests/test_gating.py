@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import adjusted_rand_score
-
 from groupshift._regions.gating import composition_clusters, learn_gates
+from sklearn.metrics import adjusted_rand_score
 
 
 def mixed_groups(n=6000, *, n_groups=8, seed=0):

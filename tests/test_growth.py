@@ -5,6 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from groupshift._regions.merging import merge_levels
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import gammaln
@@ -13,7 +14,6 @@ from sklearn.linear_model import LogisticRegression
 from groupshift import GroupShiftClassifier, save
 from groupshift._explain.caution import caution_sentences
 from groupshift._regions import merging
-from groupshift._regions.merging import merge_levels
 from groupshift._rows.codes import Codes
 
 pa = pytest.importorskip("pyarrow", reason="reading files needs the extra files")

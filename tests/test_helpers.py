@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from groupshift._fit.classifiers import TrainingSet, grows_in_python
 from joblib import Parallel, delayed, parallel_config
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -28,7 +29,6 @@ from elsewhere import (
     where_after_a_while,
 )
 from groupshift import GroupShiftClassifier
-from groupshift._fit.classifiers import TrainingSet, grows_in_python
 from groupshift._rows import helpers
 from groupshift._rows import workers as spread
 from groupshift._rows.progress import listen

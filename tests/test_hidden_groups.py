@@ -5,13 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.special import expit
-from sklearn.tree import DecisionTreeClassifier
-
-from groupshift import GroupShiftClassifier
-from groupshift._fit import judge, posterior, stages, trained
 from groupshift._fit.hidden_groups import HiddenGroups, balanced_folds, survives_hiding
 from groupshift._fit.judge import Judged, back_to_one_cluster
 from groupshift._fit.own_views import MAX_STRETCH, _stretch
@@ -19,6 +12,13 @@ from groupshift._fit.trials import LabeledRows, candidate_table, try_partition
 from groupshift._math.calibration import mean_offsets
 from groupshift._math.views import Predicted
 from groupshift._regions.candidates import Candidate
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn.tree import DecisionTreeClassifier
+
+from groupshift import GroupShiftClassifier
+from groupshift._fit import judge, posterior, stages, trained
 from groupshift._regions.partitions import WholeSpace
 from shifted_groups import draw, fit_on
 

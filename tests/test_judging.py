@@ -5,13 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
-from sklearn.cluster import KMeans
-from sklearn.linear_model import LogisticRegression
-from sklearn.tree import DecisionTreeClassifier
-
-from groupshift import GroupShiftClassifier
-from groupshift._fit import judge, refine, stages
 from groupshift._fit.learned import Learned
 from groupshift._fit.trials import (
     LabeledRows,
@@ -24,6 +17,13 @@ from groupshift._fit.trials import (
 )
 from groupshift._math.context import Context
 from groupshift._math.dispersion import dispersion
+from scipy.special import expit, logit
+from sklearn.cluster import KMeans
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from groupshift import GroupShiftClassifier
+from groupshift._fit import judge, refine, stages
 from groupshift._math.odds import log_loss_rows
 
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from groupshift._regions.merging import merge_levels
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from groupshift import GroupShiftClassifier
 from groupshift._math.points import collect_points
 from groupshift._regions.kmeans import kmeans_partition, silhouette_partition, silhouettes
-from groupshift._regions.merging import merge_levels
 from groupshift._regions.partitions import GivenPartition, LinearPartition, WholeSpace
 from groupshift._regions.space import MAX_ONE_HOT, Space
 from groupshift._rows.keys import fold_of, sampled, uniform_keys

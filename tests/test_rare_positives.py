@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from groupshift._fit.posterior import FINEST_EDGE, choose_edge, hold, probability_edge
+from groupshift._fit.trials import MIN_CLASS_ROWS, expected_prior, rarer_class_rows
+from groupshift._math.calibration import PlattScaling
 from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -9,9 +12,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
 from groupshift import METHODS, GroupShiftClassifier
-from groupshift._fit.posterior import FINEST_EDGE, choose_edge, hold, probability_edge
-from groupshift._fit.trials import MIN_CLASS_ROWS, expected_prior, rarer_class_rows
-from groupshift._math.calibration import PlattScaling
 
 
 def rows(rng, n, share, distance=1.2, n_features=5):

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from groupshift._math.trust import FEW_GROUPS, most_trust
 
 from groupshift import DegradedWarning, GroupShiftClassifier
 from groupshift._explain.refusals import reasons, why_no_candidate
-from groupshift._math.trust import FEW_GROUPS, most_trust
 from shifted_groups import draw, fit_on
 
 TABLE = {

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from groupshift._fit.view_shifts import UNIDENTIFIED
 
 from class_samples import draw_table
 from groupshift import share_changes
 from groupshift._explain.sensitivity import shares_if_selected
-from groupshift._fit.view_shifts import UNIDENTIFIED
 from groupshift._math.known_shares import mean_posterior
 from shifted_groups import draw, fit_on
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from groupshift._math.shrinkage import pool_shifts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logit
@@ -12,7 +13,6 @@ from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.known_shares import MAX_SHIFT
 from groupshift._math.label_shift import mlls
 from groupshift._math.points import collect_points
-from groupshift._math.shrinkage import pool_shifts
 
 PRIOR = 0.4
 Z90 = norm.ppf(0.95)

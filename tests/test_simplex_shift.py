@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
+from groupshift._math.class_points import collect_class_points, wanted_prototypes
+from groupshift._math.class_sites import against_rest, class_sites, joined_shares
+from groupshift._math.prototypes import learn_prototypes
+from groupshift._math.simplex_shift import OwnRows, SharedRows, padded_batches, simplex_shares
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from class_cells import draw_cells
-from groupshift._math.class_points import collect_class_points, wanted_prototypes
-from groupshift._math.class_sites import against_rest, class_sites, joined_shares
 from groupshift._math.label_shift import mlls
 from groupshift._math.points import collect_points
-from groupshift._math.prototypes import learn_prototypes
-from groupshift._math.simplex_shift import OwnRows, SharedRows, padded_batches, simplex_shares
 
 cells = st.builds(
     draw_cells,

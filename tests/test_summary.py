@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from groupshift._fit.view_shifts import ViewUse
 from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 from sklearn.naive_bayes import GaussianNB
@@ -15,7 +16,6 @@ from groupshift import DegradedWarning, GroupShiftClassifier
 from groupshift._explain.cluster_profile import cluster_profiles, describe_clusters
 from groupshift._explain.summary import MAX_CLUSTERS, WIDTH, Summary, _shifts_used, cluster_lines
 from groupshift._explain.wording import percent
-from groupshift._fit.view_shifts import ViewUse
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift.datasets import make_grouped_mixture
 

@@ -7,6 +7,7 @@ default one need not, since rows decide which class is positive to it. A classif
 import numpy as np
 import pandas as pd
 import pytest
+from groupshift._fit.refine import drawn_labels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier
@@ -15,7 +16,6 @@ from sklearn.naive_bayes import GaussianNB
 
 from class_samples import draw_table
 from groupshift import METHODS, GroupShiftClassifier, load, save, streaming
-from groupshift._fit.refine import drawn_labels
 from groupshift._math.label_shift import bbse, prediction_rates
 from groupshift._math.points import collect_points
 from groupshift._rows.keys import class_order, stratified_folds

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from groupshift._fit.classifiers import default_classifier
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from conftest import FEW_TREES
 from groupshift import GroupShiftClassifier
-from groupshift._fit.classifiers import default_classifier
 
 SMALL, LARGE = 8, 31
 

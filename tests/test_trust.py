@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from groupshift._math.trust import Trust, learn_trust
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
 from groupshift import GroupShiftClassifier
-from groupshift._math.trust import Trust, learn_trust
 
 
 def confirmed(factor, n_groups, rng, rows=400):

@@ -7,25 +7,25 @@ two classes, what the stages of two compute.
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
-
-from class_cells import draw_cells
-from class_samples import draw_table
-from groupshift import GroupShiftClassifier
 from groupshift._fit.learned import Learned
 from groupshift._fit.trials import expected_prior, labeled_prior, rarer_class_rows
 from groupshift._math.class_points import collect_class_points
 from groupshift._math.class_sites import against_rest, joined_shares
-from groupshift._math.known_shares import by_rows, condition_group, mean_posterior
-from groupshift._math.label_shift import em
-from groupshift._math.odds import log_loss_rows, shift_posterior
-from groupshift._math.points import collect_points
 from groupshift._math.simplex_shift import OwnRows
 from groupshift._math.trust import learn_class_trust, learn_trust
 from groupshift._math.vector_scaling import class_log_loss
 from groupshift._multi.class_estimate import em_shares
 from groupshift._multi.class_known import agreed_shares, agreeing_move
 from groupshift._multi.class_trials import class_rows, expected_priors, labeled_priors, moved_loss
+from sklearn.linear_model import LogisticRegression
+
+from class_cells import draw_cells
+from class_samples import draw_table
+from groupshift import GroupShiftClassifier
+from groupshift._math.known_shares import by_rows, condition_group, mean_posterior
+from groupshift._math.label_shift import em
+from groupshift._math.odds import log_loss_rows, shift_posterior
+from groupshift._math.points import collect_points
 
 SAME = 1e-9
 

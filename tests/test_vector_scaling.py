@@ -1,11 +1,7 @@
 """Calibration of several classes: what is known is found, what is not is drawn towards one temperature."""
 
 import numpy as np
-from scipy.special import log_softmax
-
-from class_cells import draw_cells
 from groupshift._math.calibration import PlattScaling
-from groupshift._math.odds import log_loss_rows
 from groupshift._math.vector_scaling import (
     SPREADS,
     VectorScaling,
@@ -13,6 +9,10 @@ from groupshift._math.vector_scaling import (
     class_log_loss,
     crossfit_scaling,
 )
+from scipy.special import log_softmax
+
+from class_cells import draw_cells
+from groupshift._math.odds import log_loss_rows
 
 
 def scores(n_rows=4000, n_classes=4, seed=0):

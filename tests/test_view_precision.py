@@ -4,12 +4,11 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from groupshift._math.importance import find_modes, integrate
 from groupshift._math.view_worlds import Views, World, levels_of, likelihood_gradients, log_likelihood
 from groupshift._math.views import Draws, ViewModel, learn_views
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 WORLDS = [
     World(is_selected, is_remainder, n_clusters, is_steep, is_apart)

@@ -4,12 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
-from sklearn.linear_model import LogisticRegression
-
-from groupshift import GroupShiftClassifier
 from groupshift._math.importance import find_modes, integrate
-from groupshift._math.points import collect_points
 from groupshift._math.sites import cell_sites
 from groupshift._math.view_worlds import (
     LABELS,
@@ -23,6 +18,11 @@ from groupshift._math.view_worlds import (
     log_likelihood,
 )
 from groupshift._math.views import Draws, _predict, label_sites, learn_views
+from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
+
+from groupshift import GroupShiftClassifier
+from groupshift._math.points import collect_points
 
 
 @pytest.mark.parametrize("is_steep", [False, True])

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from groupshift._math.views import label_sites
+from groupshift._math.within_groups import LabeledMeans, compare
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
 from groupshift._math.points import collect_points
-from groupshift._math.views import label_sites
-from groupshift._math.within_groups import LabeledMeans, compare
 
 N_GROUPS, N_LABELED, N_POPULATION, GAP = 40, 150, 600, 2.0
 

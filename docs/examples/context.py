@@ -2,7 +2,6 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
-
 from groupshift._math.context import Context
 
 rng = np.random.default_rng(0)

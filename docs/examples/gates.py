@@ -2,11 +2,10 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_rand_score
-
 from groupshift._regions.gating import composition_clusters, learn_gates
 from groupshift._regions.merging import merge_levels
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score
 
 rng = np.random.default_rng(1)
 n, n_groups = 6000, 25

@@ -2,9 +2,9 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from groupshift._math.shrinkage import pool_shifts
 from scipy.special import expit, logit
 
-from groupshift._math.shrinkage import pool_shifts
 from groupshift.theory import collect_points, mlls
 
 rng = np.random.default_rng(0)

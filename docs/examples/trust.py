@@ -2,9 +2,8 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
-from scipy.special import expit, logit
-
 from groupshift._fit.trials import LabeledRows, gain, log_loss_rows, try_partition
+from scipy.special import expit, logit
 
 rng = np.random.default_rng(0)
 n_groups, rows_per_group, distance = 60, 150, 1.5

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from groupshift._fit.classifiers import Classifier
 from groupshift._math.alignment import recolor, whiten
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._regions.space import Space
@@ -26,6 +25,7 @@ from groupshift._rows.reading import ReadOptions, Training, column_attributes, r
 from groupshift._rows.rows import CHUNK_ROWS, InMemory, Rows
 from groupshift._rows.unseen import group_numbers
 from groupshift._rows.workers import at_once, workers
+from groupshift._scores.members import Classifier
 from groupshift.classifier import GroupShiftClassifier
 
 # Unaware of groups: one classifier, calibrated, no shift.
@@ -33,8 +33,6 @@ PLAIN: dict[str, Any] = {
     "partition": 1,
     "shares": None,
     "shrinkage": "none",
-    "trust": 1.0,
-    "refine": 0,
     "per_cluster": False,
 }
 

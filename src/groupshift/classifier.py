@@ -1,8 +1,8 @@
 """GroupShiftClassifier: calibrated, group-aware probabilities from a biased labelled sample and an unlabelled population."""
 
 import warnings
-from collections.abc import Callable
-from typing import Any, Literal, Self, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,14 +12,12 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from groupshift._audit.doors import Audited, still_audited
-from groupshift._explain.explained import Explained
 from groupshift import pipeline
+from groupshift._audit.doors import Audited, still_audited
 from groupshift._explain.class_evidence import record_class_evidence
 from groupshift._explain.evidence import record_evidence
+from groupshift._explain.explained import Explained
 from groupshift._explain.whole_fit import detail_columns, known_of, scorer_of
-from groupshift._scores.members import Classifier
-from groupshift._shifts.estimate import estimate
 from groupshift._fit.problem import KnownRates, KnownShare, Problem, Settings, sentences
 from groupshift._fit.scorer import AnyScorer, concatenated_details
 from groupshift._math.arrays import FloatArray, ValueArray
@@ -49,6 +47,8 @@ from groupshift._rows.rows import InMemory, Population, Rows
 from groupshift._rows.seeds import Seeds
 from groupshift._rows.unseen import NOT_GIVEN, group_numbers, report_unseen
 from groupshift._rows.workers import workers
+from groupshift._scores.members import Classifier
+from groupshift._shifts.estimate import estimate
 
 # Rows that are predicted at a time: with a dozen features, what is made of them stays in the processor's cache.
 PREDICTED_ROWS = 32_768
@@ -64,14 +64,15 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimator : classifier with `predict_proba`, default None
-        None is histogram gradient boosting: takes missing values and categories; trees small or large, by held-out labels.
+    estimator : classifier with `predict_proba`, list of classifiers, default None
+        None stacks two kinds of boosted trees and a linear model, which take missing values and categories. A list is stacked
+        in the same way; one classifier is used alone. Scores are calibrated on held-out labels.
     partition : "validated", "silhouette", int, fitted clusterer, or list of fitted clusterers
-        How feature space is cut into clusters: by the hidden-label judge, by the silhouette (the paper), at a given number
-        of k-means clusters, or by a clusterer's `predict`. A list adds clusterers to the judge's candidates.
+        How feature space is cut into clusters: by held-out labels of whole groups, by the silhouette (the paper), at a given
+        number of k-means clusters, or by a clusterer's `predict`. A list adds clusterers to the candidates.
     calibration : {"crossfit", "holdout"}
-        Platt scaling on out-of-fold scores of all labelled rows, or on a random 20 % of the
-        distinct examples, held out (the paper).
+        On out-of-fold scores of all labelled rows, or Platt scaling on a random 20 % of the distinct examples, held out (the
+        paper).
     shares : {"mlls", "em", "bbse-hard", "bbse-soft"} or None
         Estimator of the share of positives of a cell; "em" is the paper's, with 100 iterations. None makes no shift.
     shrinkage : {"hierarchical", "none", "small_cells"}
@@ -81,11 +82,6 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
         How labels were chosen within a group. "random": a random sample given x, so that a group's own labels count fully and
         nothing shifts all groups alike. "by_label": by the label itself, so that they never move its share. "unknown": as far
         as scores of labelled and unlabelled rows show it.
-    trust : "learned" or float between 0 and 1
-        Factor on every shift; learned from labelled groups whose labels are hidden. A number also switches off what groups'
-        own labels say.
-    refine : "auto" or int
-        Rounds of learning from unlabelled rows; "auto" tries one and keeps it if the judge confirms it.
     per_cluster : bool
         Train one classifier for each cluster (the paper) instead of one for all.
     labeled_prior : {"posterior", "share"}
@@ -118,11 +114,10 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
         Share of positives among labelled rows of each cluster, α̃_k.
     shift_ : array of shape (n_groups, n_clusters)
         Log-odds added to the labelled posterior in each cell; with more than two classes, added to log-probabilities.
-    trust_ : part of what scores suggest that makes the shift of a group whose labels are hidden, 0 to 1
-    view_use_, left_out_ : how far labels and scores are used (None: a trust was given); features that tell the group, left out
+    random_labels_ : probability that the labels of each group are a random sample of its rows
+    common_shift_ : the shift of all groups alike, as log-odds: `mean`, `covariance`, `probability` that there is one
     candidates_ : dict of arrays
-        Partitions that the judge weighed: name, number of clusters, hidden-label loss, gain over no shift with its standard
-        error, trust, chosen, refuted (chosen first, but not confirmed with whole groups hidden from the classifier).
+        Partitions that were tried: candidate, n_clusters, loss (of held-out labels), gain over one cluster, gain_error, chosen.
     notes_ : list of str
         What was decided on the way, in sentences.
 
@@ -140,15 +135,13 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator: Classifier | None = None,
+        estimator: Classifier | Sequence[Classifier] | None = None,
         partition: Any = "validated",
         calibration: str = "crossfit",
         *,
         shares: str | None = "mlls",
         shrinkage: str = "hierarchical",
         selection: str = "unknown",
-        trust: float | Literal["learned"] = "learned",
-        refine: int | Literal["auto"] = "auto",
         per_cluster: bool = False,
         labeled_prior: str = "posterior",
         group: str | None = None,
@@ -164,8 +157,6 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
         self.shares = shares
         self.shrinkage = shrinkage
         self.selection = selection
-        self.trust = trust
-        self.refine = refine
         self.per_cluster = per_cluster
         self.labeled_prior = labeled_prior
         self.group = group
@@ -202,8 +193,6 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
             "calibration": "holdout",
             "shares": "em",
             "shrinkage": "none" if small_cells == "alone" else "small_cells",
-            "trust": 1.0,
-            "refine": 0,
             "per_cluster": True,
             "labeled_prior": "share",
         }

@@ -20,7 +20,6 @@ from uuid import uuid4
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from groupshift._fit.packing import Packed
 from groupshift._fit.problem import KnownRates, KnownShare
 from groupshift._io.extras import need
 from groupshift._rows.batches import OutsideMemory, Reader
@@ -31,6 +30,7 @@ from groupshift._rows.frames import Features
 from groupshift._rows.roles import ColumnNames, assign_roles, check_columns, fitted_roles, framed
 from groupshift._rows.rows import Rows
 from groupshift._rows.workers import as_worker
+from groupshift._shifts.packing import Packed
 from groupshift.classifier import GroupShiftClassifier
 from groupshift.streaming import Columns, Predictor
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from groupshift._article import labeled_shares
-from groupshift._fit.fixed_partition import fixed_partition
 from groupshift._fit.pooled import Pooled, pool_rows
 from groupshift._fit.problem import Note, Notes, Problem
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
@@ -22,6 +21,7 @@ from groupshift._partitions.choice import (
     kmeans_candidates,
 )
 from groupshift._partitions.correction import learn_correction
+from groupshift._partitions.given import fixed_partition
 from groupshift._regions.partitions import Partition, WholeSpace
 from groupshift._rows.frames import some
 from groupshift._rows.keys import copy_correlation, design_effect, within
@@ -205,7 +205,9 @@ def score_notes(scores: HeldOutScores) -> Notes:
     if scores.fold is not None:
         return ()
     return (
-        Note("Too few examples of one class to hold any out: scores are calibrated on the rows they were trained on."),
+        Note(
+            "Too few examples of one class to hold any out: scores are calibrated on the rows they were trained on."
+        ),
     )
 
 

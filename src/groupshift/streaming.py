@@ -159,7 +159,7 @@ def check(
     Parameters
     ----------
     model : GroupShiftClassifier
-        Left as it is; ``refine=0`` makes a check faster and changes little.
+        Left as it is.
     labeled, unlabeled : as `fit` takes them
     labeled_rows, unlabeled_rows : int
         About so many rows of each are tried; all of them where there are fewer.

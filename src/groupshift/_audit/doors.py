@@ -12,7 +12,6 @@ from groupshift._audit.census import Census, whole_census
 from groupshift._audit.found import AuditFound, learn
 from groupshift._audit.plan import AuditPlan, draw_plan
 from groupshift._audit.state import State
-from groupshift._fit.estimate import Estimate
 from groupshift._fit.scorer import AnyScorer
 from groupshift._math.arrays import ValueArray
 from groupshift._rows.chunks import map_chunks
@@ -21,6 +20,7 @@ from groupshift._rows.frames import Features
 from groupshift._rows.rows import Rows
 from groupshift._rows.unseen import group_numbers
 from groupshift._rows.workers import workers
+from groupshift._shifts.estimate import Estimate
 
 # Rows that are scored at a time.
 CHUNK = 65_536
@@ -108,7 +108,7 @@ class Audited:
         >>> sample = make_grouped_mixture(n_features=2, n_clusters=1, n_groups=10, labeled_per_group=(50, 0),
         ...                               unlabeled_per_group=(100, 0), random_state=0)
         >>> X, y, groups, _ = sample.training()
-        >>> model = GroupShiftClassifier(partition=1, refine=0, random_state=0).fit(X, y, groups=groups)
+        >>> model = GroupShiftClassifier(partition=1, random_state=0).fit(X, y, groups=groups)
         >>> plan = model.audit(X[y < 0], groups[y < 0], budget=20)
         >>> truth = sample.truth[~sample.labeled & ~sample.test]  # a person looks at these rows
         >>> model.learn_audit(plan.labeled(truth[plan.rows])).audit_.labels

@@ -5,13 +5,14 @@ from hashlib import blake2b
 
 import numpy as np
 
-from groupshift._fit.estimate import Estimate
-from groupshift._fit.view_shifts import UNIDENTIFIED
 from groupshift._math.arrays import BoolArray, FloatArray
 from groupshift._math.common_shift import CommonPrior
+from groupshift._shifts.estimate import UNIDENTIFIED, Estimate
 
 # A group's own shift is never known for sure: this variance moves no share by more than a thousandth.
 LEAST_VARIANCE = 1e-4
+# How far what scores say of all groups together is off, where it is right at all.
+FACE_ERROR = 0.3
 
 
 @dataclass(frozen=True)
@@ -27,16 +28,13 @@ class State:
     @classmethod
     def of(cls, estimate: Estimate, *, is_settled: bool = False) -> "State":
         """`is_settled`: the estimate has learned from an audit already."""
-        use = estimate.use
         common = float(np.mean(estimate.common_variance))
         shared = np.minimum(estimate.shared_deviation**2, estimate.variance)
         lowest = shared.min(1, initial=np.inf) if shared.size else np.zeros(len(shared))
         if is_settled or estimate.known_overall is not None:
             prior = CommonPrior.normal(common + estimate.unidentified)
-        elif use is None:
-            prior = CommonPrior.of(UNIDENTIFIED, None, np.nan)
         else:
-            prior = CommonPrior.of(UNIDENTIFIED, (1 - use.common) * use.common_shift, use.common_error)
+            prior = CommonPrior.of(UNIDENTIFIED, float(estimate.face_value[0]), FACE_ERROR)
         return cls(
             mark=_mark(estimate),
             prior=prior,

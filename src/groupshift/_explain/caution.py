@@ -146,8 +146,8 @@ def _clusters(model: FittedModel) -> Iterator[Caution]:
             yield Caution("classes look alike", None, k, rows[k], auc)
         if model.labeled_rows_[k] < FEW_LABELED_ROWS:
             yield Caution("few labelled rows in cluster", None, k, rows[k], model.labeled_rows_[k])
-        elif model.rarer_class_rows_[k] < FEW_LABELED_ROWS:
-            yield Caution("few labels of one class", None, k, rows[k], model.rarer_class_rows_[k])
+        elif model.learned_.class_rows[k].min() < FEW_LABELED_ROWS:
+            yield Caution("few labels of one class", None, k, rows[k], model.learned_.class_rows[k].min())
 
 
 def _unpopulated(model: FittedModel) -> Iterator[Caution]:

@@ -55,8 +55,7 @@ def _overview(model: ClassModel) -> dict[str, float]:
     numbers = dict(evidence.hidden.total) if evidence.hidden is not None else {}
     effect, error = pooled_effect(found.score_effect[..., None], found.score_error[..., None], found.rows)
     numbers |= {"score_effect": float(effect[0]), "score_effect_error": float(error[0])}
-    numbers |= {"trust": model.learned_.trust, "trust_estimate": evidence.trust_estimate}
-    numbers |= {"trust_error": evidence.trust_error, "classes": float(len(model.classes_))}
+    numbers |= {"random_labels": model.estimate_.random_labels, "classes": float(len(model.classes_))}
     numbers |= {name: float(value) for name, value in vars(evidence.examples).items()}
     return {name: value for name, value in numbers.items() if np.isfinite(value)}
 
@@ -71,7 +70,7 @@ def _is_worth_it(model: ClassModel, overview: dict[str, float]) -> tuple[str, st
             "Nothing is shifted yet, for lack of unlabelled rows: predictions are those of the plain classifier, calibrated."
         )
     if not np.any(model.estimate_.shift):
-        why = not_asked(model.get_params()) or "It makes no shifts: hidden labels confirm none"
+        why = not_asked(model.get_params()) or "Neither labels nor scores show a shift between groups"
         return "no", f"{why}, so predictions are those of the plain classifier, calibrated."
     losses = (
         f"on hidden labels of {plural(int(overview['groups']), 'group')}, log loss {overview['loss_global']:.4f} without shifts, "
@@ -80,7 +79,7 @@ def _is_worth_it(model: ClassModel, overview: dict[str, float]) -> tuple[str, st
     sentences = {
         "yes": f"Worth it: {losses}.",
         "little": f"Worth a little: {losses}.",
-        "harmful": f"Harmful: {losses}. Use trust=0, or known shares.",
+        "harmful": f"Harmful: {losses}. Pass shares=None for the plain classifier, or known shares.",
         "noise": f"Perhaps worth it: {losses}, which may be chance.",
         "same": f"Perhaps worth it, not shown: {losses}, which is as good as no difference.",
     }

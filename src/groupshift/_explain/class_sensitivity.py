@@ -14,7 +14,7 @@ MAX_NUMBERS = 1_000_000_000
 def class_sensitivity(model: ClassModel) -> Table:
     """All rows together (group None), then each group: the share of each class, and what it would be under other labelling."""
     points, n_classes = model.estimate_.points, len(model.classes_)
-    if points is None or not len(model.groups_) or 2 * n_classes**2 * len(points.key) > MAX_NUMBERS:
+    if points is None or not len(model.groups_) or 2 * n_classes**2 * len(points.weight) > MAX_NUMBERS:
         return {}
     share, _, rows = group_class_shares(model)
     half, twice = (_if_selected(model, odds) for odds in (0.5, 2.0))
@@ -45,8 +45,7 @@ def _if_selected(model: ClassModel, odds: float) -> FloatArray:
     for c in range(shift.shape[2]):
         moved = shift.copy()
         moved[is_open, :, c] -= np.log(odds) * (c not in known)
-        mean = points.mean_posterior(moved.reshape(-1, shift.shape[2]))[0].reshape(shift.shape)[..., c]
-        rows = weight * np.where(np.isnan(mean), estimate.share[..., c], mean)
+        rows = weight * points.mean_shares(moved, model.learned_.labeled_prior)[0][..., c]
         found[0, c] = rows.sum() / weight.sum()
         found[1:, c] = rows.sum(1) / np.maximum(weight.sum(1), 1e-300)
     return found

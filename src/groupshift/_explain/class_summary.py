@@ -31,7 +31,7 @@ def class_summary(model: ClassModel) -> Summary:
 
 
 def _learned(model: ClassModel) -> str:
-    estimate, use = model.estimate_, model.estimate_.use
+    estimate = model.estimate_
     labeled = f"{int(model.learned_.labeled_rows.sum()):,} labelled rows"
     unlabeled = (
         f"{int(estimate.rows.sum()):,} unlabelled rows" if estimate.rows.size else "no unlabelled rows"
@@ -39,11 +39,7 @@ def _learned(model: ClassModel) -> str:
     if model.has_groups_:
         labeled += f" of {plural(len(model.labeled_groups_), 'group')}"
         unlabeled += f" of {plural(len(model.groups_), 'group')}" if len(model.groups_) else ""
-    shifts = "no shifts"
-    if np.any(estimate.shift):
-        shifts = f"{percent(model.learned_.trust, 0)} of every estimated shift is used"
-        if use is not None:
-            shifts = f"shifts follow own labels ({percent(max(use.labels, 0), 0)}) and unlabelled rows ({percent(use.scores, 0)})"
+    shifts = "shifts of groups follow their labels and scores" if np.any(estimate.shift) else "no shifts"
     clusters = plural(model.n_clusters_, "cluster")
     return f"{labeled} and {unlabeled}, {len(model.classes_)} classes: {clusters}; {shifts}."
 

@@ -44,7 +44,7 @@ class Diagnosis:
         `expected_auc_gain_high`), what its log loss is expected to be lower by than a plain classifier's
         (`expected_loss_gain`, `expected_loss_gain_low`, `expected_loss_gain_high`), the assumption
         (`score_effect`, `score_effect_error`, `feature_effect`, `feature_effect_error`, `mixture_gap`,
-        `mixture_gap_by_chance`), `trust`, `trust_estimate`, `trust_error`, and labelled examples (`fewest_examples`
+        `mixture_gap_by_chance`), `random_labels` (the probability that labels are a random sample), and labelled examples (`fewest_examples`
         of a class, `fewest_examples_rows` that it has, `unmarked_copies`: the part of rows that repeat another under
         another id); the overall `share` with its 90 % interval (`share_low`, `share_high`), under other labelling
         (`share_if_half`, `share_if_twice`, see `sensitivity`) and if all were used that scores say of all groups
@@ -120,7 +120,7 @@ def diagnose(model: FittedModel) -> Diagnosis:
     >>> sample = make_grouped_mixture(n_features=2, n_clusters=1, n_groups=20, labeled_per_group=(100, 0),
     ...                               unlabeled_per_group=(200, 0), random_state=0)
     >>> X, y, groups, _ = sample.training()
-    >>> model = GroupShiftClassifier(partition=1, refine=0, random_state=0).fit(X, y, groups=groups)
+    >>> model = GroupShiftClassifier(partition=1, random_state=0).fit(X, y, groups=groups)
     >>> found = diagnose(model)
     >>> found.worth, found.holds
     ('yes', 'yes')

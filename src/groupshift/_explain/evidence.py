@@ -31,6 +31,7 @@ from groupshift._explain.evidence_parts import (
 )
 from groupshift._explain.expected_gain import grouped_auc_gain, observed_shift
 from groupshift._explain.importance import feature_importance
+from groupshift._fit.identifying import identifying_features
 from groupshift._fit.problem import Problem
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.odds import log_loss_rows
@@ -105,7 +106,20 @@ def record_evidence(problem: Problem, fit: Fit) -> Evidence:
         clusters=profiles_of(fit.pooled.rows, fit.partition, is_category, seed),
         independence=_independence(problem, fit.partition, seed),
         held_out=None if fit.judged.fold is None else _held_out(problem, fit),
+        identifying=_by_feature(problem, _identifying(problem) if problem.has_groups else {}),
         importance=_by_feature(problem, feature_importance(problem, fit)),
+    )
+
+
+def _identifying(problem: Problem) -> dict[str, float]:
+    rows, encoder = problem.labeled, problem.encoder
+    return identifying_features(
+        rows.matrix,
+        rows.group,
+        rows.key,
+        names=encoder.names_,
+        is_category=encoder.is_category,
+        seed=problem.seeds.named("identifying features"),
     )
 
 

@@ -181,5 +181,7 @@ class Evidence:
     clusters: ClusterProfiles
     independence: Independence
     held_out: HeldOut | None
+    # (n_features,): how surely a feature tells which group a row is of, 0 to 1; NaN where it does not.
+    identifying: FloatArray
     # (n_features,): rise of the log loss of hidden labels when it is shuffled; NaN where it was not tried.
     importance: FloatArray

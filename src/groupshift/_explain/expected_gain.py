@@ -108,12 +108,9 @@ def _gains_under_doubt(
 ) -> FloatArray:
     """Gains in AUC and in log loss, (DRAWS, 2), over the same scores without shifts, if shifts were as drawn.
 
-    What all groups have in common, and how large shifts are as a whole, is drawn once for all of them: it does not average
-    out. The log loss is that of as many rows as there are.
+    What all groups have in common is drawn once for all of them: it does not average out. The log loss is that of as many rows as there are.
     """
     rng = np.random.default_rng(0)
-    use, shift = model.view_use_, estimated - points.score
-    scale_error = 0.0 if use is None else use.scale_error
     common = np.sqrt(model.common_variance_)
     shared = np.sqrt(np.maximum(model.shared_deviation_**2 - common**2, 0))
     own = np.sqrt(np.maximum(model.shift_variance_ - model.shared_deviation_**2, 0))
@@ -126,7 +123,7 @@ def _gains_under_doubt(
     for i in range(DRAWS):
         noise = common * rng.standard_normal() + shared * rng.standard_normal((len(shared), 1))
         noise = noise + own * rng.standard_normal(own.shape)
-        truth = estimated + scale_error * rng.standard_normal() * shift + noise.ravel()[points.cell]
+        truth = estimated + noise.ravel()[points.cell]
         positive, negative = points.weight * expit(truth), points.weight * expit(-truth)
         gains[i, 0] = after.auc(positive, negative) - before.auc(positive, negative)
         gains[i, 1] = (positive @ of_positive + negative @ of_negative) / points.weight.sum()

@@ -17,7 +17,7 @@ from groupshift._explain.identified import importance_of
 from groupshift._explain.share_errors import overall_share, share_difference, shares_by
 from groupshift._explain.share_tables import ShareDifference, ShareInterval
 from groupshift._explain.summary import summary_html, summary_text
-from groupshift._multi.class_scorer import by_class
+from groupshift._fit.class_scorer import by_class
 from groupshift._rows.frames import Features, frame_beside, frame_like, library_of
 
 

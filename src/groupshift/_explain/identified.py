@@ -7,7 +7,6 @@ import numpy as np
 
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._math.arrays import FloatArray
-from groupshift._rows.frames import some
 
 
 def identifying_of(model: FittedModel) -> dict[str, float]:
@@ -16,14 +15,8 @@ def identifying_of(model: FittedModel) -> dict[str, float]:
 
 
 def identified_in(model: FittedModel) -> str | None:
-    """What is wrong with features of a fitted model, or that its classifier does not see them; None where there are none."""
-    names = identifying_of(model)
-    if not model.left_out_ or not set(names) <= set(model.left_out_):
-        return identified(names)
-    return (
-        f"{some(list(names))}: the classifier does not see these features, since they tell which group a row is of and hidden "
-        "groups are predicted better without them. Clusters were still sought with them."
-    )
+    """What is wrong with features of a fitted model; None where there are none."""
+    return identified(identifying_of(model))
 
 
 def identified(names: Iterable[str]) -> str | None:
@@ -53,8 +46,6 @@ def importance_of(model: FittedModel) -> dict[str, float]:
     return dict(sorted(tried.items(), key=lambda item: -item[1]))
 
 
-def _by_name(model: FittedModel, found: FloatArray | None) -> dict[str, float]:
-    """Numbers of features that have one, by name; none in old files."""
-    if found is None:
-        return {}
+def _by_name(model: FittedModel, found: FloatArray) -> dict[str, float]:
+    """Numbers of features that have one, by name."""
     return {name: float(v) for name, v in zip(model.encoder_.names_, found, strict=True) if np.isfinite(v)}

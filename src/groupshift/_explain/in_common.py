@@ -9,10 +9,11 @@ import numpy as np
 from groupshift._explain.class_model import ClassModel
 from groupshift._explain.fitted_model import FittedModel
 from groupshift._explain.wording import percent
-from groupshift._math.feature_means import BELIEVED
 
 # A common shift of which it is worth to speak: a tenth of the odds.
 WORTH_SAYING = 0.1
+# A probability from which on the features are said to agree; what is used is the posterior mean, whatever is said.
+LIKELY = 0.5
 Code: TypeAlias = Literal["audit", "rate", "random", "by_label", "features", "open"]
 # What the user's setting says of it.
 SELECTIONS: dict[str, Code] = {"unknown": "open", "random": "random", "by_label": "by_label"}
@@ -67,15 +68,13 @@ def common_shift(model: FittedModel) -> CommonShift:
         share, error = model.known_overall_
         rate = f"{percent(share)} ± {percent(error)}" if error else percent(share)
         return found("rate", rate=rate)
-    use = model.view_use_
-    if use is None:
-        return found("open")
-    used = float(np.average(model.unseen_shift_, weights=np.maximum(model.row_weight_.sum(0), 1e-300)))
-    if use.by_label >= BELIEVED:
-        return found("features", used, use.common, probability=use.by_label)
-    unused = (1 - use.common) * use.common_shift
-    unused = unused if abs(unused) >= WORTH_SAYING else 0.0
-    return found(SELECTIONS[model.selection], used, use.common, unused)
+    common, face = model.common_shift_, float(model.estimate_.face_value[0])
+    used, probability = float(common.mean[0]), common.probability
+    unused = face if abs(face) >= WORTH_SAYING else 0.0
+    part = float(np.clip(used / (used + face), 0, 1)) if abs(used + face) >= WORTH_SAYING else 0.0
+    if model.selection == "unknown" and probability >= LIKELY and abs(used) >= WORTH_SAYING:
+        return found("features", used, part, unused, probability)
+    return found(SELECTIONS[model.selection], used, part, unused)
 
 
 def common_shift_of_classes(model: ClassModel) -> CommonShift:

@@ -78,7 +78,11 @@ def shares_by(model: FittedModel, by: str, coverage: float) -> Table:
         return group_level_shares(model, coverage) | {"labeled_share": labeled_sample(model)[0]}
     found, narrow = overall_share(model, coverage), _Shares.of(model, "overall", coverage)
     line = {"rows": model.rows_.sum(), **found._asdict()}
-    line |= {"narrow_low": narrow.low[0], "narrow_high": narrow.high[0], "labeled_share": overall_shares(model)[0]}
+    line |= {
+        "narrow_low": narrow.low[0],
+        "narrow_high": narrow.high[0],
+        "labeled_share": overall_shares(model)[0],
+    }
     return {name: np.array([value]) for name, value in line.items()}
 
 
@@ -156,7 +160,7 @@ def share_changes(
     >>> sample = make_grouped_mixture(n_features=2, n_clusters=1, n_groups=20, labeled_per_group=(100, 0),
     ...                               unlabeled_per_group=(200, 0), random_state=0)
     >>> X, y, groups, _ = sample.training()
-    >>> model = GroupShiftClassifier(partition=1, refine=0, random_state=0).fit(X, y, groups=groups)
+    >>> model = GroupShiftClassifier(partition=1, random_state=0).fit(X, y, groups=groups)
     >>> changes = share_changes(model, model)
     >>> bool((changes["change"] == 0).all() and (changes["low"] < 0).all() and (changes["high"] > 0).all())
     True

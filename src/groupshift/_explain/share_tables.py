@@ -60,7 +60,12 @@ def group_level_shares(model: FittedModel, coverage: float) -> Table:
     (share, error), rows = over_clusters(model.estimate_), model.rows_.sum(1)
     weight = model.row_weight_ / np.maximum(model.row_weight_.sum(1, keepdims=True), 1e-300)
     moved = np.sqrt(model.unidentified_) * (weight * open_slope(model)).sum(1)
-    return {"group": model.groups_, "rows": rows, "share": share, **intervals(share, error, moved, rows, coverage)}
+    return {
+        "group": model.groups_,
+        "rows": rows,
+        "share": share,
+        **intervals(share, error, moved, rows, coverage),
+    }
 
 
 def open_slope(model: FittedModel) -> FloatArray:

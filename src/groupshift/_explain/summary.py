@@ -67,7 +67,7 @@ class Summary:
     Attributes
     ----------
     learned : str
-        Rows, groups, clusters and trust: the end of a sentence that begins with what was fitted.
+        Rows, groups, clusters and shifts: the end of a sentence that begins with what was fitted.
     diagnosis : Diagnosis
     labeled_share, population_share : float
         Share of positives among labelled rows and in the population; NaN where it is not known.
@@ -157,7 +157,7 @@ def diagnosis_html(found: Diagnosis) -> str:
 
 
 def _learned(model: FittedModel) -> str:
-    """Rows, groups, clusters and trust."""
+    """Rows, groups, clusters and shifts."""
     labeled = f"{int(model.labeled_rows_.sum()):,} labelled rows"
     unlabeled = f"{int(model.rows_.sum()):,} unlabelled rows" if model.rows_.size else "no unlabelled rows"
     if model.has_groups_:
@@ -167,32 +167,14 @@ def _learned(model: FittedModel) -> str:
 
 
 def _shifts_used(model: FittedModel) -> str:
-    """Where the shifts come from: unlabelled rows, the groups' mean features, rates that the user knows."""
+    """Where the shifts come from."""
     if not np.any(model.shift_):
         return "no shifts"
-    by_features = model.context_ is not None
-    if (use := model.view_use_) is not None:
-        sources = {
-            "own labels": use.labels,
-            "unlabelled rows": use.scores,
-            "what all have in common": use.common,
-        }
-        named = [f"{name} ({percent(part, 0)})" for name, part in sources.items() if part >= 0.005]
-        named += ["their mean features"] if by_features else []
-        return f"shifts of groups follow {', '.join(named)}" if named else _other_shifts(model)
-    if model.trust_ > 0:
-        beside = ", and shifts follow the groups' mean features" if by_features else ""
-        return f"{percent(model.trust_, 0)} of every estimated shift is used{beside}"
-    return "shifts follow the groups' mean features alone" if by_features else _other_shifts(model)
-
-
-def _other_shifts(model: FittedModel) -> str:
-    """What shifts come from where no view of them is used."""
-    if (use := model.view_use_) is not None and use.compared >= 0.005:
-        return f"shifts of groups follow unlabelled rows beside labelled ones ({percent(use.compared, 0)})"
-    if len(model.known_groups_) or model.known_overall_ is not None:
-        return "shifts by known shares alone"
-    return "shifts by an audit alone" if model.audit_ is not None else "next to no shifts"
+    if model.shrinkage != "hierarchical":
+        return "every cell has a shift of its own"
+    if model.shares is None:
+        return "shifts by known shares alone" if model.audit_ is None else "shifts by an audit alone"
+    return "shifts of groups follow their labels and scores"
 
 
 def share_lines(model: FittedModel) -> list[ShareLine]:

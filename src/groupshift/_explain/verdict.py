@@ -3,15 +3,12 @@
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+from scipy.special import stdtrit
 
 from groupshift._explain.assumption_words import Overview, why_untested
 from groupshift._explain.caution import Weighed
 from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.refusals import why_no_candidate
 from groupshift._explain.wording import percent
-from groupshift._fit.trials import MIN_TRUST, noise_margin
-from groupshift._fit.view_shifts import ViewUse
-from groupshift._math.trust import UNCHECKED_TRUST
 
 # Below this part of the plain classifier's loss a gain is real but hardly felt; below the other it reads 0.0 %.
 LITTLE, NOTHING = 0.005, 0.0005
@@ -19,6 +16,15 @@ LITTLE, NOTHING = 0.005, 0.0005
 NO_SHIFT = 0.04
 # Labelled rows that are copies of others, by chance or mistake: below this part they do little harm.
 MANY_COPIES = 0.05
+
+
+def noise_margin(n_groups: int, level: float = 0.975) -> float:
+    """How many standard errors a gain must exceed: Student's quantile, wide when groups are few.
+
+    >>> round(noise_margin(100), 2), round(noise_margin(5), 2)
+    (1.98, 2.78)
+    """
+    return float(stdtrit(max(n_groups - 1, 1), level))
 
 
 def is_shifted(model: FittedModel) -> bool:
@@ -42,8 +48,6 @@ def not_asked(settings: Mapping[str, object]) -> str | None:
     """Why there is no shift, where the settings ask for none."""
     if settings["shares"] is None:
         return "No shift is made: shares were not asked for (shares=None)"
-    if settings["trust"] == 0:
-        return "No shift is made: trust was set to 0"
     return None
 
 
@@ -68,7 +72,7 @@ def is_worth_it(model: FittedModel, overview: Overview) -> tuple[str, str]:
             f"{found}."
         )
     if not shifted:
-        why = not_asked({"shares": model.shares, "trust": model.trust}) or _why_no_shift(model)
+        why = not_asked({"shares": model.shares}) or "Neither labels nor scores show a shift between groups"
         return "no", f"{why}, so the probabilities are those of a plain calibrated classifier."
     way = "lower" if gain > 0 else "higher"
     sentences = {
@@ -107,69 +111,26 @@ def gain_sentences(model: FittedModel, overview: Overview) -> Iterator[str]:
             f"classifier's ({overview['expected_loss_gain_low']:.4f} to {overview['expected_loss_gain_high']:.4f} given "
             "how well shifts are known)."
         )
-    yield from _trust_sentences(model, overview, shifted)
-    if shifted and model.context_ is not None:
-        also = "also " if overview["trust"] > 0 else ""
-        yield (
-            f"Labels {also}confirm that groups with similar features have similar shifts: shifts that follow the "
-            "groups' mean features are used."
-        )
+    yield from _selection_sentences(model)
 
 
-def _trust_sentences(model: FittedModel, overview: Overview, shifted: bool) -> Iterator[str]:
-    """How much of every shift is used, and why."""
-    if model.shares is None:
-        return
-    used = f"{percent(overview['trust'], 0)} of every shift is used"
-    confirmed = (
-        _confirmed(overview["trust_estimate"], overview["trust_error"]) if "trust_error" in overview else None
-    )
-    if model.view_use_ is not None:
-        yield from _view_sentences(model, model.view_use_)
-    elif model.trust == 0:
-        yield "You set the trust to 0: no shift that was estimated from scores is used."
-    elif shifted and model.trust != "learned" and overview["trust"] > 0:
-        start = f"Labels confirm {confirmed}. " if confirmed else ""
-        yield f"{start}You set the trust: {used}."
-    elif confirmed is not None and overview["trust"] > 0:
-        yield f"Labels confirm {confirmed}; less a margin for noise, {used}."
-    elif confirmed is not None and 0 < overview["trust_estimate"] - overview["trust_error"] < MIN_TRUST:
-        yield (
-            f"Labels confirm {confirmed}; less a margin for noise that is below {percent(MIN_TRUST, 0)}, which may be the "
-            "mixture's misfit alone, so none of these is used."
-        )
-    elif confirmed is not None:
-        yield "Labels do not confirm the shifts that were estimated without them, so none of these is used."
-    elif "trust_estimate" in overview:
-        yield "Scores say nothing of how groups differ: no shift was estimated from them, and none of these is used."
-    elif shifted and overview["trust"] == UNCHECKED_TRUST:
-        yield "No label could be hidden to check the shifts, so half of every shift is used."
-
-
-def _view_sentences(model: FittedModel, use: ViewUse) -> Iterator[str]:
-    """How far shifts follow labels and scores."""
-    if model.trust_ > 0:
-        yield f"Of a shift that scores of a group's unlabelled rows suggest, {percent(use.scores, 0)} is used on average."
-    else:
-        yield "Hidden labels do not confirm that scores tell how groups differ, so none of what scores suggest is used."
-    if use.labels >= 0.005:
-        yield f"Of a shift that a group's own labels show, {percent(use.labels, 0)} is used on average."
-    if use.compared >= 0.005:
-        yield (
-            "Of a shift that a group's unlabelled rows show beside its own labelled rows, "
-            f"{percent(use.compared, 0)} is used on average."
-        )
-    if use.scale < 0.95:
-        yield f"This comparison supports {percent(use.scale, 0)} of the other shifts, and no more of them is used."
+def _selection_sentences(model: FittedModel) -> Iterator[str]:
+    """How labels were chosen inside the groups, and what follows for the groups' own labels."""
+    random = model.random_labels_
     if model.selection != "unknown":
         chosen = "at random" if model.selection == "random" else "by the label"
         yield f"You said that labels were chosen {chosen} within a group."
-    elif use.no_selection > 0.5:
-        yield f"Labels look like a random sample of each group (probability {percent(use.no_selection, 0)})."
+    elif not np.isfinite(random) or len(model.labeled_groups_) < 2:
+        return
+    elif random > 0.5:
+        yield (
+            f"Labels look like a random sample of each group (probability {percent(random, 0)}), so a group's own labels count "
+            "towards its share."
+        )
     else:
         yield (
-            "Labels look selected: positives of some groups came more often than those of others (probability "
-            f"{percent(1 - use.no_selection, 0)}), so that own labels count for little."
+            f"Labels do not look like a random sample of each group (probability {percent(random, 0)}), so a group's own labels "
+            "count for little and the scores of its unlabelled rows for more."
         )
 
 
@@ -199,22 +160,7 @@ def _unknown(model: FittedModel, overview: Overview, shifted: bool) -> str:
     )
 
 
-def _why_no_shift(model: FittedModel) -> str:
-    reason = why_no_candidate(model) or "hidden labels confirm no shift between groups"
-    return f"Not worth it, and nothing lost: {reason}"
-
-
 def _remedy(model: FittedModel) -> str:
-    if model.shrinkage != "hierarchical" or model.trust != "learned":
-        return (
-            "The default settings (shrinkage='hierarchical', trust='learned', partition='validated') guard "
-            "against this."
-        )
+    if model.shrinkage != "hierarchical":
+        return "The default settings (shrinkage='hierarchical', partition='validated') guard against this."
     return "Pass shares=None for the plain classifier."
-
-
-def _confirmed(estimate: float, error: float) -> str:
-    # Pooling makes the shifts of small groups smaller than they are: labels may ask for many times as much.
-    if estimate > 1:
-        return "the full size of the shifts that were estimated without them, and point to larger ones"
-    return f"{percent(estimate, 0)} ± {percent(error, 0)} of the size of the shifts that were estimated without them"

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import cast
 
+from groupshift._fit.class_scorer import ClassScorer, flat_details
 from groupshift._fit.problem import Known, KnownRates, KnownShare, Rate
 from groupshift._fit.scorer import AnyScorer, Details, Scorer
 from groupshift._math.arrays import ValueArray
-from groupshift._multi.class_known import check_known_classes, rate_of_positives
-from groupshift._multi.class_scorer import ClassScorer, flat_details
 from groupshift._shifts.estimate import Estimate, Learned
+from groupshift._shifts.known_classes import check_known_classes, rate_of_positives
 
 
 def known_of(

@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from groupshift._fit.classifiers import Classifier
 from groupshift._math.arrays import IntArray, ValueArray
 from groupshift._math.conditioning import KnownRate
 from groupshift._rows.encoder import FeatureEncoder
 from groupshift._rows.rows import Population, Rows
 from groupshift._rows.seeds import Seeds
+from groupshift._scores.members import Classifier
 
 # A rate of positives, or the rate and its standard error; by class, such of each class.
 Rate: TypeAlias = float | tuple[float, float]
@@ -87,22 +87,15 @@ def _rate(value: Rate, name: str) -> KnownRate:
 class Settings:
     """The settings of a `GroupShiftClassifier` that its fit reads; its docstring says what they mean."""
 
-    estimator: Classifier | None
+    estimator: Classifier | Sequence[Classifier] | None
     partition: Any
     calibration: str
     shares: str | None
     shrinkage: str
     selection: str
-    trust: float | Literal["learned"]
-    refine: int | Literal["auto"]
     per_cluster: bool
     labeled_prior: str
     verbose: int
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether each cluster is calibrated alone, on a held-out part, as in the article."""
-        return self.calibration == "holdout" and self.shrinkage == "none"
 
     @property
     def is_left_to_judge(self) -> bool:

@@ -20,7 +20,6 @@ from groupshift._math.known_shares import (
     mean_posterior,
 )
 from groupshift._math.points import Points
-from groupshift._math.shrinkage import PooledShifts
 
 # No group's shift is known better than to a tenth of its odds, no cell's beside its group better than to a thirtieth: a rate
 # can move groups whose rows showed no difference.
@@ -39,10 +38,21 @@ class KnownRate:
 
 
 @dataclass(frozen=True)
+class CellShifts:
+    """Shifts of all cells and what is not known of them; arrays (n_groups, n_clusters), those of clusters (n_clusters,)."""
+
+    shift: FloatArray
+    variance: FloatArray
+    shared_deviation: FloatArray  # two cells of one group have the product of their entries as covariance
+    cluster_shift: FloatArray  # of a group without rows
+    cluster_variance: FloatArray  # of what all groups have in common
+
+
+@dataclass(frozen=True)
 class Conditioned:
     """Shifts that agree with known rates, and what is left of the variance of z (1 before)."""
 
-    shifts: PooledShifts
+    shifts: CellShifts
     common: float
 
 
@@ -60,7 +70,7 @@ class _Belief:
     center: float = 0.0  # mean of z
 
     @classmethod
-    def of(cls, shifts: PooledShifts, common: FloatArray, in_shifts: FloatArray) -> Self:
+    def of(cls, shifts: CellShifts, common: FloatArray, in_shifts: FloatArray) -> Self:
         shared = shifts.shared_deviation**2
         group = np.sqrt(np.maximum(shared - in_shifts, GROUP_FLOOR))
         own = np.maximum(shifts.variance - shared, CELL_FLOOR)
@@ -87,7 +97,7 @@ class _Belief:
 
 
 def condition_on_rates(
-    shifts: PooledShifts,
+    shifts: CellShifts,
     points: Points,
     *,
     common: FloatArray,
@@ -100,7 +110,7 @@ def condition_on_rates(
 
     Parameters
     ----------
-    shifts : PooledShifts
+    shifts : CellShifts
     points : Points
         Scores of the population's rows; cell number ``group * n_clusters + cluster``.
     common : array of shape (n_clusters,)

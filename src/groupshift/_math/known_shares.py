@@ -106,3 +106,15 @@ def condition_group(
         if np.abs(step).max() <= 1e-12:
             break
     return np.clip(current, -MAX_SHIFT, MAX_SHIFT), covariance - np.outer(gain, jacobian @ covariance)
+
+
+def check_reached(overall: float, part: FloatArray, share: FloatArray, name: str, rounding: float) -> None:
+    """Refuse an overall share beyond what groups of known shares leave to the others; `part`: theirs of the population."""
+    least = float(part @ share)
+    most = least + max(1 - float(part.sum()), 0.0)
+    # Shares are written with a few digits: what differs by less is the same number, rounded.
+    if not least - rounding <= overall <= most + rounding:
+        raise ValueError(
+            f"{name} is {overall:g}, but the groups with known shares ({part.sum():.1%} of the population) leave "
+            f"it between {least:.4g} and {most:.4g}. Correct one of them, or give standard errors: (share, standard error)."
+        )

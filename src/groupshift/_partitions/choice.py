@@ -107,18 +107,18 @@ def choose_partition(
     """The best candidate; `given` are those besides one cluster and trees."""
     one = Candidate("one cluster", WholeSpace(), np.zeros(len(labeled.y), np.int64))
     before = log_loss(labeled.score, labeled.y)
-    losses = [_losses(labeled, one.cluster, 1)]
+    bins = Bins.of(labeled.score, (int(labeled.rows.group.max()) + 1) * max(SIZES), 0, width=COARSE)
+    losses = [_losses(labeled, one.cluster, 1, bins)]
     candidates = [one, *given]
-    losses += at_once(lambda c: _losses(labeled, c.cluster, c.partition.n_clusters), given)
-    for candidate, loss in _cut_candidates(labeled, is_category, seeds):
+    losses += at_once(lambda c: _losses(labeled, c.cluster, c.partition.n_clusters, bins), given)
+    for candidate, loss in _cut_candidates(labeled, is_category, bins, seeds):
         candidates.append(candidate)
         losses.append(loss)
     group, n_groups = labeled.rows.group, int(labeled.rows.group.max()) + 1
     gains = [sum_by(group, labeled.worth * (losses[0] - loss), n_groups) for loss in losses]
-    quantile = float(student.ppf(ndtr(MARGIN), n_groups - 1))
     total = np.array([gain.sum() for gain in gains])
     error = np.array([np.sqrt(n_groups) * gain.std() for gain in gains])
-    wins = total > quantile * error
+    wins = total > margin(n_groups) * error
     wins[0] = True
     best = int(np.where(wins, total, -np.inf).argmax())
     n = labeled.worth.sum()
@@ -133,8 +133,17 @@ def choose_partition(
     return Chosen(candidates[best], table, sum_by(group, labeled.worth * (before - losses[best]), n_groups))
 
 
+def margin(n_groups: int) -> float:
+    """Standard errors that a gain must exceed: wide where groups are few.
+
+    >>> round(margin(1000), 1), round(margin(8), 1)
+    (3.0, 4.5)
+    """
+    return float(student.ppf(ndtr(MARGIN), max(n_groups - 1, 1)))
+
+
 def _cut_candidates(
-    labeled: Labeled, is_category: BoolArray, seeds: Seeds
+    labeled: Labeled, is_category: BoolArray, bins: Bins, seeds: Seeds
 ) -> list[tuple[Candidate, FloatArray]]:
     """Trees, each with the loss of rows by a tree that was grown on the other half of the examples."""
     half = fold_of(labeled.rows.key, 2, seeds.named("halves for cuts"))
@@ -154,19 +163,20 @@ def _cut_candidates(
         loss = np.empty(len(labeled.y))
         for tree, own in zip(trees, sides[::-1], strict=True):
             part = labeled.take(own)
-            loss[own] = _losses(part, tree.first(k).predict(part.rows), k) - _losses(part, 0 * part.y, 1)
+            loss[own] = _losses(part, tree.first(k).predict(part.rows), k, bins) - _losses(
+                part, 0 * part.y, 1, bins
+            )
         tree = whole.first(k)
         candidate = Candidate(f"cuts, {k} clusters", tree, tree.predict(labeled.rows))
-        found.append((candidate, loss + _losses(labeled, np.zeros(len(labeled.y), np.int64), 1)))
+        found.append((candidate, loss + _losses(labeled, 0 * labeled.y, 1, bins)))
     return found
 
 
-def _losses(labeled: Labeled, cluster: IntArray, n_clusters: int) -> FloatArray:
+def _losses(labeled: Labeled, cluster: IntArray, n_clusters: int, bins: Bins) -> FloatArray:
     """Log loss of each row, its group's shifts predicted from the scores of its rows alone."""
     group, M = labeled.rows.group, labeled.score.shape[1]
     n_groups = int(group.max()) + 1
-    score = labeled.score + _levels(labeled, cluster, n_clusters)[cluster]
-    bins = Bins.of(score, n_groups * n_clusters, 0, width=COARSE)
+    score = labeled.score + _levels(labeled, cluster, n_clusters, bins)[cluster]
     cell = group * n_clusters + cluster
     sums = LabeledSums.of(score, labeled.y, cell, labeled.rows.weight, n_groups * n_clusters, bins)
     prior = labeled_prior(sums, n_clusters)
@@ -175,13 +185,14 @@ def _losses(labeled: Labeled, cluster: IntArray, n_clusters: int) -> FloatArray:
     return log_loss(score + shift[group, cluster], labeled.y)
 
 
-def _levels(labeled: Labeled, cluster: IntArray, n_clusters: int) -> FloatArray:
+def _levels(labeled: Labeled, cluster: IntArray, n_clusters: int, bins: Bins) -> FloatArray:
     """What labels add to the scores of each cell, shrunken: (n_clusters, M)."""
     M = labeled.score.shape[1]
-    bins = Bins.of(labeled.score, n_clusters, 0, width=COARSE)
     sums = LabeledSums.of(labeled.score, labeled.y, cluster, labeled.rows.weight, n_clusters, bins)
     at = np.zeros((4, n_clusters, 1, M))
-    found = gather(sums, None, labeled_prior(sums, 1), at, labeled_effect=labeled.effect, population_effect=1.0)
+    found = gather(
+        sums, None, labeled_prior(sums, 1), at, labeled_effect=labeled.effect, population_effect=1.0
+    )
     response, noise = found.response[:, LABELS, 0], found.noise[:, :M, :M]
     kept = LEVEL_SPREAD**2 * np.linalg.inv(LEVEL_SPREAD**2 * np.eye(M) + noise)
     shrunken: FloatArray = np.einsum("kmn,kn->km", kept, response)

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._rows.rows import Rows
 from groupshift._regions.space import Space
+from groupshift._rows.rows import Rows
 from groupshift._scores.contrasts import log_loss
 from groupshift._scores.linear import fit_linear, standardized
 
@@ -36,14 +36,25 @@ class CellCorrection:
 
 
 def learn_correction(
-    space: Space, rows: Rows, y: IntArray, score: FloatArray, cluster: IntArray, fold: IntArray | None, n_clusters: int
+    space: Space,
+    rows: Rows,
+    y: IntArray,
+    score: FloatArray,
+    cluster: IntArray,
+    fold: IntArray | None,
+    n_clusters: int,
 ) -> tuple[CellCorrection, FloatArray]:
     """The correction, and what it adds to the scores of labelled rows, each by a fit that did not see it."""
     F, M = standardized(space, rows.matrix), score.shape[1]
 
     def fitted(own: IntArray) -> FloatArray:
         return fit_linear(
-            F[own], y[own], rows.weight[own], n_contrasts=M, offset=score[own], intercept_ridge=1 / LEVEL_SPREAD**2
+            F[own],
+            y[own],
+            rows.weight[own],
+            n_contrasts=M,
+            offset=score[own],
+            intercept_ridge=1 / LEVEL_SPREAD**2,
         )
 
     coef = np.stack([fitted(np.flatnonzero(cluster == k)) for k in range(n_clusters)])

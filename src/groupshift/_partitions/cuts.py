@@ -92,11 +92,16 @@ def grow_cuts(
             n = len(edge) + 1
             cell = group[own] * n + codes[j][own]
             S, I = (
-                np.stack([sum_by(cell, v[own, m], n_groups * n).reshape(n_groups, n).cumsum(1) for m in range(M)], 1)
+                np.stack(
+                    [sum_by(cell, v[own, m], n_groups * n).reshape(n_groups, n).cumsum(1) for m in range(M)],
+                    1,
+                )
                 for v in (residual, slope)
             )
             below = np.bincount(codes[j][own], minlength=n).cumsum()[:-1]
-            both = value(S[..., :-1], I[..., :-1]) + value(S[..., -1:] - S[..., :-1], I[..., -1:] - I[..., :-1])
+            both = value(S[..., :-1], I[..., :-1]) + value(
+                S[..., -1:] - S[..., :-1], I[..., -1:] - I[..., :-1]
+            )
             gain = both - value(S[..., -1:], I[..., -1:])
             gain[(below < FEWEST_ROWS) | (len(own) - below < FEWEST_ROWS)] = -np.inf
             if (top := float(gain.max())) > found[0]:

@@ -51,23 +51,23 @@ def check_settings(model: BaseEstimator) -> None:
     for name, values in allowed.items():
         if getattr(model, name) not in values:
             raise ValueError(f"{name}={getattr(model, name)!r} is not known. Pass one of {values}.")
-    if model.estimator is not None and (
-        isinstance(model.estimator, type) or not hasattr(model.estimator, "fit")
-    ):
-        raise TypeError(
-            f"estimator={model.estimator!r} is no classifier that could be fitted. Pass one with fit and predict_proba, such as "
-            "LogisticRegression(), or None."
+    given = model.estimator if isinstance(model.estimator, (list, tuple)) else [model.estimator]
+    for estimator in given:
+        if isinstance(estimator, type) or not (hasattr(estimator, "fit") or model.estimator is None):
+            raise TypeError(
+                f"estimator={estimator!r} is no classifier that could be fitted. Pass one with fit and predict_proba, such as "
+                "LogisticRegression(), a list of these, or None."
+            )
+    if not given:
+        raise ValueError("estimator=[] names no classifier. Pass at least one, or None for the default.")
+    if len(given) > 1 and model.calibration == "holdout":
+        raise ValueError(
+            "calibration='holdout' takes one classifier, as in the article. Pass calibration='crossfit' with a list of them."
         )
     if model.shrinkage == "hierarchical" and model.shares not in ("mlls", None):
         raise ValueError(
             f"shrinkage='hierarchical' pools likelihoods and needs shares='mlls', not {model.shares!r}. "
             "Pass shrinkage='none' with the other estimators."
-        )
-    if model.trust != "learned" and not (isinstance(model.trust, (int, float)) and 0 <= model.trust <= 1):
-        raise ValueError(f"trust={model.trust!r} is not known. Pass 'learned' or a number between 0 and 1.")
-    if model.refine != "auto" and not (isinstance(model.refine, Integral) and int(model.refine) >= 0):
-        raise ValueError(
-            f"refine={model.refine!r} is not known. Pass 'auto' or a number of rounds, 0 or more."
         )
     if model.n_jobs is not None and not (isinstance(model.n_jobs, Integral) and int(model.n_jobs) != 0):
         raise ValueError(
@@ -106,8 +106,9 @@ def _check_column_names(X: Features) -> None:
 
 
 def accepts_missing(estimator: object) -> bool:
-    """Whether a classifier says that it takes missing values; the default one does."""
-    return True if estimator is None else bool(get_tags(estimator).input_tags.allow_nan)
+    """Whether a classifier, or each of several, says that it takes missing values; the default one does."""
+    members = estimator if isinstance(estimator, (list, tuple)) else [estimator]
+    return all(one is None or bool(get_tags(one).input_tags.allow_nan) for one in members)
 
 
 def split_groups(

@@ -48,7 +48,9 @@ def default_members(is_category: BoolArray, seed: int) -> list[Classifier]:
         "random_state": seed,
     }
     return [
-        HistGradientBoostingClassifier(max_leaf_nodes=15, max_iter=120, max_features=0.5, l2_regularization=1.0, **common),
+        HistGradientBoostingClassifier(
+            max_leaf_nodes=15, max_iter=120, max_features=0.5, l2_regularization=1.0, **common
+        ),
         HistGradientBoostingClassifier(max_leaf_nodes=8, max_iter=200, max_features=0.4, **common),
         LinearClassifier(is_category),
     ]
@@ -118,7 +120,11 @@ class PerCluster:
     ) -> FloatArray:
         """Answers for rows, each by the model of its cluster."""
         places = [np.flatnonzero(cluster == k) for k in range(len(self.models))]
-        found = [answer(m, take_rows(features, own)) for m, own in zip(self.models, places, strict=True) if len(own)]
+        found = [
+            answer(m, take_rows(features, own))
+            for m, own in zip(self.models, places, strict=True)
+            if len(own)
+        ]
         result = np.empty((len(cluster), *found[0].shape[1:])) if found else answer(self.models[0], features)
         for own, values in zip((p for p in places if len(p)), found, strict=True):
             result[own] = values
@@ -139,7 +145,10 @@ def scores_of(
     with _explained(model, features):
         if isinstance(model, LinearClassifier):
             z = model.scores(features)
-        elif isinstance(model, (LogisticRegression, HistGradientBoostingClassifier)) and len(model.classes_) == n_classes:
+        elif (
+            isinstance(model, (LogisticRegression, HistGradientBoostingClassifier))
+            and len(model.classes_) == n_classes
+        ):
             decided = np.asarray(model.decision_function(features), float)
             z = decided[:, None] if n_classes == 2 else contrasts(decided)
         else:

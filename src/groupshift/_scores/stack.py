@@ -80,7 +80,9 @@ class HeldOutScores:
     """Scores of labelled rows by models that did not see them, and the models."""
 
     scorer: Stack | ClusterLines  # of any other row
-    folds: tuple[Stack, ...]  # models of the rows outside each fold; none where one part is held out, or nothing
+    folds: tuple[
+        Stack, ...
+    ]  # models of the rows outside each fold; none where one part is held out, or nothing
     rows: IntArray  # labelled rows that have a held-out score
     fold: IntArray | None  # of these rows; None where nothing could be held out
     score: FloatArray  # (n_held_out, M), calibrated
@@ -171,7 +173,12 @@ def hold_out_once(
     judged, rest = np.flatnonzero(held), np.flatnonzero(~held)
     order = np.arange(n_classes)
     [(model,)] = _train([member], rows, y, cluster if per_cluster else None, [rest])
-    own, labels, weight, place = take_rows(rows.features, judged), y[judged], rows.weight[judged], cluster[judged]
+    own, labels, weight, place = (
+        take_rows(rows.features, judged),
+        y[judged],
+        rows.weight[judged],
+        cluster[judged],
+    )
     fold = stratified_folds(labels, rows.key[judged], 2, seed)
     if n_classes == 2 and shrinkage != "hierarchical":
         lines_of = platt_lines if shrinkage == "none" else pooled_lines
@@ -237,7 +244,9 @@ def combine(scores: FloatArray, y: IntArray, weight: FloatArray) -> Combination:
 
     bounds = [(None, None)] * M + [(0, None)] * n_models
     start = np.r_[np.zeros(M), equal]
-    x = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B", options={"ftol": 1e-12, "gtol": 1e-4}).x
+    x = minimize(
+        loss, start, jac=True, bounds=bounds, method="L-BFGS-B", options={"ftol": 1e-12, "gtol": 1e-4}
+    ).x
     return Combination(x[:M], x[M:], 1.0, np.zeros(M))
 
 

@@ -98,7 +98,9 @@ class Directions:
         center = np.average(features, axis=0, weights=weight)
         scale = np.sqrt(np.average((features - center) ** 2, axis=0, weights=weight)) + 1e-9
         standard = (features - center) / scale
-        means = np.stack([np.average(standard[y == c], axis=0, weights=weight[y == c]) for c in range(n_classes)])
+        means = np.stack(
+            [np.average(standard[y == c], axis=0, weights=weight[y == c]) for c in range(n_classes)]
+        )
         inside = standard - means[y]
         covariance = (weight[:, None] * inside).T @ inside / weight.sum()
         variance, vectors = np.linalg.eigh(covariance)
@@ -240,7 +242,9 @@ def _given_strength(compared: _Compared, strength: float) -> tuple[FloatArray, F
     def moved(c: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Shares of the population less those of labelled rows, averaged, (C,), and their slopes (C, M)."""
         before, after = (_softmax(z @ B.T) for z in (base, base + c))
-        slope = np.einsum("g,gc,cm->cm", weight, after, B) - np.einsum("g,gc,gm->cm", weight, after, after @ B)
+        slope = np.einsum("g,gc,cm->cm", weight, after, B) - np.einsum(
+            "g,gc,gm->cm", weight, after, after @ B
+        )
         return weight @ (after - before), slope
 
     def fit(covariance: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray, float]:
@@ -269,7 +273,12 @@ def _given_strength(compared: _Compared, strength: float) -> tuple[FloatArray, F
             if np.abs(length * step).max() < 1e-6:
                 break
         H = slope.T @ precision @ slope + np.eye(M) / SPREAD**2
-        evidence = value - 0.5 * np.linalg.slogdet(covariance)[1] - 0.5 * np.linalg.slogdet(H)[1] - M * np.log(SPREAD)
+        evidence = (
+            value
+            - 0.5 * np.linalg.slogdet(covariance)[1]
+            - 0.5 * np.linalg.slogdet(H)[1]
+            - M * np.log(SPREAD)
+        )
         return c, np.linalg.inv(H), float(evidence)
 
     c = fit(plain, np.zeros(M))[0]

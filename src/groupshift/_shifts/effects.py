@@ -211,7 +211,9 @@ class _Model:
             u = slice(POPULATION_SCORES * KM, (POPULATION_SCORES + 1) * KM)
             own = np.flatnonzero((self.at >= u.start) & (self.at < u.stop))
             added = np.exp(2 * x[UNLABELED]) * self._over_cells(np.ones((1, 1)), expit(x[MISFIT_PART]))
-            spoken[np.ix_(self.is_unlabeled, np.arange(u.start, u.stop))] += a[self.is_unlabeled][:, own] @ added
+            spoken[np.ix_(self.is_unlabeled, np.arange(u.start, u.stop))] += (
+                a[self.is_unlabeled][:, own] @ added
+            )
         shape = (len(a), self.K, self.M)
         by_kind = spoken.reshape(len(a), N_KINDS, self.K, self.M).swapaxes(0, 1)
         return mean.reshape(shape), covariance, by_kind, prior
@@ -241,7 +243,9 @@ def learn_effects(
             break
     mean = sum(w * f[0] for w, f in zip(weight, found, strict=True))
     away = [(f[0] - mean).reshape(len(mean), -1) for f in found]
-    covariance = sum(w * (f[1] + a[:, :, None] * a[:, None, :]) for w, f, a in zip(weight, found, away, strict=True))
+    covariance = sum(
+        w * (f[1] + a[:, :, None] * a[:, None, :]) for w, f, a in zip(weight, found, away, strict=True)
+    )
     return Effects(
         mean=mean,
         covariance=covariance,

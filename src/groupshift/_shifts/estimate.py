@@ -6,19 +6,16 @@ from functools import partial
 from typing import Self, TypeAlias
 
 import numpy as np
-from scipy.special import expit, logit
 
 from groupshift._article import EM_STEPS, cell_shares, finite_shifts
 from groupshift._fit.problem import Known
-from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
-from groupshift._math.conditioning import KnownRate
-from groupshift._math.known_shares import mean_posterior
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.label_shift import bbse, em, mlls
 from groupshift._math.points import Points
 from groupshift._regions.space import Space
 from groupshift._rows.codes import Codes
 from groupshift._rows.rows import InMemory, Population, Rows
-from groupshift._scores.contrasts import basis, contrasts, information, log_scores, probabilities
+from groupshift._scores.contrasts import basis, contrasts, log_scores, probabilities
 from groupshift._scores.linear import standardized
 from groupshift._shifts.common import (
     CommonShift,
@@ -27,8 +24,8 @@ from groupshift._shifts.common import (
     learn_common_shift,
     no_common_shift,
 )
-from groupshift._shifts.effects import Effects, hypotheses, learn_effects
-from groupshift._shifts.evidence import POPULATION_SCORES, LabeledSums, gather
+from groupshift._shifts.effects import hypotheses, learn_effects
+from groupshift._shifts.evidence import LabeledSums, gather
 from groupshift._shifts.known import agreeing, conditioned
 from groupshift._shifts.sums import Bins, Sums
 
@@ -81,7 +78,11 @@ class Learned:
     @property
     def prior(self) -> FloatArray:
         """Labelled shares as contrasts, (n_clusters, M)."""
-        p = self.labeled_prior if self.n_classes > 2 else np.column_stack([1 - self.labeled_prior, self.labeled_prior])
+        p = (
+            self.labeled_prior
+            if self.n_classes > 2
+            else np.column_stack([1 - self.labeled_prior, self.labeled_prior])
+        )
         return contrasts(np.log(np.clip(p, 1e-12, 1)))
 
 
@@ -107,7 +108,9 @@ class Estimate:
     unseen_variance: FloatArray  # (n_clusters,) *
     points: Points | Sums | None  # the sums that all this was made of; None without a population
     known_groups: ValueArray  # groups whose rates the user knows
-    known_overall: FloatArray | None  # (share, standard error); of more classes (n_named, 3), after the class's number
+    known_overall: (
+        FloatArray | None
+    )  # (share, standard error); of more classes (n_named, 3), after the class's number
     common: CommonShift
     common_variance: FloatArray  # (n_clusters,): the part of the variance that all groups have in common
     unidentified: float  # variance of a shift of all groups alike that no row decides; not in `variance`
@@ -183,6 +186,9 @@ class _Shifts:
     random: float
     unidentified: float
     face_value: FloatArray
+    share: FloatArray | None = (
+        None  # as `Estimate` has it, where each cell has one of its own; else the mean posterior
+    )
 
 
 def _shifts(learned: Learned, sums: Sums, means: MeanSums | None, groups: ValueArray) -> _Shifts:
@@ -190,7 +196,9 @@ def _shifts(learned: Learned, sums: Sums, means: MeanSums | None, groups: ValueA
     nothing = no_common_shift(M)
     if learned.shares is None:
         zero, none = np.zeros((n_groups, K, M)), np.zeros((n_groups, K * M, K * M))
-        return _Shifts(zero, none, np.zeros((K, M)), np.zeros((K * M, K * M)), nothing, np.nan, 0.0, np.zeros(M))
+        return _Shifts(
+            zero, none, np.zeros((K, M)), np.zeros((K * M, K * M)), nothing, np.nan, 0.0, np.zeros(M)
+        )
     if learned.shrinkage == "none":
         return _each_alone(learned, sums, n_groups)
     codes = Codes().fit(np.concatenate([learned.labeled_groups, groups]))
@@ -211,7 +219,9 @@ def _shifts(learned: Learned, sums: Sums, means: MeanSums | None, groups: ValueA
     common = nothing
     if learned.directions is not None and means is not None:
         same = Codes.of(learned.labeled_groups).transform(groups)
-        common = learn_common_shift(learned.directions, means, same, is_certain=learned.selection == "by_label")
+        common = learn_common_shift(
+            learned.directions, means, same, is_certain=learned.selection == "by_label"
+        )
     of_all = np.kron(np.ones((K, K)), common.covariance)
     return _Shifts(
         effects.mean[of_population] + common.mean,
@@ -255,6 +265,7 @@ def _each_alone(learned: Learned, sums: Sums, n_groups: int) -> _Shifts:
         np.nan,
         0.0,
         np.zeros(M),
+        np.where(unknown[:, None], prior, share).reshape(n_groups, K, *((M + 1,) if M > 1 else ())),
     )
 
 
@@ -271,7 +282,9 @@ def _of_two(learned: Learned, sums: Sums, prior: FloatArray) -> tuple[FloatArray
     else:
         assert learned.prediction_rates is not None
         tpr, fpr = (np.tile(rate, len(prior) // learned.n_clusters) for rate in learned.prediction_rates)
-        found = bbse(points, true_positive_rate=tpr, false_positive_rate=fpr, soft=learned.shares == "bbse-soft")
+        found = bbse(
+            points, true_positive_rate=tpr, false_positive_rate=fpr, soft=learned.shares == "bbse-soft"
+        )
     # A share of exactly 0 or 1 from n rows is uncertain by half a row.
     share = np.clip(found.share, edge, 1 - edge)
     error = np.where(np.isfinite(found.std_error), found.std_error, 0.5)
@@ -315,7 +328,9 @@ def _with_shares(learned: Learned, sums: Sums, found: _Shifts, groups: ValueArra
         unseen_variance = np.diagonal(found.unseen_covariance).copy()
     else:
         shift, unseen = log_scores(found.mean), log_scores(found.unseen)
-        variance, shared = _against_rest(found.covariance, sums.mean_posterior(found.mean)[0], learned.labeled_prior)
+        variance, shared = _against_rest(
+            found.covariance, sums.mean_posterior(found.mean)[0], learned.labeled_prior
+        )
         wide = np.broadcast_to(found.unseen_covariance, (1, *found.unseen_covariance.shape))
         unseen_variance = _against_rest(wide, learned.labeled_prior[None], learned.labeled_prior)[0][0]
     common = found.common.covariance.trace() / M
@@ -334,6 +349,8 @@ def _with_shares(learned: Learned, sums: Sums, found: _Shifts, groups: ValueArra
         is_pooled=learned.shrinkage == "hierarchical",
     )
     share, slope = sums.mean_shares(agreed.shift, learned.labeled_prior)
+    if found.share is not None and not known.any:
+        share = found.share
     effective = np.maximum(sums.effective_rows.reshape(n_groups, K), 0.5)
     by_chance = slope / (effective if M == 1 else effective[..., None])
     error = np.sqrt(slope**2 * agreed.variance + by_chance)
@@ -354,7 +371,7 @@ def _with_shares(learned: Learned, sums: Sums, found: _Shifts, groups: ValueArra
         share_error=error,
         unseen_shift=agreed.unseen_shift,
         unseen_variance=agreed.unseen_variance,
-        points=_kept(sums, learned.bins.for_cells(n_groups * K).width),
+        points=_kept(learned, sums),
         known_groups=known.among(groups),
         known_overall=agreed.known_overall,
         common=found.common,
@@ -365,12 +382,12 @@ def _with_shares(learned: Learned, sums: Sums, found: _Shifts, groups: ValueArra
     )
 
 
-def _kept(sums: Sums, width: float) -> Points | Sums:
-    """The sums as a model keeps them: small."""
+def _kept(learned: Learned, sums: Sums) -> Points | Sums:
+    """The sums as a model keeps them: on a grid, which is small."""
     if sums.n_contrasts > 1:
         return sums
     points = sums.points()
-    return points if len(points.score) <= sums.n_cells else points.binned(width)
+    return points.binned(learned.bins.for_cells(sums.n_cells).width) if learned.is_text else points
 
 
 def _spread(covariance: FloatArray, K: int) -> tuple[FloatArray, FloatArray]:
@@ -382,7 +399,9 @@ def _spread(covariance: FloatArray, K: int) -> tuple[FloatArray, FloatArray]:
     return variance, np.sqrt(np.clip(shared, 0, variance))
 
 
-def _against_rest(covariance: FloatArray, share: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _against_rest(
+    covariance: FloatArray, share: FloatArray, prior: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Variances, and the deviation shared by the cells of a group, of each class against the rest: (n_groups, K, C)."""
     n_groups, K, C = share.shape
     M = C - 1

@@ -39,7 +39,9 @@ class LabeledSums:
     labels: FloatArray  # (n_cells, M): Σ weight · observed(y)
 
     @classmethod
-    def of(cls, score: FloatArray, y: IntArray, cell: IntArray, weight: FloatArray, n_cells: int, bins: Bins) -> Self:
+    def of(
+        cls, score: FloatArray, y: IntArray, cell: IntArray, weight: FloatArray, n_cells: int, bins: Bins
+    ) -> Self:
         label = weight[:, None] * observed(y, score.shape[1])
         labels = np.column_stack([np.bincount(cell, column, n_cells) for column in label.T])
         return cls(Sums.of(score, cell, weight, n_cells, bins), labels)
@@ -99,7 +101,9 @@ def gather(
     noise[:POPULATION_SCORES] *= labeled_effect
     by_population = by_labeled = np.broadcast_to(np.eye(M) / NONE, noise.shape[1:])
     if population is not None:
-        response[POPULATION_SCORES], noise[POPULATION_SCORES] = _of_scores(population, prior, flat[POPULATION_SCORES])
+        response[POPULATION_SCORES], noise[POPULATION_SCORES] = _of_scores(
+            population, prior, flat[POPULATION_SCORES]
+        )
         noise[POPULATION_SCORES] *= population_effect
         own, level_noise = _own_level(labeled, flat[LABELS])
         response[COMPARISON], by_population = _of_scores(population, own, flat[COMPARISON], flat[LABELS])
@@ -149,7 +153,9 @@ def _of_scores(
     return _approximated(sums.by_cell(weighted), sums.by_cell(weighted[:, :, None] * away[:, None, :]), at)
 
 
-def _approximated(gradient: FloatArray, curvature: FloatArray, at: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _approximated(
+    gradient: FloatArray, curvature: FloatArray, at: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Working response and noise of a log-likelihood with this gradient and curvature at `at`."""
     noise = _inverse(curvature + NONE * np.eye(at.shape[1]))
     step = np.einsum("cmk,ck->cm", noise, gradient)

@@ -6,10 +6,10 @@ import numpy as np
 
 from groupshift._fit.problem import Known
 from groupshift._math.arrays import FloatArray, ValueArray
-from groupshift._math.conditioning import KnownRate, condition_on_rates
-from groupshift._math.known_shares import KnownShares
-from groupshift._math.shrinkage import PooledShifts
-from groupshift._multi.class_known import (
+from groupshift._math.conditioning import CellShifts, KnownRate, condition_on_rates
+from groupshift._math.known_shares import KnownShares, check_reached
+from groupshift._scores.contrasts import log_scores
+from groupshift._shifts.known_classes import (
     ALL_GROUPS,
     agreed_shares,
     agreeing_move,
@@ -17,7 +17,6 @@ from groupshift._multi.class_known import (
     inside,
     numbered_known,
 )
-from groupshift._scores.contrasts import log_scores
 from groupshift._shifts.sums import Sums
 
 # A known rate of all rows moves groups together even where nothing else is open: by what no row decides.
@@ -64,18 +63,8 @@ def conditioned(
     # Cells that are estimated each on its own have nothing in common, unless the rate of all is known.
     open_ = OPEN if known.overall is not None else unidentified if is_pooled else 0.0
     in_shifts = np.full(K, common)
-    pooled = PooledShifts(
-        shift=shift,
-        variance=variance,
-        cluster_shift=unseen,
-        cluster_variance=in_shifts,
-        group_effect=np.zeros(len(shift)),
-        group_variance=0.0,
-        cell_variance=0.0,
-        shared_deviation=shared,
-    )
     found = condition_on_rates(
-        pooled,
+        CellShifts(shift, variance, shared, unseen, in_shifts),
         sums.points(),
         common=in_shifts + open_,
         in_shifts=in_shifts,
@@ -113,8 +102,6 @@ def _of_groups(known: Known, groups: ValueArray, row_weight: FloatArray) -> Know
 
 def _check_agreement(overall: KnownRate, known: KnownShares | None, row_weight: FloatArray) -> None:
     """Refuse an exact rate of the population that no shares of the other groups can make."""
-    from groupshift._fit.agreement import check_reached
-
     if known is None or overall.std_error > 0:
         return
     is_exact = known.std_error == 0

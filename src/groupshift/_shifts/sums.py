@@ -16,7 +16,6 @@ from scipy.special import expit, logit
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.odds import MAX_LOG_ODDS
 from groupshift._math.points import BIN_WIDTH, Points, bin_scores
-from groupshift._math.prototypes import nearest
 from groupshift._math.sums import ratio, sum_by
 from groupshift._scores.contrasts import log_scores, probabilities
 
@@ -24,9 +23,11 @@ from groupshift._scores.contrasts import log_scores, probabilities
 MANY_CELLS = 5_000
 # Numbers that points of several classes may hold together (400 MB).
 MAX_NUMBERS = 50_000_000
-MOST_PROTOTYPES, FEWEST_PROTOTYPES = 1024, 64
+MOST_PROTOTYPES, FEWEST_PROTOTYPES = 512, 64
 # Rows that prototypes are learned from, for each of them: more move them little.
-ROWS_EACH = 40
+ROWS_EACH = 20
+# Distances of so many pairs of rows and prototypes are held at a time: they stay in the processor's cache.
+MAX_PAIRS = 100_000
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,17 @@ class Bins:
         few = np.random.default_rng(seed).permutation(len(root))[: ROWS_EACH * n]
         root = np.unique(root[np.sort(few)].round(6), axis=0)
         if len(root) > n:
-            root = kmeans2(root, n, iter=12, minit="++", missing="warn", rng=seed)[0]
+            start = root[np.random.default_rng(seed).permutation(len(root))[:n]]
+            root = kmeans2(root, start, iter=8, minit="matrix", missing="warn")[0]
         return cls(0.0, root)
-
 
     def for_cells(self, n_cells: int) -> "Bins":
         """The same bins; wider ones for very many cells, or their points would fill the memory."""
         # Classes .6 standard deviations apart make an error of 2e-4 in a share of wide bins, which a cell with
         # fewer than a million rows cannot tell from chance.
-        return replace(self, width=8 * self.width) if n_cells > MANY_CELLS and self.prototypes is None else self
+        return (
+            replace(self, width=8 * self.width) if n_cells > MANY_CELLS and self.prototypes is None else self
+        )
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,9 @@ class Sums:
 
     def points(self) -> Points:
         """As scores of two classes are handed on."""
-        return Points(self.cell, self.score[:, 0], self.weight, self.rows, self.weight_sum, self.weight_square_sum)
+        return Points(
+            self.cell, self.score[:, 0], self.weight, self.rows, self.weight_sum, self.weight_square_sum
+        )
 
     @property
     def effective_rows(self) -> FloatArray:
@@ -219,3 +224,16 @@ class Sums:
         flat = values.reshape(len(values), -1)
         sums = [np.bincount(self.cell, column, self.n_cells) for column in flat.T]
         return np.column_stack(sums).reshape(self.n_cells, *values.shape[1:])
+
+
+def nearest(posterior: FloatArray, prototypes: FloatArray) -> IntArray:
+    """Number of the prototype that is nearest to each row, in square roots of probabilities."""
+    found = np.empty(len(posterior), np.int64)
+    height = (prototypes**2).sum(1) / 2
+    step = max(1, MAX_PAIRS // len(prototypes))
+    for start in range(0, len(posterior), step):
+        part = slice(start, start + step)
+        closeness = np.sqrt(posterior[part]) @ prototypes.T
+        closeness -= height
+        found[part] = np.argmax(closeness, axis=1)
+    return found

@@ -143,10 +143,6 @@ def fit(
         str | None,
         option("NAME", "boosted (the default), forest, logistic or lightgbm."),
     ] = None,
-    trust: Annotated[
-        str,
-        option("HOW", "Factor on every shift, 0 to 1; learned from hidden labels by default."),
-    ] = "learned",
     jobs: Annotated[
         int | None,
         option("N", "Threads at once; by default all cores."),

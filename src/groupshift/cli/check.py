@@ -97,7 +97,7 @@ def composition(training: Training, most: int = 4) -> str:
 
 def try_method(screen: Screen, training: Training, seed: int) -> Trial:
     """Fit a part of the rows with modest settings, and ask the model what it thinks of itself."""
-    model = GroupShiftClassifier(refine=0, random_state=seed)
+    model = GroupShiftClassifier(random_state=seed)
     with (
         screen.working("Trying the method on a part of the rows"),
         warnings.catch_warnings(),

@@ -16,7 +16,6 @@ from groupshift._explain.class_share_tables import overall_class_shares
 from groupshift._explain.share_tables import overall_shares
 from groupshift._explain.summary import Summary
 from groupshift._explain.wording import percent
-from groupshift._fit.stages import LEFT_OUT
 from groupshift._io.model_files import save
 from groupshift._io.table_files import Source
 from groupshift.cli import prepared
@@ -31,6 +30,7 @@ from groupshift.cli.prepared import GROUP, WEIGHT, Column, Part, Prepared
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json, this_command
 from groupshift.cli.training import Roles, Training, read_training
+from groupshift.pipeline import LEFT_OUT
 
 # Those that answer with shares and intervals; the others are for comparison and live in Python.
 METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")
@@ -42,7 +42,6 @@ def fit(
     *,
     method: str,
     classifier: str | None,
-    trust: str,
     jobs: int | None,
     labels_chosen: str,
     known_shares: str | None,
@@ -54,8 +53,6 @@ def fit(
 ) -> None:
     check_model_output(out, force=force, inputs=[*files, *([known_shares] if known_shares else [])])
     model = make_model(method, seed, classifier).set_params(selection=_selection(labels_chosen), n_jobs=jobs)
-    if trust != "learned":
-        model.set_params(trust=_trust(trust))
     screen = Screen(quiet=as_json)
     with screen.working("Reading"):
         training = read_training(files, Roles(**roles))
@@ -168,18 +165,6 @@ def make_model(method: str, seed: int, classifier: str | None = None) -> GroupSh
     return model
 
 
-def _trust(text: str) -> float:
-    try:
-        trust = float(text)
-    except ValueError:
-        trust = np.nan
-    if not 0 <= trust <= 1:
-        raise InputError(
-            f"--trust {text!r} is not known. Pass learned, or a number from 0 (no shift) to 1 (every shift)."
-        )
-    return trust
-
-
 def _selection(labels_chosen: str) -> str:
     """The setting of a model that --labels-chosen names."""
     selection = labels_chosen.replace("-", "_")
@@ -209,7 +194,7 @@ def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> d
         "labeled_groups": len(model.labeled_groups_),
         "groups": len(model.groups_),
         "clusters": model.n_clusters_,
-        "trust": model.trust_,
+        "random_labels": model.random_labels_ if np.isfinite(model.random_labels_) else None,
         "notes": [*training.alarms, *training.notes, *model.notes_],
         "worth": found.worth,
         "holds": found.holds,

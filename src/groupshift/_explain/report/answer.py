@@ -44,11 +44,6 @@ def tiles(facts: Facts) -> dict[str, str]:
         pairs["population rows"] = count(model.rows_.sum())
     pairs["labelled rows"] = count(model.labeled_rows_.sum())
     pairs["clusters"] = count(facts.n_clusters)
-    if (use := model.view_use_) is not None and facts.shifted:
-        pairs["of own labels used"] = percent(use.labels, 0)
-        pairs["of scores used"] = percent(use.scores, 0)
-    elif facts.shifted and model.trust_ > 0:
-        pairs["of each shift used"] = percent(model.trust_, 0)
     return pairs
 
 

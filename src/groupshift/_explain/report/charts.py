@@ -116,23 +116,20 @@ def _gain(hidden: HiddenLines) -> Figure:
 
 
 def _candidates(candidates: Table) -> Figure:
-    """Dots with intervals: the gain of every candidate that the judge weighed."""
-    # "No shift" is what the others are compared with: it has no error of its own.
-    reach = np.where(candidates["std_error"] > 0, candidates["std_error"], np.nan)
+    """Dots with intervals: the gain of every candidate partition."""
+    # One cluster is what the others are compared with: it has no error of its own.
+    reach = np.where(candidates["gain_error"] > 0, candidates["gain_error"], np.nan)
     return GAIN | {
         "label": "Gain of each candidate partition on hidden labels",
         "what": "candidates",
-        "names": texts(candidates["name"]),
+        "names": texts(candidates["candidate"]),
         "value": rounded(candidates["gain"]),
         "low": rounded(candidates["gain"] - reach),
         "high": rounded(candidates["gain"] + reach),
         "intervalLabel": "± one standard error",
         "given": "order tried",
         "marked": np.flatnonzero(candidates["chosen"]).tolist(),
-        "more": {
-            "Clusters": candidates["n_clusters"].tolist(),
-            "Trust": [f"{t:.2f}" for t in candidates["trust"]],
-        },
+        "more": {"Clusters": candidates["n_clusters"].tolist()},
     }
 
 

@@ -6,12 +6,12 @@ import numpy as np
 
 from groupshift._explain.class_diagnosis import diagnose_classes, range_over_groups
 from groupshift._explain.class_model import ClassModel
-from groupshift._explain.class_share_tables import group_class_shares, overall_class_shares
+from groupshift._explain.class_share_tables import class_shares_by, overall_class_shares
 from groupshift._explain.diagnostics import Diagnosis
 from groupshift._explain.report.facts import COVERAGE, Names, largest
 from groupshift._explain.report.formats import count, decimals, percent, percent_range, texts
 from groupshift._explain.report.report_tables import TableView
-from groupshift._explain.share_tables import count_interval, labeled_sample
+from groupshift._explain.share_tables import labeled_sample
 from groupshift._explain.wording import plural
 
 # Groups on the page, those with most rows: some hundred bytes for each class.
@@ -86,9 +86,6 @@ class ClassFacts:
             "labelled rows": count(self.model.learned_.labeled_rows.sum()),
             "clusters": count(self.model.n_clusters_),
         }
-        if estimate.use is not None and np.any(estimate.shift):
-            pairs["of own labels used"] = percent(max(estimate.use.labels, 0.0), 0)
-            pairs["of scores used"] = percent(estimate.use.scores, 0)
         return pairs
 
     @property
@@ -114,8 +111,9 @@ class ClassFacts:
     @property
     def map(self) -> list[MapLine]:
         """Groups down, classes across; first all of them together."""
-        share, error, rows = group_class_shares(self.model)
-        low, high = count_interval(share, error, rows, COVERAGE)
+        table = class_shares_by(self.model, "group", COVERAGE)
+        shape = len(self.model.groups_), len(self.classes)
+        share, low, high, rows = (table[name].reshape(shape) for name in ("share", "low", "high", "rows"))
         sample = labeled_sample(self.model)[0]
         overall = overall_class_shares(self.model)[1]
         together = [self._cell("all", c, part) for c, part in enumerate(overall)]

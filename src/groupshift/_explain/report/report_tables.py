@@ -231,12 +231,11 @@ def candidates_table(model: FittedModel) -> TableView | None:
         return None
     n_groups = 2 if held_out is None else held_out.total.groups
     columns = {
-        "Candidate": texts(found["name"]),
+        "Candidate": texts(found["candidate"]),
         "Clusters": [count(v) for v in found["n_clusters"]],
         "Log loss": [decimals(v, 4) for v in found["loss"]],
         "Gain": [signed(v, 4) for v in found["gain"]],
-        "Standard error": [decimals(v, 4) for v in found["std_error"]],
-        "Trust": [decimals(v, 2) for v in found["trust"]],
+        "Standard error": [decimals(v, 4) for v in found["gain_error"]],
         "Why": reasons(found, n_groups),
     }
     return TableView(columns, "Candidates", words=("Why",), marked=int(found["chosen"].argmax()))

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit, logit, ndtr
 
-from groupshift._fit.estimate import Estimate
 from groupshift._math.arrays import FloatArray
 from groupshift._math.common_shift import GRID, CommonShift
 from groupshift._math.known_shares import mean_posterior
 from groupshift._math.points import Points
 from groupshift._math.sums import ratio, sum_by
+from groupshift._shifts.estimate import Estimate
 
 # Shifts at which the shares of groups are tabled, to be read between them.
 TABLED = np.arange(-8.0, 8.01, 0.25)
@@ -40,10 +40,11 @@ def audited(estimate: Estimate, common: CommonShift, *, counted: float, own: Flo
     rest = np.maximum(estimate.variance - counted - own[:, None], 0)
     shift, variance = estimate.shift + added, rest + common.group_variance[:, None]
     shared = np.maximum(estimate.shared_deviation**2 - counted - own[:, None], 0)
-    share, error = _shares(estimate, shift, variance)
+    share, slope, error = _shares(estimate, shift, variance)
     return replace(
         estimate,
         shift=shift,
+        slope=slope,
         variance=variance,
         shared_deviation=np.sqrt(np.minimum(shared + common.group_variance[:, None], variance)),
         share=share,
@@ -75,19 +76,19 @@ def share_posterior(estimate: Estimate, common: CommonShift) -> SharePosterior:
     return SharePosterior(common.mass, moved, np.sqrt(own.sum(0) + noise))
 
 
-def _shares(estimate: Estimate, shift: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Shares of cells after the move, by as much as those of their points change, and their standard errors."""
+def _shares(
+    estimate: Estimate, shift: FloatArray, variance: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Shares of cells after the move, by as much as those of their points change, their slopes and standard errors."""
     assert estimate.points is not None
-    before, slope_before = mean_posterior(estimate.points, estimate.shift)
+    before, _ = mean_posterior(estimate.points, estimate.shift)
     after, slope = mean_posterior(estimate.points, shift)
     empty = np.isnan(after)
     moved = np.where(empty, shift - estimate.shift, _logit(after) - _logit(before))
     share = expit(_logit(estimate.share) + moved)
     slope = np.where(empty, share * (1 - share), slope)
-    if estimate.use is None:
-        return share, estimate.share_error * ratio(slope, np.nan_to_num(slope_before), empty=1.0)
     rows = np.maximum(estimate.points.effective_rows.reshape(share.shape), 0.5)
-    return share, np.sqrt(slope**2 * variance + slope / rows)
+    return share, slope, np.sqrt(slope**2 * variance + slope / rows)
 
 
 def _logit(share: FloatArray) -> FloatArray:
