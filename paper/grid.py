@@ -133,6 +133,7 @@ def list_tasks(experiment: Experiment) -> list[Task]:
         Draw(data=data, seed=experiment.seed, setting=setting, repetition=repetition, d=d, K=K)
         for repetition in range(experiment.repetitions)
         for data in experiment.data
+        if data.repetitions is None or repetition < data.repetitions
         for setting in data.settings
         for d, K in _sizes(data)
     ]
