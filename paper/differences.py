@@ -39,9 +39,9 @@ def _synthetic(ours: Experiment, article: Experiment) -> Iterator[str]:
                 "from .75 to .95."
             )
         for f in fields(mine):
-            if f.name not in ("name", "settings", "pairs") and getattr(mine, f.name) != getattr(
-                theirs, f.name
-            ):
+            if f.name not in ("name", "settings", "repetitions", "pairs") and getattr(
+                mine, f.name
+            ) != getattr(theirs, f.name):
                 what = f.name.replace("_", " ").replace("labeled", "labelled")
                 yield f"Synthetic {what}: {_size(getattr(mine, f.name))} where the article has {_size(getattr(theirs, f.name))}."
 

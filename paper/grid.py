@@ -27,9 +27,9 @@ class Draw:
     def random_state(self) -> np.random.SeedSequence:
         """Depends on what the draw is, not on its place in a grid: a grid that grows keeps its draws.
 
-        Variants of the reviews have the seed of the reviews.
+        Variants of a table have one seed.
         """
-        family = self.data.kind if isinstance(self.data, ReviewsData) else self.data.name
+        family = self.data.task if isinstance(self.data, AcsData) else self.data.kind
         words = [zlib.crc32(family.encode()), self.d or 0, self.K or 0, self.repetition]
         return np.random.SeedSequence([self.seed, *words, self.setting])
 
@@ -133,6 +133,7 @@ def list_tasks(experiment: Experiment) -> list[Task]:
         Draw(data=data, seed=experiment.seed, setting=setting, repetition=repetition, d=d, K=K)
         for repetition in range(experiment.repetitions)
         for data in experiment.data
+        if data.repetitions is None or repetition < data.repetitions
         for setting in data.settings
         for d, K in _sizes(data)
     ]

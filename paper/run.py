@@ -27,7 +27,7 @@ from paper.spec import Experiment, SyntheticData
 
 LABELS = ("data", "setting", "d", "K", "repetition", "method")
 # Neither where the files lie nor how many draws there are changes a draw.
-UNDECIDING = ("path", "settings", "dimensions", "clusters", "note")
+UNDECIDING = ("path", "settings", "repetitions", "dimensions", "clusters", "note")
 Json = dict[str, Any]
 
 

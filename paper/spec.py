@@ -24,6 +24,7 @@ class SyntheticData:
     kind: ClassVar[str] = "synthetic"
     name: str = "synthetic"
     settings: tuple[int, ...] = (1, 2)
+    repetitions: int | None = None
     dimensions: tuple[int, ...] = (1, 4, 16, 64)
     clusters: tuple[int, ...] = (1, 2, 4, 8)
     groups: int = 100
@@ -43,6 +44,7 @@ class _RealTable:
     name: str
     path: str
     settings: tuple[int, ...] = (1, 2)
+    repetitions: int | None = None
     max_rows: int | None = None
     replace: bool = True
     batch_size: int = 4096
