@@ -56,7 +56,7 @@ docs: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -E -W --keep-going --quiet docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
 
-# The article's tables and figures beside ours, at the small scale: no data from elsewhere.
+# The article's tables and figures beside ours: synthetic data at a small scale, real data from the stored runs.
 reproduce: $(READY)
 	$(BIN)/python -m paper run paper --scale small --out paper/results/small
 	$(BIN)/python -m paper report paper/results/small
