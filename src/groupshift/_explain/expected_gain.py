@@ -108,7 +108,8 @@ def _gains_under_doubt(
 ) -> FloatArray:
     """Gains in AUC and in log loss, (DRAWS, 2), over the same scores without shifts, if shifts were as drawn.
 
-    What all groups have in common is drawn once for all of them: it does not average out. The log loss is that of as many rows as there are.
+    What all groups have in common is drawn once for all of them: it does not average out. The log loss is that of as many
+    rows as there are.
     """
     rng = np.random.default_rng(0)
     common = np.sqrt(model.common_variance_)

@@ -10,8 +10,9 @@ classes, and the second term a choice of labels by the features, of strength s i
 are compared inside groups, so that it does not matter of which groups there are more labels. Where no group has rows of
 both samples, nobody chose rows inside a group, and there is no common shift.
 
-Three things may be true. Labels were chosen by the label, in all groups alike: c is normal with standard deviation 1 and s next to
-none. Rows of one class were chosen by their features: that moves means along μ_1 − μ_0, as a shift would, and s is not small.
+Three things may be true. Labels were chosen by the label, in all groups alike: c is normal with standard deviation 1 and s
+next to none. Rows of one class were chosen by their features: that moves means along μ_1 − μ_0, as a shift would, and s is
+not small.
 Or labels were chosen by the features of all rows, or not at all: c = 0. The posterior mean of c is used, and no threshold.
 """
 

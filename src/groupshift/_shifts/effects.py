@@ -78,7 +78,6 @@ class Effects:
     parameters: FloatArray  # of the likeliest hypothesis
     expected: FloatArray  # (4, n_groups, K, M): shifts that each kind of evidence speaks of
     face_value: FloatArray  # (M,): what scores of all groups together say, which they do not identify
-    rounds: int
 
 
 class _Model:
@@ -147,7 +146,7 @@ class _Model:
         value = 0.5 * (np.linalg.slogdet(S)[1].sum() + (self.response * a).sum() + from_prior @ from_prior)
         ones, eye = self._contracted(inverse.sum(0) - a.T @ a)
         D, misfit, fd, fm = self._moments(x)
-        A2, AB, B2 = D[0, 0], D[0, 1], D[1, 1]
+        AB, B2 = D[0, 1], D[1, 1]
         of_d = LOADING.T @ ((1 - fd) * ones + fd * eye) @ LOADING
         of_m = (1 - fm) * ones + fm * eye
         gradient = np.zeros(len(MEAN))
@@ -228,7 +227,7 @@ def learn_effects(
     """Fit the model; `gather` approximates the evidence at shifts (4, n_groups, K, M), `shape` is (n_groups, K, M)."""
     at = np.zeros((N_KINDS, *shape))
     modes: list[FloatArray | None] = [None] * len(tried)
-    for rounds in range(1, MOST_ROUNDS + 1):
+    for _ in range(MOST_ROUNDS):
         evidence = gather(at)
         models = [_Model(evidence, hypothesis, is_unlabeled) for hypothesis in tried]
         fitted = [model.fit(start) for model, start in zip(models, modes, strict=True)]
@@ -254,7 +253,6 @@ def learn_effects(
         parameters=fitted[int(np.argmax(weight))][0],
         expected=at,
         face_value=evidence.common[POPULATION_SCORES],
-        rounds=rounds,
     )
 
 

@@ -169,7 +169,7 @@ class Sums:
         return ratio(self.weight_sum**2, self.weight_square_sum, empty=0.0)
 
     def mean_posterior(self, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean probabilities of all classes in each cell under shifts (n_groups, K, M), and means of p (1 − p): NaN without rows."""
+        """Mean probabilities of all classes in each cell under shifts (n_groups, K, M), and of p (1 − p); NaN without rows."""
         p = probabilities(self.score + shift.reshape(self.n_cells, -1)[self.cell])
         return self._means(p, shift.shape[:-1])
 
