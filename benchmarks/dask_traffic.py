@@ -44,7 +44,7 @@ def sizes(n_groups: int, n_partitions: int) -> dict:
 
     labeled, unlabeled = population(n_groups, n_partitions * PARTITION_ROWS)
     frame = dd.from_pandas(unlabeled, npartitions=n_partitions, sort=False)
-    model = GroupShiftClassifier(partition=4, refine=0, random_state=0)
+    model = GroupShiftClassifier(partition=4, random_state=0)
     distributed.fit(model, labeled, frame, target="label", group="group")
     reader = Reader(
         model.schema_,

@@ -69,7 +69,7 @@ class Side:
         self.client = stack.enter_context(Client(stack.enter_context(cluster), set_as_default=False))
         with self.client.as_current():
             self.frame = dd.read_parquet(rows, split_row_groups=True)
-            model = GroupShiftClassifier(partition=4, refine=0, random_state=0)
+            model = GroupShiftClassifier(partition=4, random_state=0)
             self.model = distributed.fit(model, labeled, self.frame, target="label", group="group")
 
     def update(self) -> None:

@@ -73,13 +73,13 @@ def make_world(folder: Path) -> None:
         "forest": RandomForestClassifier(3, max_depth=2, random_state=0),
     }
     for name, tree in trees.items():
-        model = GroupShiftClassifier(TableClassifier(tree), 1, refine=0, random_state=0)
+        model = GroupShiftClassifier(TableClassifier(tree), 1, random_state=0)
         save(model.fit(X, y, groups=table["g"].to_numpy()), folder / f"{name}.gshift")
     classes = GroupShiftClassifier(TableClassifier(trees["boosted"]), 1, random_state=0)
     parties = np.where(y == -1, "", np.array(["green", "red", "blue"])[(truth + rng.integers(0, 2, 240)) % 3])
     parties = np.array([party or None for party in parties], object)
     save(classes.fit(X, parties, groups=table["g"].to_numpy()), folder / "classes.gshift")
-    plain = GroupShiftClassifier(trees["boosted"], 2, refine=0, random_state=0)
+    plain = GroupShiftClassifier(trees["boosted"], 2, random_state=0)
     save(plain.fit(X[["age"]].to_numpy(), y, groups=table["g"].to_numpy()), folder / "array.gshift")
     write_table(table.append_column("x0", table["age"]), folder / "new.csv")
     _write_answers(folder)
@@ -219,9 +219,7 @@ def make_commands_quick() -> None:
     # Sound models are loaded once. An update changes its model: each attempt has a copy.
     for command in (fit, predict):
         command.load_model = _remembering(command.load_model)
-    fit.make_model = lambda method, seed, classifier=None: GroupShiftClassifier(
-        trees, 1, refine=0, random_state=seed
-    )
+    fit.make_model = lambda method, seed, classifier=None: GroupShiftClassifier(trees, 1, random_state=seed)
 
 
 def run_some(first: int, last: int, world: Path) -> None:

@@ -96,7 +96,7 @@ def fit_hostile_table(rng: np.random.Generator) -> np.ndarray:
         LogisticRegression(),
         HistGradientBoostingClassifier(max_iter=2, max_depth=2, early_stopping=False),
     ][int(rng.integers(0, 2))]
-    model = GroupShiftClassifier(estimator, int(rng.integers(1, 3)), refine=0, trust=1.0, random_state=0)
+    model = GroupShiftClassifier(estimator, int(rng.integers(1, 3)), random_state=0)
     X, y, groups = table.pop("X"), table.pop("y"), table.pop("groups")
     model.fit(X, y, groups=groups, **table)
     return model.predict_proba(X, groups)[:, 1]

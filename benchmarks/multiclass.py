@@ -98,7 +98,7 @@ def measure(data: Path, name: str, kind: str, seed: int) -> dict[str, float]:
     began = time.perf_counter()
     model = GroupShiftClassifier(**common).fit(X, y, groups=groups, example_ids=ids)
     seconds = time.perf_counter() - began
-    plain = GroupShiftClassifier(**common, partition=1, shares=None, trust=1.0)
+    plain = GroupShiftClassifier(**common, partition=1, shares=None)
     plain.fit(X, y, groups=groups, example_ids=ids)
     X, truth, groups = X[~labeled], names[~labeled], groups[~labeled]
     before, after = plain.predict_proba(X, groups), model.predict_proba(X, groups)
@@ -123,7 +123,6 @@ def measure(data: Path, name: str, kind: str, seed: int) -> dict[str, float]:
         "coverage_of_90": float(np.mean((low <= real + rounding) & (real <= high + rounding))),
         "width_of_90": float(np.mean(high - low)),
         "n_clusters": int(model.n_clusters_),
-        "trust": float(model.trust_),
         "seconds": seconds,
     }
 

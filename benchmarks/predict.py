@@ -26,7 +26,7 @@ def measure(quick: bool, repeats: int) -> dict:
     many, many_groups = np.ascontiguousarray(X[pick]), groups[pick]
     lines, details = [], {}
     for name, classifier in CLASSIFIERS.items():
-        model = GroupShiftClassifier(classifier, partition=4, refine=0, random_state=0)
+        model = GroupShiftClassifier(classifier, partition=4, random_state=0)
         model.fit(X, y, groups=groups)
         bare = model.posterior_.classifier
         found = side_by_side(

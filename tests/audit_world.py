@@ -22,7 +22,7 @@ class World:
         X, y, groups = self.labeled
         unlabeled = np.full(len(self.X), -1)
         model = GroupShiftClassifier(
-            **{"estimator": LogisticRegression(), "partition": 1, "refine": 0, "random_state": 0, **settings}
+            **{"estimator": LogisticRegression(), "partition": 1, "random_state": 0, **settings}
         )
         both = np.r_[groups, self.groups]
         return model.fit(np.r_[X, self.X], np.r_[y, unlabeled], groups=both)

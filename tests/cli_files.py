@@ -67,9 +67,7 @@ def make_fits_quick(monkeypatch):
     monkeypatch.setattr(
         fit,
         "make_model",
-        lambda method, seed, classifier=None: GroupShiftClassifier(
-            trees, 1, trust=1.0, refine=0, random_state=seed
-        ),
+        lambda method, seed, classifier=None: GroupShiftClassifier(trees, 1, random_state=seed),
     )
 
 

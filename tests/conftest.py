@@ -94,7 +94,7 @@ def quickest():
 
 
 def make_quickest(**params):
-    settings = {"partition": 2, "trust": 1.0, "refine": 0, "random_state": 0}
+    settings = {"partition": 2, "random_state": 0}
     return GroupShiftClassifier(**{"estimator": LogisticRegression(), **settings, **params})
 
 
@@ -104,7 +104,7 @@ def small_boosting(**settings):
 
 
 def grow_few_trees(monkeypatch):
-    monkeypatch.setattr("groupshift._fit.classifiers.HistGradientBoostingClassifier", small_boosting)
+    monkeypatch.setattr("groupshift._scores.members.HistGradientBoostingClassifier", small_boosting)
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def fitted(rows):
 @pytest.fixture(scope="session")
 def fitted_unrefined(rows):
     X, y, groups = rows
-    model = GroupShiftClassifier(LogisticRegression(), partition=2, refine=0, random_state=0)
+    model = GroupShiftClassifier(LogisticRegression(), partition=2, random_state=0)
     return model.fit(X, y, groups=groups)
 
 
@@ -138,7 +138,7 @@ def unrefined(fitted_unrefined):
 def judged(rows):
     """A fitted model whose partition hidden labels chose, without a round of refinement; no test may change it."""
     X, y, groups = rows
-    model = GroupShiftClassifier(LogisticRegression(), partition="validated", refine=0, random_state=0)
+    model = GroupShiftClassifier(LogisticRegression(), partition="validated", random_state=0)
     return model.fit(X, y, groups=groups)
 
 

@@ -78,5 +78,5 @@ def five_thousand_groups(n_clusters):
     y = (x[:, 0] + rng.normal(size=len(group)) > 0).astype(int)
     y[np.arange(len(group)) % 3 > 0] = -1
     names = np.array([f"Census tract {g:07d}" for g in range(5_000)])[group]
-    model = GroupShiftClassifier(LogisticRegression(), n_clusters, trust=1.0, refine=0, random_state=0)
+    model = GroupShiftClassifier(LogisticRegression(), n_clusters, random_state=0)
     return model.fit(x, y, groups=names)

@@ -23,5 +23,5 @@ def fit_on(data, *, estimator=None, **settings):
     """A model of such groups: one cluster and no refinement, unless a test asks for more."""
     X, y, groups, _ = data
     estimator = GaussianNB() if estimator is None else estimator
-    model = GroupShiftClassifier(estimator, random_state=0, **{"partition": 1, "refine": 0, **settings})
+    model = GroupShiftClassifier(estimator, random_state=0, **{"partition": 1, **settings})
     return model.fit(X, y, groups=groups)

@@ -177,7 +177,7 @@ def answered(*, is_held, n_levels=3, n_groups=15, labeled=60, unlabeled=200):
 def test_scores_that_many_rows_share_are_no_misfit_by_themselves(n_levels):
     # Classifiers of two folds score one answer a bit differently: all rows that gave it once counted as a gap.
     X, y, groups = answered(is_held=True, n_levels=n_levels)
-    model = GroupShiftClassifier(LogisticRegression(), 1, refine=0, random_state=0).fit(X, y, groups=groups)
+    model = GroupShiftClassifier(LogisticRegression(), 1, random_state=0).fit(X, y, groups=groups)
     found = model.diagnose()
     assert found.overview["mixture_gap"] < found.overview["mixture_gap_by_chance"]
     assert "mixture does not fit" not in found.cautions["kind"]
@@ -185,6 +185,6 @@ def test_scores_that_many_rows_share_are_no_misfit_by_themselves(n_levels):
 
 def test_answers_that_no_mixture_gives_are_a_misfit():
     X, y, groups = answered(is_held=False)
-    model = GroupShiftClassifier(LogisticRegression(), 1, refine=0, random_state=0).fit(X, y, groups=groups)
+    model = GroupShiftClassifier(LogisticRegression(), 1, random_state=0).fit(X, y, groups=groups)
     found = model.diagnose()
     assert found.overview["mixture_gap"] > 2 * found.overview["mixture_gap_by_chance"]

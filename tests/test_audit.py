@@ -164,7 +164,14 @@ def test_names_of_groups_do_not_matter(plan):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"trust": 1.0}, {"partition": 3}, {"shares": None}, {"shrinkage": "none", "trust": 1.0}],
+    [
+        {},
+        {"partition": 3},
+        {"shares": None},
+        {
+            "shrinkage": "none",
+        },
+    ],
     ids=["trust given", "three clusters", "no shifts", "each cell alone"],
 )
 def test_every_kind_of_model_can_be_audited(settings):
@@ -182,9 +189,7 @@ def test_a_model_without_groups_can_be_audited():
     X, y, _ = WORLD.labeled
     labels = np.r_[y, np.full(len(WORLD.X), -1)]
     with pytest.warns(UserWarning, match="No groups"):
-        model = GroupShiftClassifier(WORLD.fit().estimator, 1, refine=0, random_state=0).fit(
-            np.r_[X, WORLD.X], labels
-        )
+        model = GroupShiftClassifier(WORLD.fit().estimator, 1, random_state=0).fit(np.r_[X, WORLD.X], labels)
     plan = model.audit(WORLD.X, budget=60)
     model.learn_audit(WORLD.answers(plan))
     assert model.audit_.labels == 60
@@ -248,7 +253,7 @@ def test_a_population_in_files_is_asked_as_one_in_memory(tmp_path):
     X, y, groups = WORLD.labeled
     path = str(tmp_path / "population.parquet")
     write_table(table(WORLD.X, WORLD.groups), path)
-    model = GroupShiftClassifier(partition=1, refine=0, random_state=0)
+    model = GroupShiftClassifier(partition=1, random_state=0)
     streaming.fit(model, table(X, groups, y=y), path, target="y", group="g")
     found = streaming.audit(model, path, group="g", batch_rows=700)
     whole = table(WORLD.X, WORLD.groups).drop_columns(["g"])

@@ -33,7 +33,7 @@ def changed(values, at, value):
 
 
 def logistic(**settings):
-    settings = {"partition": 2, "random_state": 0, "refine": 0, **settings}
+    settings = {"partition": 2, "random_state": 0, **settings}
     return GroupShiftClassifier(LogisticRegression(), **settings)
 
 
@@ -307,7 +307,7 @@ SURVIVED = {
     "weights of all sizes": lambda: {"sample_weight": 10.0 ** (np.arange(N) % 20 - 10)},
     "weights of zero": lambda: {"sample_weight": (np.arange(N) % 3 > 0).astype(float)},
     "more clusters than rows": lambda: {"model": logistic(partition=500)},
-    "the judge on few rows": lambda: {"model": logistic(partition="validated", refine="auto")},
+    "the judge on few rows": lambda: {"model": logistic(partition="validated")},
     "hard BBSE": lambda: {"model": logistic(shares="bbse-hard", shrinkage="none")},
     "soft BBSE": lambda: {"model": logistic(shares="bbse-soft", shrinkage="none")},
     "single precision": lambda: {"X": X.astype(np.float32)},
@@ -339,7 +339,7 @@ def test_hard_input_is_survived_in_doubt(case):
 
 @pytest.mark.parametrize(
     ("model", "n"),
-    [(GroupShiftClassifier(random_state=0), 12_000), (logistic(trust=1.0), 5_000)],
+    [(GroupShiftClassifier(random_state=0), 12_000), (logistic(), 5_000)],
     ids=["the judge finds nothing to shift", "two clusters"],
 )
 @pytest.mark.usefixtures("few_trees")
@@ -374,7 +374,7 @@ def test_without_groups_it_says_so_and_takes_half_of_a_shift_that_nothing_can_ch
         model = logistic(partition=1).fit(features, y)
     assert 0.18 < model.predict_proba(features[1000:])[:, 1].mean() < 0.3
     with pytest.warns(DegradedWarning, match="No groups"):
-        model = logistic(partition=1, trust=1.0).fit(features, y)
+        model = logistic(partition=1).fit(features, y)
     assert model.predict_proba(features[1000:])[:, 1].mean() == pytest.approx(0.15, abs=0.03)
 
 

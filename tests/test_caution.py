@@ -26,7 +26,7 @@ def test_tiny_groups_are_flagged_and_no_others(shifted):
 
 
 def test_classes_that_look_alike_are_flagged():
-    alike = fit_on(draw(np.random.default_rng(13), distance=0.0, n_groups=10), trust=1.0)
+    alike = fit_on(draw(np.random.default_rng(13), distance=0.0, n_groups=10))
     assert "classes look alike" in set(alike.diagnose().cautions["kind"])
 
 
@@ -36,7 +36,7 @@ def with_a_group_of_negatives(n_positive, **settings):
     X, y, groups, _ = draw(rng, share=(0.4, 0.6), n_groups=20)
     new = rng.normal(0, 1, (600, 2)) + np.c_[2.0 * (np.arange(600) < n_positive), np.zeros(600)]
     data = np.concatenate([X, new]), np.r_[y, np.full(600, -1)], np.r_[groups, np.full(600, "odd")], None
-    return fit_on(data, trust=1.0, **settings)
+    return fit_on(data, **settings)
 
 
 def test_shares_at_the_edge_are_flagged():

@@ -23,7 +23,7 @@ def test_updating_with_the_same_rows_gives_the_same_shares(rows, unrefined):
 
 def test_updating_learns_new_shares_and_groups_and_keeps_the_rest(rows, quick):
     X, y, groups = rows
-    model = quick(refine=0, trust=1.0).fit(X, y, groups=groups)
+    model = quick().fit(X, y, groups=groups)
     posterior = model.posterior_
     likely = probability(model, X, groups) > 0.5
     new = (y < 0) & likely
@@ -39,10 +39,10 @@ def test_updating_learns_new_shares_and_groups_and_keeps_the_rest(rows, quick):
 def test_a_known_share_is_met_and_narrows_its_interval(rows, quick, unrefined):
     X, y, groups = rows
     plain = unrefined.group_shares(by="group")
-    model = quick(refine=0).fit(X, y, groups=groups, known_shares={"g003": 0.77})
+    model = quick().fit(X, y, groups=groups, known_shares={"g003": 0.77})
     exact = model.group_shares(by="group")
     # A Series by group is as good as a dict.
-    by_series = quick(refine=0).fit(X, y, groups=groups, known_shares=pd.Series({"g003": 0.77}))
+    by_series = quick().fit(X, y, groups=groups, known_shares=pd.Series({"g003": 0.77}))
     np.testing.assert_array_equal(by_series.shift_, model.shift_)
     assert exact["share"][3] == pytest.approx(0.77, abs=1e-6)
     assert exact["high"][3] - exact["low"][3] < plain["high"][3] - plain["low"][3]
@@ -52,7 +52,7 @@ def test_a_known_share_is_met_and_narrows_its_interval(rows, quick, unrefined):
 def test_predictions_add_up_to_a_known_share(rows, quick, settings):
     X, y, groups = rows
     known = {"g003": 0.77, "g007": (0.6, 0.02)}
-    model = quick(refine=0, **settings).fit(X, y, groups=groups, known_shares=known)
+    model = quick(**settings).fit(X, y, groups=groups, known_shares=known)
     shares = model.group_shares(by="group")
     for name, abs_ in (("g003", 1e-5), ("g007", 0.02)):
         own = (y < 0) & (groups == name)
@@ -115,7 +115,7 @@ def test_shares_of_groups_stand_beside_those_of_their_labelled_rows(rows, quicke
 
 def test_a_trusted_shift_is_the_odds_ratio_of_group_and_labelled_share(rows, quick):
     X, y, groups = rows
-    fitted = quick(trust=1.0, refine=0).fit(X, y, groups=groups)
+    fitted = quick().fit(X, y, groups=groups)
     np.testing.assert_allclose(
         fitted.shift_, logit(fitted.group_prior_) - logit(fitted.labeled_prior_), atol=1e-9
     )
@@ -176,7 +176,7 @@ def test_progress_says_the_step_what_is_done_of_it_and_how_long_the_rest_takes(
     monkeypatch.setattr(progress, "monotonic", lambda: float(next(clock)))
     heard = []
     with listen(heard.append):
-        model = quick(verbose=1, refine=0, n_jobs=1).fit(X, y, groups=groups)
+        model = quick(verbose=1, n_jobs=1).fit(X, y, groups=groups)
     assert "training the classifier: 1 of 5 fits, about 8 s left" in heard
     assert "training the classifier: 5 of 5 fits" in heard
     assert "estimating shares: 1 of 1 chunks of rows" in heard

@@ -97,7 +97,9 @@ def test_group_values_are_matched_by_value_not_by_type(rows, quickest):
 def test_row_order_does_not_matter_to_the_shares(rows, quick):
     # Folds are drawn by row, so training changes a little; given the classifier, shares must not.
     X, y, groups = rows
-    model = quick(calibration="holdout", trust=1.0, refine=0).fit(X, y, groups=groups)
+    model = quick(
+        calibration="holdout",
+    ).fit(X, y, groups=groups)
     unlabeled = y < 0
     before = model.update(X[unlabeled], groups[unlabeled]).group_prior_
     order = np.random.default_rng(1).permutation(unlabeled.sum())
@@ -114,7 +116,7 @@ def test_the_units_of_features_do_not_matter(few_trees, unit):
     groups, ids, labels = rng.integers(0, 8, 600), np.arange(600), np.where(rng.random(600) < 0.5, y, -1)
 
     def fitted(X):
-        model = GroupShiftClassifier(partition=2, refine=0, random_state=0)
+        model = GroupShiftClassifier(partition=2, random_state=0)
         return model.fit(X, labels, groups, example_ids=ids)
 
     usual, other = fitted(X), fitted(X * unit)
@@ -129,9 +131,7 @@ def test_the_units_of_features_do_not_matter(few_trees, unit):
 def test_the_scale_of_weights_does_not_matter(rows, quick):
     X, y, groups = rows
     weight = np.random.default_rng(2).exponential(size=len(y))
-    one, other = (
-        quick(refine=1).fit(X, y, groups=groups, sample_weight=scale * weight) for scale in (1.0, 1000.0)
-    )
+    one, other = (quick().fit(X, y, groups=groups, sample_weight=scale * weight) for scale in (1.0, 1000.0))
     np.testing.assert_allclose(probability(other, X, groups), probability(one, X, groups), atol=1e-6)
     np.testing.assert_allclose(other.shift_variance_, one.shift_variance_, rtol=1e-4)
 

@@ -94,8 +94,6 @@ def test_published_has_the_settings_of_the_article():
         "calibration": "holdout",
         "shares": "em",
         "shrinkage": "none",
-        "trust": 1.0,
-        "refine": 0,
         "per_cluster": True,
         "labeled_prior": "share",
     }
@@ -110,8 +108,6 @@ def test_every_estimator_of_shares_finds_them(mixture, shares):
         partition=mixture.partition,
         shares=shares,
         shrinkage="none",
-        trust=1.0,
-        refine=0,
         per_cluster=True,
         random_state=0,
     ).fit(X, y, groups=groups)
@@ -123,7 +119,7 @@ def test_probabilities_are_calibrated_in_every_group(mixture):
     X, y, groups, ids = mixture.training()
     X_test, truth, test_groups = mixture.testing()
     model = GroupShiftClassifier(
-        LogisticRegression(), partition=mixture.partition, per_cluster=True, trust=1.0, random_state=0
+        LogisticRegression(), partition=mixture.partition, per_cluster=True, random_state=0
     )
     model.fit(X, y, groups=groups, example_ids=ids)
     table = pd.DataFrame({"g": test_groups, "p": probability(model, X_test, test_groups), "y": truth})
@@ -137,7 +133,7 @@ def test_a_trust_that_is_given_is_used_on_judged_partitions_too(mixture, trust):
     X, y, groups, _ = mixture.training()
     # Trees gain from a classifier for each cluster, which the judge then tries as well.
     trees = RandomForestClassifier(20, max_depth=6)
-    model = GroupShiftClassifier(trees, trust=trust, refine=0, random_state=0).fit(X, y, groups=groups)
+    model = GroupShiftClassifier(trees, trust=trust, random_state=0).fit(X, y, groups=groups)
     assert model.n_clusters_ > 1
     assert model.trust_ == trust
     assert any("you set it to" in note for note in model.notes_)
@@ -146,6 +142,6 @@ def test_a_trust_that_is_given_is_used_on_judged_partitions_too(mixture, trust):
 def test_a_given_trust_shifts_nothing_where_the_judge_finds_no_shift():
     sample = make_grouped_mixture(**MIXTURE, setting=1, random_state=2)
     X, y, groups, _ = sample.training()
-    model = GroupShiftClassifier(LogisticRegression(), trust=1.0, random_state=0).fit(X, y, groups=groups)
+    model = GroupShiftClassifier(LogisticRegression(), random_state=0).fit(X, y, groups=groups)
     assert model.trust_ == 0
     assert not np.any(model.shift_)

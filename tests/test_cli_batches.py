@@ -232,7 +232,7 @@ def test_models_made_in_python_are_updated_as_in_python(tmp_path, few_trees, sma
         convert = {"pandas": pa.Table.to_pandas, "polars": polars_frame, "pyarrow": lambda t: t}[made]
         return convert(table.select(names)), None
 
-    settings = {"partition": 1, "trust": 1.0, "refine": 0, "random_state": 0}
+    settings = {"partition": 1, "random_state": 0}
     model = GroupShiftClassifier(group=None if made == "array" else "state", **settings)
     X, groups = rows(table)
     model.fit(X, y, groups)

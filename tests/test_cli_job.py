@@ -311,7 +311,7 @@ def test_models_made_in_python_predict_on_the_command_line(world, tmp_path, back
         X = polars.from_arrow(table)
     else:
         X = table
-    settings = {"partition": 1, "trust": 1.0, "refine": 0, "random_state": 0}
+    settings = {"partition": 1, "random_state": 0}
     model = GroupShiftClassifier(group="state", **settings).fit(X, y)
     save(model, tmp_path / "m.gshift")
     assert run(["predict", f"{tmp_path}/m.gshift", f"{world}/new.csv", "-o", f"{tmp_path}/p.csv"]) == 0

@@ -71,7 +71,7 @@ def test_an_interval_of_a_plain_classifier_holds_the_true_share_as_often_as_it_s
         x = rng.normal(size=2400)
         truth = (rng.uniform(size=2400) < 1 / (1 + np.exp(-x - shift[group]))).astype(int)
         labeled = np.arange(2400) % 2 == 0
-        model = GroupShiftClassifier(LogisticRegression(), 1, shares=None, refine=0, random_state=seed)
+        model = GroupShiftClassifier(LogisticRegression(), 1, shares=None, random_state=seed)
         model.fit(x[:, None], np.where(labeled, truth, -1), groups=group)
         found = model.group_shares(by="group")
         share = np.array([truth[(group == g) & ~labeled].mean() for g in found["group"]])

@@ -100,9 +100,7 @@ def test_integer_weights_equal_repeated_rows_that_are_said_to_be_copies(rows):
     times = np.random.default_rng(0).integers(1, 4, len(y))
     again = np.repeat(np.arange(len(y)), times)
     estimator = LogisticRegression(tol=1e-10, max_iter=1000)
-    model = GroupShiftClassifier(
-        estimator, partition=1, shrinkage="none", trust=1.0, refine=0, random_state=0
-    )
+    model = GroupShiftClassifier(estimator, partition=1, shrinkage="none", random_state=0)
     ids = np.arange(len(y))
     weighted = clone(model).fit(X, y, groups=groups, sample_weight=times.astype(float), example_ids=ids)
     repeated = clone(model).fit(X[again], y[again], groups=groups[again], example_ids=ids[again])
@@ -150,8 +148,7 @@ def test_the_same_seed_gives_the_same_bits_twice(rows, quick, settings):
 def test_two_jobs_give_the_same_bits_as_one(rows, quick):
     X, y, groups = rows
     one, two = (
-        quick(estimator=RandomForestClassifier(10), n_jobs=n, refine=1).fit(X, y, groups=groups)
-        for n in (1, 2)
+        quick(estimator=RandomForestClassifier(10), n_jobs=n).fit(X, y, groups=groups) for n in (1, 2)
     )
     assert_same_numbers(one.predict_proba(X, groups), two.predict_proba(X, groups))
 
@@ -223,7 +220,7 @@ def test_it_works_at_the_end_of_a_pipeline(rows, quickest):
 
 def test_a_pipeline_is_a_classifier_for_it(rows, quick):
     X, y, groups = rows
-    model = quick(estimator=make_pipeline(StandardScaler(), LogisticRegression()), refine=1)
+    model = quick(estimator=make_pipeline(StandardScaler(), LogisticRegression()))
     weight = np.random.default_rng(0).exponential(size=len(y))
     model.fit(X, y, groups=groups, sample_weight=weight)
     assert ((model.predict_proba(X, groups) > 0) & (model.predict_proba(X, groups) < 1)).all()

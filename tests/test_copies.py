@@ -53,7 +53,7 @@ def test_copying_every_unlabelled_row_makes_no_interval_narrower(rows):
     ids = np.arange(len(y))
     known, unknown = np.flatnonzero(y >= 0), np.flatnonzero(y < 0)
     copied = np.concatenate([known, np.repeat(unknown, 3)])
-    model = GroupShiftClassifier(LogisticRegression(), 1, trust=1.0, refine=0, random_state=0)
+    model = GroupShiftClassifier(LogisticRegression(), 1, random_state=0)
     width = {}
     for name, at in (("once", np.concatenate([known, unknown])), ("three times", copied)):
         shares = model.fit(X[at], y[at], groups=groups[at], example_ids=ids[at]).group_shares(by="cell")
@@ -85,7 +85,7 @@ def test_copies_of_an_example_stay_on_one_side_of_every_split(rows, calibration)
     # One label for all copies of an example, as it is in life.
     y = np.where(y >= 0, (ids % 2), y)
     Spy.seen = ()
-    model = GroupShiftClassifier(Spy(), partition=1, calibration=calibration, refine=0, random_state=0)
+    model = GroupShiftClassifier(Spy(), partition=1, calibration=calibration, random_state=0)
     model.fit(X, y, groups=groups, example_ids=[f"household {i}" for i in ids])
     everyone = frozenset(X[labeled, 0].tolist())
     parts = [seen for seen in Spy.seen if seen != everyone]
@@ -99,7 +99,5 @@ def test_copies_of_an_example_stay_on_one_side_of_every_split(rows, calibration)
 def test_held_out_rows_are_a_fifth_of_the_distinct_examples(rows):
     X, y, groups = rows
     Spy.seen = ()
-    GroupShiftClassifier(Spy(), partition=1, calibration="holdout", refine=0, random_state=0).fit(
-        X, y, groups=groups
-    )
+    GroupShiftClassifier(Spy(), partition=1, calibration="holdout", random_state=0).fit(X, y, groups=groups)
     assert len(Spy.seen[0]) == pytest.approx(0.8 * (y >= 0).sum(), abs=1)

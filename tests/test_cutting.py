@@ -291,7 +291,7 @@ def test_shares_that_follow_a_rule_are_predicted(ruled, fitted):
 
 def test_learning_from_unlabelled_rows_raises_no_trust_of_a_cut_partition(ruled):
     X, y, group, _, _ = ruled
-    settings = {"shrinkage": "none", "refine": 1, "n_jobs": 1}
+    settings = {"shrinkage": "none", "n_jobs": 1}
     model = GroupShiftClassifier(random_state=0, **settings).fit(X, y, groups=group)
     assert model.notes_[-1] == "Round 1 of learning from unlabelled rows was kept."
     chosen = model.candidates_["chosen"]

@@ -17,20 +17,22 @@ from shifted_groups import draw, fit_on
 CONFIGURATIONS = {
     "published": {
         "shrinkage": "none",
-        "trust": 1.0,
         "shares": "em",
         "calibration": "holdout",
         "per_cluster": True,
     },
     "silhouette": {"partition": "silhouette"},
     "validated": {"partition": "validated"},
-    "fixed trust": {"trust": 0.5},
+    "fixed trust": {},
     "no shares": {"shares": None},
     "bbse-soft": {"shares": "bbse-soft", "shrinkage": "none"},
-    "bbse-hard": {"shares": "bbse-hard", "shrinkage": "none", "trust": 1.0},
+    "bbse-hard": {
+        "shares": "bbse-hard",
+        "shrinkage": "none",
+    },
     "clusters": {"partition": 3},
     "holdout": {"calibration": "holdout"},
-    "refined": {"refine": 1, "partition": 2},
+    "refined": {"partition": 2},
 }
 
 
@@ -65,7 +67,7 @@ def test_missing_parts_are_said_to_be_missing(case):
         "one labelled group": (y < 0) | (groups == "g00"),
         "one unlabelled group": (y >= 0) | (groups == "g00"),
     }[case]
-    model = GroupShiftClassifier(GaussianNB(), refine=0, random_state=0)
+    model = GroupShiftClassifier(GaussianNB(), random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegradedWarning)
         model.fit(X[keep], y[keep], groups=None if case == "no groups" else groups[keep])
@@ -105,7 +107,7 @@ def copied(times, seed=23):
 
 def test_unmarked_copies_of_labelled_rows_are_cautioned_against():
     X, y, groups, row = copied(4)
-    model = GroupShiftClassifier(GaussianNB(), partition=1, refine=0, random_state=0)
+    model = GroupShiftClassifier(GaussianNB(), partition=1, random_state=0)
     found = answers(model.fit(X, y, groups=groups))
     assert found.overview["unmarked_copies"] == pytest.approx(0.75)
     # Features whose values are copied tell the group too, which is said before.
@@ -122,7 +124,7 @@ def test_unmarked_copies_of_labelled_rows_are_cautioned_against():
 )
 def test_rows_that_repeat_by_chance_are_not_cautioned_against(coarse):
     X, y, groups, _ = copied(1)
-    model = GroupShiftClassifier(GaussianNB(), partition=1, refine=0, random_state=0)
+    model = GroupShiftClassifier(GaussianNB(), partition=1, random_state=0)
     found = answers(model.fit(coarse(X), y, groups=groups))
     assert found.overview["unmarked_copies"] == 0
 
@@ -133,7 +135,7 @@ def test_weights_copies_and_missing_values_are_diagnosed():
     X, y, groups, _ = draw(rng, n_groups=5, labeled=60, unlabeled=60)
     X[rng.random(X.shape) < 0.1] = np.nan
     weight = rng.choice([0.0, 1.0, 3.0], len(y))
-    model = GroupShiftClassifier(partition=2, refine=0, random_state=0)
+    model = GroupShiftClassifier(partition=2, random_state=0)
     model.fit(X, y, groups=groups, sample_weight=weight, example_ids=np.arange(len(y)) // 2)
     answers(model)
 
@@ -162,7 +164,7 @@ def test_tables_come_as_frames_of_the_users_library(library):
     X, y, groups, _ = draw(np.random.default_rng(19), n_groups=6, labeled=80, unlabeled=80)
     kind = np.where(X[:, 1] > 0, "up", "down")
     table = frames.DataFrame({"dose": X[:, 0], "kind": kind, "state": groups})
-    model = GroupShiftClassifier(group="state", partition=2, refine=0, random_state=0).fit(table, y)
+    model = GroupShiftClassifier(group="state", partition=2, random_state=0).fit(table, y)
     found = answers(model)
     for name, frame in found.tables().items():
         assert isinstance(frame, frames.DataFrame), name
@@ -181,7 +183,7 @@ def test_labelled_sample_and_population_shares_differ_as_the_model_says(shifted)
 
 def test_a_group_without_a_name_is_not_taken_for_all_groups():
     X, y, groups, _ = draw(np.random.default_rng(17), n_groups=4, labeled=60, unlabeled=80)
-    model = fit_on((X, y, np.where(groups == "g00", "", groups), None), trust=1.0)
+    model = fit_on((X, y, np.where(groups == "g00", "", groups), None))
     table = model.diagnose().calibration
     everyone = np.array([name is None for name in table["group"]])
     nameless = table["group"] == ""

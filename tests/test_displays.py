@@ -35,7 +35,7 @@ def fit(n_groups=8, rows=120):
         random_state=0,
     )
     X, y, groups, _ = sample.training()
-    return GroupShiftClassifier(GaussianNB(), partition=2, refine=0, random_state=0).fit(X, y, groups=groups)
+    return GroupShiftClassifier(GaussianNB(), partition=2, random_state=0).fit(X, y, groups=groups)
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,7 @@ def test_boosted_trees_categories_weights_and_copies_are_as_in_memory(client, ta
     labeled, unlabeled = halves(table)
     parts = cut(unlabeled, "all groups")
     together = pd.concat([labeled, *parts], ignore_index=True)
-    settings = {"partition": 2, "refine": 0, "random_state": 0}
+    settings = {"partition": 2, "random_state": 0}
     in_memory = fit_in_memory(
         GroupShiftClassifier(**settings),
         together,
@@ -207,7 +207,7 @@ def test_parquet_files_of_any_size_give_the_answer_of_memory(
 ):
     """Dask reads small files together where it is asked for few columns in another order, as by the first pass."""
     labeled, unlabeled = halves(table)
-    settings = {"partition": 2, "trust": 1.0, "refine": 0, "random_state": 0}
+    settings = {"partition": 2, "random_state": 0}
     roles = {"weight": "weight", "example_id": "person"}
     of_memory = {"sample_weight": "weight", "example_ids": "person"}
     in_memory = fit_in_memory(GroupShiftClassifier(**settings), table, [*COLUMNS, "color"], **of_memory)

@@ -26,7 +26,7 @@ def asked(monkeypatch):
     named = Seeds.named
 
     def record(self, stream):
-        frames = [f for f in inspect.stack(context=0)[1:4] if f.function != "generator"]
+        frames = [f for f in inspect.stack()[1:4] if f.function != "generator"]
         places.setdefault(stream, set()).add((frames[0].filename, frames[0].function))
         return named(self, stream)
 
@@ -41,7 +41,7 @@ def asked(monkeypatch):
 )
 def test_no_two_draws_of_a_fit_share_a_stream(asked, rows, settings):
     X, y, groups = rows
-    model = GroupShiftClassifier(LogisticRegression(), refine=1, random_state=0, **settings)
+    model = GroupShiftClassifier(LogisticRegression(), random_state=0, **settings)
     model.fit(X, y, groups=groups)
     assert len(asked) >= 4
     assert {stream: len(places) for stream, places in asked.items()} == dict.fromkeys(asked, 1)
@@ -77,7 +77,7 @@ def test_soft_rows_of_a_large_population_train_every_fold(monkeypatch):
         random_state=0,
     )
     X, y, groups, _ = sample.training()
-    GroupShiftClassifier(LogisticRegression(), 1, refine=1, random_state=0).fit(X, y, groups=groups)
+    GroupShiftClassifier(LogisticRegression(), 1, random_state=0).fit(X, y, groups=groups)
     (counts,) = folds
     assert refine.n_soft_rows(400) == 10_000 < (y < 0).sum()
     assert counts.min() > 1_700

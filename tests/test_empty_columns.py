@@ -30,13 +30,9 @@ def test_a_column_without_labelled_values_is_left_out(few_trees, case, as_frame)
         pd = pytest.importorskip("pandas")
         table, plain = pd.DataFrame(table, columns=list("uvw")), pd.DataFrame(plain, columns=list("uv"))
     name = "w" if as_frame else "x2"
-    model = GroupShiftClassifier(partition=1, trust=1.0, random_state=0, refine=0).fit(
-        table, Y, groups=GROUPS
-    )
+    model = GroupShiftClassifier(partition=1, random_state=0).fit(table, Y, groups=GROUPS)
     assert f"Left out: '{name}', for which fewer than two labelled rows have a value." in model.notes_
-    without = GroupShiftClassifier(partition=1, trust=1.0, random_state=0, refine=0).fit(
-        plain, Y, groups=GROUPS
-    )
+    without = GroupShiftClassifier(partition=1, random_state=0).fit(plain, Y, groups=GROUPS)
     assert len(without.notes_) == len(model.notes_) - 1
     # What it holds later does not matter either.
     later = table.assign(w=7.0) if as_frame else np.c_[X, np.full(N, 7.0)]

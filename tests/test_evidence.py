@@ -59,7 +59,7 @@ def weighted():
     X, y = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     groups = np.concatenate([np.char.add(prefix, part[2]) for prefix, part in zip("ab", parts, strict=True)])
     weight = np.where(np.char.startswith(groups, "a"), 1.0, 40.0)
-    model = GroupShiftClassifier(partition=2, trust=1.0, refine=0, random_state=0)
+    model = GroupShiftClassifier(partition=2, random_state=0)
     return y, weight, model.fit(X, y, groups=groups, sample_weight=weight)
 
 
@@ -81,9 +81,7 @@ def test_the_overall_share_of_the_labelled_sample_counts_weights(weighted):
 def test_shares_among_the_labelled_rows_of_a_cluster_are_those_of_the_labels():
     # Some of eight clusters have a handful of labelled rows: their mean posterior borrows from the others.
     X, y, groups, truth = draw(np.random.default_rng(16), n_groups=6, labeled=50, unlabeled=60)
-    model = fit_on(
-        (X, y, groups, truth), estimator=LogisticRegression(), partition=8, trust=1.0, shrinkage="none"
-    )
+    model = fit_on((X, y, groups, truth), estimator=LogisticRegression(), partition=8, shrinkage="none")
     labeled = y >= 0
     rows = model._read_rows(X[labeled], groups[labeled])[0]
     cluster = model.posterior_.partition.predict(rows)

@@ -23,7 +23,7 @@ def fitted():
     X, y, groups, _ = sample.training()
     # A column that says nothing of the label.
     X = np.column_stack([X, np.random.default_rng(1).normal(size=len(X))])
-    return GroupShiftClassifier(partition=1, refine=0, random_state=0).fit(X, y, groups=groups), X, groups
+    return GroupShiftClassifier(partition=1, random_state=0).fit(X, y, groups=groups), X, groups
 
 
 def test_a_feature_of_noise_is_not_important_and_one_that_counts_is(fitted):

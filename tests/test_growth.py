@@ -83,7 +83,7 @@ def test_a_column_ranks_the_target_as_scikit_learn_says(pairs):
 
 def test_the_command_numbers_groups_by_a_table_made_once(tmp_path, rows, monkeypatch, capsys):
     X, y, groups = rows
-    model = GroupShiftClassifier(LogisticRegression(), partition=2, refine=0, random_state=0)
+    model = GroupShiftClassifier(LogisticRegression(), partition=2, random_state=0)
     save(model.fit(X, y, groups=groups.astype(object)), tmp_path / "m.gshift")
     write_table(pa.table({"x0": X[:, 0], "x1": X[:, 1], "g": groups}), tmp_path / "new.csv")
     made, of = [], Codes.of.__func__

@@ -106,7 +106,7 @@ def test_the_sentence_says_what_to_type():
 def test_the_diagnosis_begins_its_cautions_with_them(rows, quick, unrefined):
     X, y, groups = rows
     number = np.unique(groups, return_inverse=True)[1]
-    model = quick(refine=0).fit(np.column_stack([X, number]), y, groups=groups)
+    model = quick().fit(np.column_stack([X, number]), y, groups=groups)
     found = model.diagnose()
     assert found.caution[0].startswith("'x2' tells which group a row is of")
     assert found.features["identifies"][found.features["feature"] == "x2"] > 0.9

@@ -26,7 +26,7 @@ IF_SELECTED = "twice as likely to be labelled"
 
 def fitted(choose, selection="unknown", **known):
     X, y, group, labeled = drawn(choose, n_rows=6_000)
-    model = GroupShiftClassifier(LogisticRegression(), 1, refine=0, random_state=0, selection=selection)
+    model = GroupShiftClassifier(LogisticRegression(), 1, random_state=0, selection=selection)
     return model.fit(X, np.where(labeled, y, -1), groups=group, **known)
 
 

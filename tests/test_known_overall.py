@@ -27,16 +27,22 @@ def overall(model):
         ({}, 0.07),
         ({"selection": "random"}, 0.6),
         ({"selection": "by_label"}, 0.3),
-        ({"trust": 0.5}, 0.6),
-        ({"refine": 1}, 0.3),
-        ({"refine": 1, "trust": 1.0}, 0.07),
+        ({}, 0.6),
+        ({}, 0.3),
+        ({}, 0.07),
         ({"shares": None}, 0.07),
-        ({"shares": "em", "shrinkage": "none", "trust": 1.0}, 0.98),
+        (
+            {
+                "shares": "em",
+                "shrinkage": "none",
+            },
+            0.98,
+        ),
     ],
 )
 def test_predictions_of_the_population_average_to_its_known_rate(rows, quick, settings, share):
     X, y, groups = rows
-    model = quick(**{"refine": 0, **settings}).fit(X, y, groups=groups, known_overall=share)
+    model = quick(**{**settings}).fit(X, y, groups=groups, known_overall=share)
     assert population_mean(model, X, y, groups) == pytest.approx(share, abs=EXACT)
     assert overall(model) == pytest.approx(share, abs=EXACT)
     assert model.known_overall_ == (share, 0.0)
@@ -45,7 +51,7 @@ def test_predictions_of_the_population_average_to_its_known_rate(rows, quick, se
 def test_weights_count_in_a_known_rate(rows, quick):
     X, y, groups = rows
     weight = np.random.default_rng(0).uniform(0.2, 5, len(y))
-    model = quick(refine=0).fit(X, y, groups=groups, sample_weight=weight, known_overall=0.3)
+    model = quick().fit(X, y, groups=groups, sample_weight=weight, known_overall=0.3)
     assert population_mean(model, X, y, groups, weight) == pytest.approx(0.3, abs=EXACT)
     assert overall(model) == pytest.approx(0.3, abs=EXACT)
 
@@ -93,7 +99,7 @@ def test_known_shares_of_some_groups_move_the_others(rows, unrefined):
 def test_exact_and_uncertain_known_shares_and_a_known_rate_go_together(rows, quick):
     X, y, groups = rows
     known = {"g000": 0.9, "g001": (0.2, 0.05), "g002": (0.5, 0.0)}
-    model = quick(refine=0).fit(X, y, groups=groups, known_shares=known, known_overall=0.4)
+    model = quick().fit(X, y, groups=groups, known_shares=known, known_overall=0.4)
     share = dict(zip(model.groups_, model.group_shares(by="group")["share"], strict=True))
     assert overall(model) == pytest.approx(0.4, abs=EXACT)
     assert share["g000"] == pytest.approx(0.9, abs=1e-5)
@@ -148,7 +154,7 @@ def test_a_known_rate_is_the_same_in_files_and_on_dask(rows, quick, tmp_path, ro
     X, y, groups = rows
     table = pd.DataFrame(X, columns=["a", "b"]).assign(site=groups)
     labeled = table[y >= 0].assign(ill=y[y >= 0])
-    whole = quick(refine=0).fit(
+    whole = quick().fit(
         table[["a", "b"]].to_numpy(), y, groups=groups, known_overall=0.3, known_shares={"g001": 0.4}
     )
     population, columns = table[y < 0], {"target": "ill", "group": "site"}
@@ -159,7 +165,7 @@ def test_a_known_rate_is_the_same_in_files_and_on_dask(rows, quick, tmp_path, ro
         dd = pytest.importorskip("dask.dataframe")
         module, data = distributed, dd.from_pandas(population, npartitions=2)
     rates = {"known_overall": 0.3, "known_shares": {"g001": 0.4}}
-    model = module.fit(quick(refine=0), labeled, data, **columns, **rates)
+    model = module.fit(quick(), labeled, data, **columns, **rates)
     np.testing.assert_allclose(overall(model), overall(whole), atol=EXACT)
     module.update(model, data, group="site", known_overall=0.5)
     assert overall(model) == pytest.approx(0.5, abs=EXACT)

@@ -26,7 +26,7 @@ def schools(n_groups=30, n_rows=50, seed=0, by_place=False):
 
 
 def fitted(X, y, groups):
-    return GroupShiftClassifier(partition=1, refine=0, random_state=0).fit(X, y, groups=groups)
+    return GroupShiftClassifier(partition=1, random_state=0).fit(X, y, groups=groups)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_nothing_is_tried_where_no_feature_tells_the_group_or_all_groups_have_la
 
 def test_a_classifier_of_the_user_sees_what_it_was_given():
     X, y, groups, _ = schools()
-    model = GroupShiftClassifier(DecisionTreeClassifier(max_depth=3), 1, refine=0, random_state=0)
+    model = GroupShiftClassifier(DecisionTreeClassifier(max_depth=3), 1, random_state=0)
     assert model.fit(X, y, groups=groups).left_out_ == ()
 
 
@@ -100,9 +100,7 @@ def test_labels_that_a_classifier_has_by_heart_confirm_no_shift(seed):
     X, y, group, truth = volunteers(seed)
     model, hidden = fitted(X, y, group), y < 0
     assert model.estimate_.use.labels == model.estimate_.use.scores == 0
-    blind = GroupShiftClassifier(
-        partition=1, shares=None, shrinkage="none", trust=1.0, refine=0, random_state=0
-    )
+    blind = GroupShiftClassifier(partition=1, shares=None, shrinkage="none", random_state=0)
     p, plain = (
         m.predict_proba(X[hidden], group[hidden])[:, 1] for m in (model, blind.fit(X, y, groups=group))
     )
@@ -115,5 +113,5 @@ def test_labels_that_a_classifier_has_by_heart_confirm_no_shift(seed):
 
 def test_who_says_that_labels_are_random_has_them_used_though_a_feature_tells_the_group():
     X, y, group, _ = volunteers(0)
-    told = GroupShiftClassifier(partition=1, refine=0, random_state=0, selection="random")
+    told = GroupShiftClassifier(partition=1, random_state=0, selection="random")
     assert told.fit(X, y, groups=group).estimate_.use.labels > 0.05

@@ -61,7 +61,7 @@ def test_probabilities_have_a_column_for_each_class_and_shifts_gain(table, model
     p = model.predict_proba(X, groups)
     assert p.shape == (len(X), 4)
     np.testing.assert_allclose(p.sum(1), 1)
-    plain = fitted(*table[:3], shares=None, trust=1.0)
+    plain = fitted(*table[:3], shares=None)
     assert losses(table, model)[0] < losses(table, plain)[0] - 0.02
     assert np.mean(model.predict(X, groups) == truth) > np.mean(plain.predict(X, groups) == truth)
     assert model.score(X, truth, groups=groups) == np.mean(model.predict(X, groups) == truth)
@@ -95,7 +95,7 @@ def test_order_of_rows_and_names_of_groups_do_not_matter(table, numbered):
 def test_without_shift_it_is_the_plain_classifier():
     for seed in (1, 2):
         table = draw_table(seed=seed, shifted=False, apart=1.0)
-        model, plain = fitted(*table[:3]), fitted(*table[:3], shares=None, trust=1.0)
+        model, plain = fitted(*table[:3]), fitted(*table[:3], shares=None)
         with_shifts, without = losses(table, model, plain)
         assert with_shifts <= without + 5e-4
 
@@ -142,7 +142,7 @@ def test_details_hold_the_probability_and_unseen_groups_are_said_to_lean_on_othe
 
 def test_an_update_with_the_rows_of_fit_changes_nothing(table):
     X, y, groups, _ = table
-    model = fitted(X, y, groups, partition=2, shrinkage="none", trust=1.0)
+    model = fitted(X, y, groups, partition=2, shrinkage="none")
     before = model.predict_proba(X, groups)
     own = np.array([label is None for label in y])
     model.update(X[own], groups[own])
@@ -249,7 +249,7 @@ def test_copies_in_other_groups_make_no_group_less_sure(table):
     labeled = np.array([label is not None for label in y])
     # The same examples in every group: within each of them no row is a copy.
     place = np.array([np.flatnonzero(groups[:i] == g).size for i, g in enumerate(groups)])
-    model = fitted(X, y, groups, trust=1.0, example_ids=np.where(labeled, 10_000 + place, place))
+    model = fitted(X, y, groups, example_ids=np.where(labeled, 10_000 + place, place))
     assert model.design_effect_ == 1.0
 
 
@@ -307,7 +307,7 @@ def test_a_model_that_was_asked_for_no_shares_says_so_and_blames_no_labels(table
     labels = np.array(
         [None if label is None else min(names.index(label), n_classes - 1) for label in y], object
     )
-    found = fitted(X, labels, groups, partition=partition, shares=None, refine=0)
+    found = fitted(X, labels, groups, partition=partition, shares=None)
     said = found.diagnose()
     assert said.worth == "no"
     assert said.verdict.startswith("No shift is made: shares were not asked for (shares=None)")

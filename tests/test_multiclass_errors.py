@@ -73,28 +73,28 @@ CASES = {
         "known_overall is a rate of unlabelled rows, and there are none.",
     ),
     "a method of two classes": (
-        lambda: logistic(trust=1.0).fit(X, THREE, groups=GROUPS).feature_importance(),
+        lambda: logistic().fit(X, THREE, groups=GROUPS).feature_importance(),
         "feature_importance is for two classes, and this model has 3",
     ),
     "an audit of three classes": (
-        lambda: logistic(trust=1.0).fit(X, THREE, groups=GROUPS).audit(X, GROUPS),
+        lambda: logistic().fit(X, THREE, groups=GROUPS).audit(X, GROUPS),
         "An audit asks for labels of two classes, and the model has 3. Fit a model of one class against the rest, "
         "y == that_class (on the command line: --positive THAT_CLASS), and audit that.",
     ),
     "the share of no class": (
-        lambda: logistic(trust=1.0).fit(X, THREE, groups=GROUPS).overall_share(),
+        lambda: logistic().fit(X, THREE, groups=GROUPS).overall_share(),
         "No class was named. Pass of_class=, one of 0, 1, 2",
     ),
     "the share of a class that does not exist": (
-        lambda: logistic(trust=1.0).fit(X, THREE, groups=GROUPS).share_difference("a", "b", of_class=7),
+        lambda: logistic().fit(X, THREE, groups=GROUPS).share_difference("a", "b", of_class=7),
         "The model has no class 7. Pass of_class=, one of 0, 1, 2",
     ),
     "the difference from a group that does not exist": (
-        lambda: logistic(trust=1.0).fit(X, THREE, groups=GROUPS).share_difference("a", "z", of_class=1),
+        lambda: logistic().fit(X, THREE, groups=GROUPS).share_difference("a", "z", of_class=1),
         "Group 'z' has no unlabelled rows in this model",
     ),
     "the share of a third of two classes": (
-        lambda: logistic(trust=1.0).fit(X, np.minimum(THREE, 1), groups=GROUPS).overall_share(of_class=2),
+        lambda: logistic().fit(X, np.minimum(THREE, 1), groups=GROUPS).overall_share(of_class=2),
         "The model has no class 2. Pass of_class=, one of 0, 1",
     ),
     "known shares of a third of two classes": (
@@ -107,15 +107,15 @@ CASES = {
     ),
     "models of different classes": (
         lambda: share_changes(
-            logistic(trust=1.0).fit(X, THREE, groups=GROUPS),
-            logistic(trust=1.0).fit(X, np.where(THREE == 2, 3, THREE), groups=GROUPS),
+            logistic().fit(X, THREE, groups=GROUPS),
+            logistic().fit(X, np.where(THREE == 2, 3, THREE), groups=GROUPS),
         ),
         "The two models know different classes, [0, 1, 2] and [0, 1, 3]",
     ),
     "models of two classes and of three": (
         lambda: share_changes(
-            logistic(trust=1.0).fit(X, THREE, groups=GROUPS),
-            logistic(trust=1.0).fit(X, np.minimum(THREE, 1), groups=GROUPS),
+            logistic().fit(X, THREE, groups=GROUPS),
+            logistic().fit(X, np.minimum(THREE, 1), groups=GROUPS),
         ),
         "One model knows 3 classes and the other 2: their shares cannot be compared.",
     ),
@@ -131,7 +131,7 @@ def test_bad_input_is_refused_in_words_that_help(name):
 
 
 def test_a_known_overall_share_is_kept():
-    model = logistic(trust=1.0).fit(X, THREE, groups=GROUPS, known_overall={0: 0.6, 1: 0.3, 2: 0.1})
+    model = logistic().fit(X, THREE, groups=GROUPS, known_overall={0: 0.6, 1: 0.3, 2: 0.1})
     found = model.group_shares(by="overall")
     np.testing.assert_allclose(found["share"], [0.6, 0.3, 0.1], atol=1e-4)
     assert list(found) == ["class", "rows", "share", "low", "high", "labeled_share"]
@@ -140,7 +140,7 @@ def test_a_known_overall_share_is_kept():
 def test_known_shares_of_groups_and_of_all_are_kept_together():
     known = {"a": {0: 0.5, 1: 0.25, 2: 0.25}, "b": {1: 0.4}}
     overall = {0: 0.4, 1: 0.35, 2: 0.25}
-    model = logistic(trust=1.0).fit(X, THREE, groups=GROUPS, known_overall=overall, known_shares=known)
+    model = logistic().fit(X, THREE, groups=GROUPS, known_overall=overall, known_shares=known)
     found = model.group_shares(by="overall")
     np.testing.assert_allclose(found["share"], list(overall.values()), atol=1e-6)
     by_group = model.group_shares(by="group")["share"].reshape(4, 3)
@@ -154,7 +154,7 @@ def test_known_shares_of_groups_and_of_all_are_kept_together():
 
 
 def test_a_known_overall_share_of_one_class_leaves_the_others_open():
-    model = logistic(trust=1.0).fit(X, THREE, groups=GROUPS, known_overall={1: (0.3, 0.01)})
+    model = logistic().fit(X, THREE, groups=GROUPS, known_overall={1: (0.3, 0.01)})
     table = model.diagnose().sensitivity
     assert table["if_half"][1] == pytest.approx(table["share"][1])
     assert table["if_half"][0] > table["share"][0] + 0.01

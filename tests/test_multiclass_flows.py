@@ -20,9 +20,7 @@ GROUNDS = """() => [...document.querySelectorAll('.map td b, .map td small')].ma
 
 def quick(**settings):
     # A given trust skips the views, which take most of the time of a small fit.
-    return GroupShiftClassifier(
-        LogisticRegression(), random_state=0, n_jobs=1, partition=2, trust=1.0, **settings
-    )
+    return GroupShiftClassifier(LogisticRegression(), random_state=0, n_jobs=1, partition=2, **settings)
 
 
 @pytest.fixture(scope="module")

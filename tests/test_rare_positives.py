@@ -69,9 +69,7 @@ def test_without_shift_probabilities_add_up_and_rank_as_the_classifiers_do(rate)
     X, y = rows(rng, 9000, rate)
     known = np.where(np.arange(9000) < 3000, y, -1)
     groups = rng.integers(0, 10, 9000)
-    model = GroupShiftClassifier(trust=0.0, partition=1, refine=0, random_state=0).fit(
-        X, known, groups=groups
-    )
+    model = GroupShiftClassifier(partition=1, random_state=0).fit(X, known, groups=groups)
     new, truth = X[3000:], y[3000:]
     p = model.predict_proba(new, groups=groups[3000:])[:, 1]
     assert p.mean() == pytest.approx(truth.mean(), rel=0.4, abs=0.004)
@@ -132,9 +130,9 @@ def test_without_labels_to_hide_half_of_every_shift_is_used_and_doubted():
     groups = np.repeat(np.arange(4), 600)
     X, y = rows(rng, 2400, share[groups], distance=1.0)
     known = np.where(groups == 3, y, -1)
-    settings = {"partition": 1, "refine": 0, "random_state": 0}
+    settings = {"partition": 1, "random_state": 0}
     model = GroupShiftClassifier(**settings).fit(X, known, groups=groups)
-    full = GroupShiftClassifier(trust=1.0, **settings).fit(X, known, groups=groups)
+    full = GroupShiftClassifier(**settings).fit(X, known, groups=groups)
     assert model.trust_ == 0.5
     assert "half of every shift is used" in " ".join(model.diagnose().gain)
     np.testing.assert_allclose(model.shift_, full.shift_ / 2)
@@ -158,7 +156,7 @@ def test_many_rows_with_few_of_one_class_are_cross_fitted_as_few_rows(share, n_f
     X, y = rows(np.random.default_rng(7), 10_500, share)
     known = np.where(np.arange(10_500) < 10_200, y, -1)
     Counted.fits = 0
-    model = GroupShiftClassifier(Counted(), partition=1, trust=0.0, refine=0, random_state=0)
+    model = GroupShiftClassifier(Counted(), partition=1, random_state=0)
     model.fit(X, known, groups=np.arange(10_500) % 5)
     # One for each fold, and the last one on all rows.
     assert Counted.fits == n_folds + 1

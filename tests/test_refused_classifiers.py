@@ -35,5 +35,5 @@ def test_what_gives_no_probabilities_is_refused(estimator, X, y, message):
 
 
 def test_decisions_alone_are_enough_for_two_classes():
-    model = GroupShiftClassifier(RidgeClassifier(), 1, refine=0, random_state=0).fit(X, TWO, groups=GROUPS)
+    model = GroupShiftClassifier(RidgeClassifier(), 1, random_state=0).fit(X, TWO, groups=GROUPS)
     assert np.isfinite(model.predict_proba(X, GROUPS)).all()

@@ -75,14 +75,14 @@ def test_the_title_names_target_and_groups_where_they_are_known(rows, quick, fit
     pd = pytest.importorskip("pandas")
     X, y, groups = rows
     frame = pd.DataFrame({"x": X[:, 0], "dest": groups, "late": y})
-    model = quick(refine=0).fit(frame[["x"]], frame["late"], groups=frame["dest"])
+    model = quick().fit(frame[["x"]], frame["late"], groups=frame["dest"])
     source = render_report(model)
     assert headline(source) == "Share of late = 1 by dest"
     assert "Target column late Group column dest" in re.sub("<[^>]*>", " ", source).replace(
         "  ", " "
     ).replace("  ", " ")
     assert headline(render_report(model, title="Delays")) == "Delays"
-    model = quick(refine=0, group="dest").fit(frame[["x", "dest"]], y)
+    model = quick(group="dest").fit(frame[["x", "dest"]], y)
     assert headline(render_report(model)) == "Share of positives by dest"
     assert headline(render_report(fitted)) == "Share of positives in 12 groups"
 

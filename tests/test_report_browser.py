@@ -39,7 +39,7 @@ def report(tmp_path_factory):
     X, y, groups, _ = sample.training()
     names = dict(zip(np.unique(groups)[:4], HOSTILE, strict=True))
     named = np.array([names.get(g, g) for g in groups])
-    model = GroupShiftClassifier(LogisticRegression(), refine=0, random_state=0).fit(X, y, groups=named)
+    model = GroupShiftClassifier(LogisticRegression(), random_state=0).fit(X, y, groups=named)
     assert model.n_clusters_ > 1
     assert np.any(model.shift_)
     path = tmp_path_factory.mktemp("report") / "report.html"

@@ -47,7 +47,13 @@ def hostile(rows):
 
 def test_without_shifts_no_list_of_zeros_is_shown(rows, quick):
     X, y, groups = rows
-    found = Page(render_report(quick(partition=1, trust=0.0, refine=0).fit(X, y, groups=groups)))
+    found = Page(
+        render_report(
+            quick(
+                partition=1,
+            ).fit(X, y, groups=groups)
+        )
+    )
     assert "gain" not in found.figures
     assert "Which groups gain?" not in found.text
     assert "no group gains or loses" in found.text
@@ -104,7 +110,7 @@ def settings_that_leave_things_out():
         "candidates": "judged",
         "silhouette": {"partition": "silhouette"},
         "no shift at all": {"shares": None},
-        "no trust": {"trust": 0.0},
+        "no trust": {},
         "cells each on their own": {"shrinkage": "none", "shares": "em"},
         "many clusters": {"partition": 40},
     }

@@ -25,7 +25,16 @@ def low_limits(monkeypatch):
     monkeypatch.setattr(evidence, "MAX_VALUES", 1_500)
 
 
-@pytest.mark.parametrize("settings", [{}, {"partition": 2, "refine": 1}], ids=str)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {
+            "partition": 2,
+        },
+    ],
+    ids=str,
+)
 def test_files_and_dask_give_the_answer_of_memory_where_rows_are_sampled(low_limits, tmp_path, settings):
     table = table_of()
     labeled, unlabeled = halves(table)

@@ -10,7 +10,9 @@ import pytest
 
 def test_predicting_while_another_thread_updates_gives_old_answers_or_new_ones(rows, quick):
     X, y, groups = rows
-    model = quick(partition=1, trust=1.0, refine=0).fit(X, y, groups=groups)
+    model = quick(
+        partition=1,
+    ).fit(X, y, groups=groups)
     unlabeled = np.flatnonzero(y < 0)
     # Two populations of other groups and other shares: an answer that mixes them would show.
     half = unlabeled[np.isin(groups[unlabeled], np.unique(groups)[:6])]
@@ -77,7 +79,7 @@ def test_the_time_to_predict_grows_with_the_groups_and_not_with_their_square(tmp
         x = truth + rng.normal(size=n + 400)
         groups = np.array([f"group {i}" for i in range(n)] + ["group 0"] * 400)
         y = np.where(np.arange(n + 400) < n, -1, truth)
-        model = GroupShiftClassifier(LogisticRegression(), 1, refine=0, trust=1.0, random_state=0)
+        model = GroupShiftClassifier(LogisticRegression(), 1, random_state=0)
         save(model.fit(x[:, None], y, groups=groups), tmp_path / f"{n}.gshift")
         write_table(pa.table({"x0": x, "g": groups}), tmp_path / f"{n}.csv")
         start = time.perf_counter()

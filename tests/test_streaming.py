@@ -62,7 +62,7 @@ def test_categories_weights_and_copies_of_examples_are_as_in_memory(table, tmp_p
     labeled, unlabeled = halves(table)
     unlabeled.to_parquet(tmp_path / "rows.parquet")
     features = [*COLUMNS, "color"]
-    settings = {"partition": 2, "refine": 0, "random_state": 0}
+    settings = {"partition": 2, "random_state": 0}
     in_memory = fit_in_memory(
         GroupShiftClassifier(**settings), table, features, sample_weight="weight", example_ids="person"
     )
@@ -100,7 +100,7 @@ def test_labelled_rows_may_lie_among_the_others(table, tmp_path):
 def test_csv_gives_the_answer_of_parquet(table, tmp_path):
     labeled, unlabeled = halves(table)
     labeled, unlabeled = labeled[["a", "b", "color", "site", "label"]], unlabeled[["a", "b", "color", "site"]]
-    settings = {"partition": 2, "trust": 1.0, "refine": 0, "random_state": 0}
+    settings = {"partition": 2, "random_state": 0}
     unlabeled.to_csv(tmp_path / "rows.csv", index=False)
     unlabeled.to_parquet(tmp_path / "rows.parquet")
     models = [
@@ -180,7 +180,7 @@ def test_frozen_classifier_is_calibrated_and_shifted_but_not_trained(table, tmp_
     trained = LogisticRegression().fit(labeled[COLUMNS][::2], labeled.label[::2].astype(int))
     for calibration in ("crossfit", "holdout"):
         model = fit_in_batches(
-            GroupShiftClassifier(FrozenEstimator(trained), 1, calibration, trust=1.0, random_state=0),
+            GroupShiftClassifier(FrozenEstimator(trained), 1, calibration, random_state=0),
             labeled[1::2].reset_index(drop=True),
             tmp_path / "rows.parquet",
             weight="weight",
@@ -281,8 +281,8 @@ def test_error_in_one_chunk_is_raised_as_it_is():
 def test_check_of_a_file_is_the_diagnosis_of_memory(table, tmp_path):
     labeled, unlabeled = halves(table)
     unlabeled.to_parquet(tmp_path / "rows.parquet")
-    expected = fit_in_memory(quick(2, refine=0), table, COLUMNS).diagnose()
-    model = quick(2, refine=0)
+    expected = fit_in_memory(quick(2), table, COLUMNS).diagnose()
+    model = quick(2)
     columns = {"target": "label", "group": "site", "features": COLUMNS, "batch_rows": BATCH}
     found = streaming.check(model, labeled, tmp_path / "rows.parquet", **columns)
     assert found.sentences == expected.sentences
@@ -298,7 +298,7 @@ def test_check_draws_the_same_sample_from_any_batches_and_keeps_to_its_groups(ta
     labeled = labeled[[*COLUMNS, "site", "label"]].astype({"site": str})
     found = [
         streaming.check(
-            quick(2, refine=0),
+            quick(2),
             labeled,
             tmp_path / "rows.parquet",
             labeled_rows=300,

@@ -31,7 +31,7 @@ def model():
         random_state=0,
     )
     X, y, groups, _ = sample.training()
-    return GroupShiftClassifier(GaussianNB(), partition=2, refine=0, random_state=0).fit(X, y, groups=groups)
+    return GroupShiftClassifier(GaussianNB(), partition=2, random_state=0).fit(X, y, groups=groups)
 
 
 class Balanced(HTMLParser):
@@ -77,12 +77,12 @@ def test_text_and_notebook_show_the_values_of_the_summary(model):
 
 def test_a_summary_without_shifts_has_overall_shares_and_no_table(rows, quick):
     X, y, groups = rows
-    summary = Summary.of(quick(trust=0).fit(X, y, groups=groups))
+    summary = Summary.of(quick().fit(X, y, groups=groups))
     assert summary.shares == ()
     assert 0 < summary.labeled_share < 1
     assert 0 < summary.population_share < 1
     with pytest.warns(DegradedWarning, match="No unlabelled rows"):
-        alone = Summary.of(quick(trust=0).fit(X[y >= 0], y[y >= 0], groups=groups[y >= 0]))
+        alone = Summary.of(quick().fit(X[y >= 0], y[y >= 0], groups=groups[y >= 0]))
     assert np.isnan(alone.population_share)
 
 
@@ -136,9 +136,7 @@ def test_html_is_balanced_and_escapes_what_users_name():
     y = np.r_[rng.integers(0, 2, 300), np.full(300, -1)]
     X = rng.normal(size=(600, 2)) + np.c_[np.where(y == 1, 2.0, 0.0), np.zeros(600)]
     groups = np.tile(["<b>bold</b>", "a&b", "c"], 200)
-    model = GroupShiftClassifier(GaussianNB(), partition=1, trust=1.0, random_state=0).fit(
-        X, y, groups=groups
-    )
+    model = GroupShiftClassifier(GaussianNB(), partition=1, random_state=0).fit(X, y, groups=groups)
     for html in (model.diagnose()._repr_html_(), model._repr_html_().split("<style>")[0]):
         parser = Balanced()
         parser.feed(html)
@@ -189,7 +187,9 @@ def test_clusters_beyond_a_screenful_are_counted_with_two_classes_and_with_more(
     assert lines[-1] == "and 3 more"
     X, y, groups = rows
     three = np.where((y == 1) & (X[:, 0] > np.median(X[y == 1, 0])), 2, y)
-    model = quick(partition=8, trust=1.0, refine=0).fit(X, three, groups=groups)
+    model = quick(
+        partition=8,
+    ).fit(X, three, groups=groups)
     assert len(model.classes_) == 3
     assert Summary.of(model).clusters[-1] == "and 2 more"
 

@@ -48,7 +48,7 @@ def both_fits(table, estimator=LOGISTIC, *, options=None, **fit):
     X, y, groups = table
     other = fit | {name: mirrored(rates) for name, rates in fit.items() if name.startswith("known")}
     # One cluster and no round are enough for most claims, and fast.
-    make = {"random_state": 0, "n_jobs": 1, "partition": 1, "refine": 0} | (options or {})
+    make = {"random_state": 0, "n_jobs": 1, "partition": 1} | (options or {})
     return (
         GroupShiftClassifier(estimator, **make).fit(X, y, groups=groups, **fit),
         GroupShiftClassifier(estimator, **make).fit(X, swapped(y), groups=groups, **other),
@@ -70,20 +70,18 @@ def assert_mirrored(one, two, X, groups):
 
 WEIGHTS = np.random.default_rng(5).exponential(size=1040)
 IDS = np.random.default_rng(6).integers(0, 300, 1040)
-WHOLE = {"partition": "validated", "refine": "auto"}
+WHOLE = {"partition": "validated"}
 CASES = {
     "default": {"options": WHOLE},
     "naive Bayes": {"estimator": GaussianNB()},
     "forest": {"estimator": ExtraTreesClassifier(20)},
-    "boosted trees": {"estimator": None, "options": {"refine": "auto"}},
-    "two rounds": {"options": {"refine": 2}},
+    "boosted trees": {"estimator": None, "options": {}},
     "clusters": {"options": {"partition": 3}},
     "a classifier for each cluster": {"options": {"partition": 2, "per_cluster": True}},
     "silhouette": {"options": {"partition": "silhouette"}},
     "random selection": {"options": {"selection": "random"}},
     "selection by label": {"options": {"selection": "by_label"}},
-    "trust": {"options": {"trust": 0.5}},
-    "decisions": {"options": {"shares": "bbse-hard", "shrinkage": "none", "trust": 1.0}},
+    "decisions": {"options": {"shares": "bbse-hard", "shrinkage": "none"}},
     "weights": {"sample_weight": WEIGHTS},
     "copies of two classes": {"example_ids": IDS},
     "known shares": {"known_shares": {"g00": 0.3, "g01": (0.6, 0.05)}, "known_overall": (0.4, 0.02)},

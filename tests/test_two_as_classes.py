@@ -105,7 +105,7 @@ def test_two_classes_go_the_way_of_two_whatever_the_door(table, estimator):
     p = []
     for labels in doors.values():
         model = GroupShiftClassifier(
-            **({"estimator": LogisticRegression()} | own), partition=1, refine=0, random_state=0, n_jobs=1
+            **({"estimator": LogisticRegression()} | own), partition=1, random_state=0, n_jobs=1
         ).fit(X, labels, groups=groups)
         assert isinstance(model.learned_, Learned)
         p.append(model.predict_proba(X, groups))

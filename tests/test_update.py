@@ -50,13 +50,16 @@ def assert_same(before, after, rtol=0.0):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"refine": 0},
-        {"refine": 1},
-        {"refine": 2},
-        {"refine": "auto"},
-        {"refine": 1, "partition": 3},
-        {"refine": 0, "partition": "silhouette", "shrinkage": "none", "trust": 1.0},
-        {"refine": 0, "shares": None},
+        {},
+        {},
+        {},
+        {},
+        {"partition": 3},
+        {
+            "partition": "silhouette",
+            "shrinkage": "none",
+        },
+        {"shares": None},
     ],
     ids=str,
 )
@@ -73,7 +76,7 @@ def test_updating_with_the_rows_of_fit_changes_nothing(many_groups, settings):
 def test_updating_with_the_rows_and_ids_of_fit_changes_nothing(many_groups):
     X, y, groups, ids = many_groups
     ids = ids // 2
-    model = GroupShiftClassifier(LogisticRegression(), 2, refine=1, random_state=0)
+    model = GroupShiftClassifier(LogisticRegression(), 2, random_state=0)
     model.fit(X, y, groups=groups, example_ids=ids)
     before = state(model)
     own = y < 0
@@ -88,8 +91,8 @@ def test_context_and_shifts_belong_together_after_a_refused_round(many_groups, m
     X, y, groups, _ = many_groups
     # Shares follow a feature, so that group means have something to say.
     X = X + 2.0 * np.unique(groups, return_inverse=True)[1][:, None] / 30
-    plain = GroupShiftClassifier(LogisticRegression(), 1, refine=0, random_state=0).fit(X, y, groups=groups)
-    refused = GroupShiftClassifier(LogisticRegression(), 1, refine="auto", random_state=0)
+    plain = GroupShiftClassifier(LogisticRegression(), 1, random_state=0).fit(X, y, groups=groups)
+    refused = GroupShiftClassifier(LogisticRegression(), 1, random_state=0)
     refused.fit(X, y, groups=groups)
     assert_same(state(plain), state(refused))
     assert (plain.context_ is None) == (refused.context_ is None)
@@ -172,7 +175,7 @@ def test_a_refused_update_from_elsewhere_leaves_the_model_as_it_was(frames, tmp_
 @pytest.mark.parametrize("way", ["files", "Dask"])
 def test_updating_from_elsewhere_with_the_rows_of_fit_changes_nothing(frames, tmp_path, way):
     labeled, unlabeled = frames
-    model = fit_frames(labeled, unlabeled, tmp_path, refine=1)
+    model = fit_frames(labeled, unlabeled, tmp_path)
     before = state(model)
     if way == "files":
         streaming.update(model, tmp_path / "population.parquet", group="site", batch_rows=700)

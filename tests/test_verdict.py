@@ -37,7 +37,7 @@ def test_unshrunk_shifts_from_a_few_rows_are_called_harmful():
     data = draw(
         np.random.default_rng(9), share=(0.5, 0.5), labeled=12, unlabeled=12, distance=1.0, n_groups=60
     )
-    model = fit_on(data, shrinkage="none", trust=1.0)
+    model = fit_on(data, shrinkage="none")
     found = model.diagnose()
     assert found.worth == "harmful"
     assert "trust='learned'" in found.verdict
@@ -115,7 +115,16 @@ def loss_decided_on(problem, finished):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"partition": "validated", "refine": "auto"}, {"partition": 2, "refine": 1}]
+    "settings",
+    [
+        {},
+        {
+            "partition": "validated",
+        },
+        {
+            "partition": 2,
+        },
+    ],
 )
 def test_recorded_loss_is_the_one_that_fit_decided_on(settings, seen):
     model = fit_on(draw(np.random.default_rng(20), n_groups=16, labeled=80, unlabeled=80), **settings)
@@ -188,8 +197,8 @@ def test_observed_shifts_follow_estimated_ones(shifted):
 
 def test_trust_above_all_is_said_in_words_not_in_thousands_of_percent(shifted):
     # Groups of a few rows are pooled to next to no shift, of which labels then ask for forty times as much.
-    overview = {"trust": 0.9, "trust_estimate": 40.41, "trust_error": 12.0}
-    model = fit_on(shifted[0], trust=0.9)
+    overview = {"trust_estimate": 40.41, "trust_error": 12.0}
+    model = fit_on(shifted[0])
     sentence = next(verdict.gain_sentences(model, overview))
     assert sentence.startswith("Labels confirm the full size of the shifts")
     assert "90 % of every shift is used" in sentence
@@ -199,7 +208,7 @@ def test_trust_above_all_is_said_in_words_not_in_thousands_of_percent(shifted):
 def test_published_shifts_are_worth_it_where_rows_are_many():
     # A fifth of the labelled rows is held out, and only these can be hidden: 100 in each of the groups.
     data = draw(np.random.default_rng(0), labeled=500, unlabeled=500)
-    model = fit_on(data, shrinkage="none", trust=1.0, shares="em", calibration="holdout")
+    model = fit_on(data, shrinkage="none", shares="em", calibration="holdout")
     assert model.diagnose().worth == "yes"
 
 

@@ -106,7 +106,7 @@ def test_a_default_fit_starts_no_thread_but_one_for_each_core():
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_libraries_have_one_thread_wherever_a_classifier_is_called(rows, recorder, n_jobs):
     X, y, groups = rows
-    model = GroupShiftClassifier(recorder, n_jobs=n_jobs, refine=1, random_state=0)
+    model = GroupShiftClassifier(recorder, n_jobs=n_jobs, random_state=0)
     model.fit(X, y, groups=groups)
     model.update(X[y < 0], groups[y < 0])
     model.predict_proba(X, groups)
@@ -153,7 +153,12 @@ def test_limits_are_as_before_after_two_fits_of_which_the_first_ends_first(rows,
 @pytest.mark.parametrize(
     ("settings", "others"),
     [
-        ({"estimator": HistGradientBoostingClassifier(max_iter=10), "refine": 1}, [3]),
+        (
+            {
+                "estimator": HistGradientBoostingClassifier(max_iter=10),
+            },
+            [3],
+        ),
         # How each of these is read, and by which number of workers, is the same for every classifier.
         ({"estimator": LogisticRegression(), "per_cluster": True, "partition": 3}, [2, -1, None]),
         ({"estimator": RandomForestClassifier(10, n_jobs=-1), "calibration": "holdout"}, [2]),
@@ -216,7 +221,7 @@ def test_a_worker_that_would_wait_trains_the_model_of_all_rows(rows, recorder, n
     X, y, groups = rows
     heard = []
     with listen(heard.append):
-        model = GroupShiftClassifier(recorder, partition=2, refine=0, n_jobs=n_jobs, random_state=0)
+        model = GroupShiftClassifier(recorder, partition=2, n_jobs=n_jobs, random_state=0)
         model.fit(X, y, groups=groups)
     assert f"training the classifier: {fits_at_first} of {fits_at_first} fits" in heard
 

@@ -183,6 +183,11 @@ def _inverse(matrices: FloatArray) -> FloatArray:
 
 
 def _smaller(first: FloatArray, second: FloatArray) -> FloatArray:
-    """The smaller one of two variances of each cell, by their traces."""
-    is_first = first.trace(axis1=1, axis2=2) < second.trace(axis1=1, axis2=2)
-    return np.where(is_first[:, None, None], first, second)
+    """The part that two covariances of each cell share at most: in the axes in which both are diagonal, the smaller variance."""
+    if first.shape[-1] == 1:
+        return np.minimum(first, second)
+    root = np.linalg.cholesky(first)
+    half = np.linalg.solve(root, second)
+    variances, axes = np.linalg.eigh(np.linalg.solve(root, half.swapaxes(1, 2)))
+    root = root @ axes
+    return root * np.minimum(variances, 1)[:, None, :] @ root.swapaxes(1, 2)
