@@ -65,7 +65,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier with `predict_proba`, list of classifiers, default None
-        None stacks two kinds of boosted trees and a linear model, which take missing values and categories. A list is stacked
+        None stacks boosted trees and a linear model, which take missing values and categories. A list is stacked
         in the same way; one classifier is used alone. Scores are calibrated on held-out labels.
     partition : "validated", "silhouette", int, fitted clusterer, or list of fitted clusterers
         How feature space is cut into clusters: by held-out labels of whole groups, by the silhouette (the paper), at a given
@@ -97,7 +97,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
     n_jobs : int, optional
         Workers at once, on folds, clusters, candidates or chunks of rows; -1 for all cores. None is what
         `joblib.parallel_config` says, or else all cores, but no more than OMP_NUM_THREADS. The answer does not depend on it.
-        They are threads; a large fit has up to seven processes more, for trees and candidates, which stay for the next fit.
+        They are threads.
     random_state : as in scikit-learn
     verbose : int
         1 says on standard error which step is under way and how long the rest will take, 2 after each fit and chunk.
@@ -345,7 +345,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
             seeds=Seeds(seed),
             known=known_of(known_shares, known_overall, training.groups, training.schema.classes),
         )
-        with workers(self.n_jobs, training.labeled.matrix.size), steps():
+        with workers(self.n_jobs), steps():
             found = pipeline.fit(problem)
             record = record_class_evidence if training.schema.is_multiclass else record_evidence
             evidence = record(problem, found)

@@ -4,6 +4,7 @@ Each is a function from values to a value; nothing reaches back.
 """
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from groupshift._rows.keys import copy_correlation, design_effect, within
 from groupshift._rows.progress import begin
 from groupshift._rows.rows import Rows
 from groupshift._scores.contrasts import probabilities
-from groupshift._scores.members import default_members, seeded_classifier
+from groupshift._scores.members import Classifier, default_members, seeded_classifier
 from groupshift._scores.posterior import Posterior
 from groupshift._scores.stack import ALIGNED_ROWS, HeldOutScores, cross_fit, hold_out_once
 from groupshift._shifts.common import Directions
@@ -95,7 +96,7 @@ def train(problem: Problem, pooled: Pooled, partition: Partition | None) -> Held
         members = default_members(problem.encoder.is_category, seed)
     else:
         given = wanted if isinstance(wanted, (list, tuple)) else [wanted]
-        members = [seeded_classifier(one, seed) for one in given]
+        members = [seeded_classifier(cast(Classifier, one), seed) for one in given]
     known = WholeSpace() if partition is None else partition
     cluster = known.predict(rows)
     if settings.calibration == "holdout" and problem.fewest_examples >= 2 and len(members) == 1:

@@ -59,7 +59,7 @@ def audited(estimate: Estimate, common: CommonShift, *, counted: float, own: Flo
 
 def share_posterior(estimate: Estimate, common: CommonShift) -> SharePosterior:
     """The overall share of the estimate's rows, for an estimate that the audit has not moved yet."""
-    assert estimate.points is not None
+    assert isinstance(estimate.points, Points)
     n_groups, n_clusters = estimate.shift.shape
     moves = np.where(np.isin(estimate.groups, estimate.known_groups), 0.0, 1.0)[:, None]
     at = moves * GRID + common.own_shift[:, None]
@@ -80,7 +80,7 @@ def _shares(
     estimate: Estimate, shift: FloatArray, variance: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Shares of cells after the move, by as much as those of their points change, their slopes and standard errors."""
-    assert estimate.points is not None
+    assert isinstance(estimate.points, Points)
     before, _ = mean_posterior(estimate.points, estimate.shift)
     after, slope = mean_posterior(estimate.points, shift)
     empty = np.isnan(after)

@@ -6,6 +6,7 @@ from groupshift._explain.class_model import ClassModel
 from groupshift._explain.class_share_tables import group_class_shares, overall_class_shares
 from groupshift._explain.in_common import common_shift_of_classes, if_selected, remedy, statement
 from groupshift._math.arrays import FloatArray, Table
+from groupshift._shifts.sums import Sums
 
 # Numbers that may be computed for the table: beyond that a diagnosis would take minutes.
 MAX_NUMBERS = 1_000_000_000
@@ -37,7 +38,7 @@ def _if_selected(model: ClassModel, odds: float) -> FloatArray:
     """
     estimate = model.estimate_
     points, shift = estimate.points, estimate.shift
-    assert points is not None
+    assert isinstance(points, Sums)
     weight = estimate.row_weight
     is_open = ~np.isin(model.groups_, model.known_groups_)
     known = [] if model.known_overall_ is None else model.known_overall_[:, 0].astype(int).tolist()

@@ -45,8 +45,8 @@ class Diagnosis:
         (`expected_loss_gain`, `expected_loss_gain_low`, `expected_loss_gain_high`), the assumption
         (`score_effect`, `score_effect_error`, `feature_effect`, `feature_effect_error`, `mixture_gap`,
         `mixture_gap_by_chance`), `random_labels` (the probability that labels are a random sample), and
-        labelled examples (`fewest_examples` of a class, `fewest_examples_rows` that it has, `unmarked_copies`: the part of rows that repeat another under
-        another id); the overall `share` with its 90 % interval (`share_low`, `share_high`), under other labelling
+        labelled examples (`fewest_examples` of a class, `fewest_examples_rows` that it has, `unmarked_copies`: the part of rows
+        that repeat another under another id); the overall `share` with its 90 % interval (`share_low`, `share_high`), under other labelling
         (`share_if_half`, `share_if_twice`, see `sensitivity`) and if all were used that scores say of all groups
         (`share_at_face_value`). What is not known is left out.
     hidden_labels : table by labelled group

@@ -28,9 +28,9 @@ from groupshift._shifts.evidence import LABELS, LabeledSums, gather, labeled_pri
 from groupshift._shifts.sums import Bins
 
 # Clusters that are tried, and starts of k-means for each.
-SIZES = {2: 1, 4: 3, 8: 3}
+SIZES = {2: 1, 4: 6, 8: 6}
 # Standard errors over groups that several clusters must win by: the quantile of as many for few groups (Student).
-MARGIN = 3.0
+MARGIN = 2.5
 # Candidates are compared on wider bins than shifts are estimated with.
 COARSE = 1 / 32
 
@@ -66,7 +66,8 @@ class Labeled:
     def worth(self) -> FloatArray:
         """Weights that add up to the number of independent examples: rows of unequal weight say less (Kish)."""
         weight = self.rows.weight
-        return weight * (weight.sum() / (weight**2).sum() / self.effect)
+        result: FloatArray = weight * (weight.sum() / (weight**2).sum() / self.effect)
+        return result
 
     def take(self, own: IntArray) -> "Labeled":
         rows = self.rows.take(own)
@@ -137,7 +138,7 @@ def margin(n_groups: int) -> float:
     """Standard errors that a gain must exceed: wide where groups are few.
 
     >>> round(margin(1000), 1), round(margin(8), 1)
-    (3.0, 4.5)
+    (2.5, 3.3)
     """
     return float(student.ppf(ndtr(MARGIN), max(n_groups - 1, 1)))
 

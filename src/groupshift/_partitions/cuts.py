@@ -144,4 +144,5 @@ def _edges(column: FloatArray) -> FloatArray:
     edges = np.unique(np.quantile(there, np.linspace(0, 1, N_EDGES + 2)[1:-1], method="lower"))
     if np.isneginf(column).any():
         edges = np.unique(np.r_[np.nextafter(there.min(), -np.inf), edges])
-    return edges[edges < there.max()]
+    result: FloatArray = edges[edges < there.max()]
+    return result

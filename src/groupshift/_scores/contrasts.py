@@ -66,7 +66,8 @@ def expected(z: FloatArray) -> FloatArray:
     Scores of labels and shares are differences of this, so that a constant does not matter.
     """
     if z.shape[-1] == 1:
-        return expit(z)
+        result: FloatArray = expit(z)
+        return result
     t: FloatArray = probabilities(z) @ basis(z.shape[-1])
     return t
 
@@ -85,10 +86,11 @@ def information(z: FloatArray) -> FloatArray:
     """Bᵀ(diag p − p pᵀ)B, the variance of a label: (…, M) to (…, M, M)."""
     if z.shape[-1] == 1:
         p = expit(z)
-        return (p * (1 - p))[..., None]
+        return np.asarray((p * (1 - p))[..., None])
     p, B = probabilities(z), basis(z.shape[-1])
     t = p @ B
-    return np.einsum("...c,cm,ck->...mk", p, B, B) - t[..., :, None] * t[..., None, :]
+    result: FloatArray = np.einsum("...c,cm,ck->...mk", p, B, B) - t[..., :, None] * t[..., None, :]
+    return result
 
 
 def log_loss(z: FloatArray, y: IntArray) -> FloatArray:

@@ -3,6 +3,7 @@
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 
@@ -48,10 +49,13 @@ def fit_linear(
     start = np.zeros((1 + n_features) * n_contrasts)
     # A gradient of a hundredth of a row moves no probability that anyone could see.
     options = {"maxiter": MOST_STEPS, "gtol": 1e-3, "ftol": 1e-10}
-    return minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x.reshape(-1, n_contrasts)
+    result: FloatArray = minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x.reshape(
+        -1, n_contrasts
+    )
+    return result
 
 
-def standardized(space: Space, matrix: FloatArray) -> FloatArray:
+def standardized(space: Space, matrix: NDArray[np.floating]) -> FloatArray:
     """Features of rows for a linear model; far outliers are clipped."""
     return np.clip(space.transform(matrix), -FARTHEST, FARTHEST)
 
@@ -74,7 +78,8 @@ class LinearClassifier(BaseEstimator):
 
     def scores(self, features: FloatArray) -> FloatArray:
         """Contrasts of the classes, (n_rows, M)."""
-        return self.coef_[0] + standardized(self.space_, features) @ self.coef_[1:]
+        result: FloatArray = self.coef_[0] + standardized(self.space_, features) @ self.coef_[1:]
+        return result
 
     def predict_proba(self, features: FloatArray) -> FloatArray:
         return probabilities(self.scores(features))

@@ -1,4 +1,4 @@
-"""Classifiers that scores are made of: the default three, or the user's, trained on labelled rows in one place."""
+"""Classifiers that scores are made of: the default two, or the user's, trained on labelled rows in one place."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,23 +37,21 @@ class Classifier(Protocol):
 
 
 def default_members(is_category: BoolArray, seed: int) -> list[Classifier]:
-    """Two kinds of boosted trees and a linear model: where one is wrong, another is wrong in another way.
+    """Boosted trees and a linear model: where one is wrong, the other is wrong in another way.
 
     Early stopping is off: its validation rows are drawn at random, and would hold copies of training examples.
     """
-    common: dict[str, Any] = {
-        "learning_rate": 0.06,
-        "early_stopping": False,
-        "categorical_features": is_category if is_category.any() else None,
-        "random_state": seed,
-    }
-    return [
-        HistGradientBoostingClassifier(
-            max_leaf_nodes=15, max_iter=120, max_features=0.5, l2_regularization=1.0, **common
-        ),
-        HistGradientBoostingClassifier(max_leaf_nodes=8, max_iter=200, max_features=0.4, **common),
-        LinearClassifier(is_category),
-    ]
+    trees = HistGradientBoostingClassifier(
+        learning_rate=0.06,
+        max_leaf_nodes=15,
+        max_iter=120,
+        max_features=0.5,
+        l2_regularization=1.0,
+        early_stopping=False,
+        categorical_features=is_category if is_category.any() else None,
+        random_state=seed,
+    )
+    return [trees, LinearClassifier(is_category)]
 
 
 def seeded_classifier(estimator: Classifier, seed: int) -> Classifier:

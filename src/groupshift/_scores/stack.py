@@ -44,7 +44,8 @@ class Combination:
     def __call__(self, scores: FloatArray) -> FloatArray:
         """(n_rows, n_models, M) to (n_rows, M)."""
         z = self.intercept + np.einsum("njm,j->nm", scores, self.weights)
-        return self.offset + self.slope * z
+        result: FloatArray = self.offset + self.slope * z
+        return result
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class ClusterLines:
 
     def __call__(self, features: Features, cluster: IntArray) -> FloatArray:
         slope, intercept = self.lines[cluster].T
-        return (slope * raw_score(self.member, features, cluster) + intercept)[:, None]
+        result: FloatArray = (slope * raw_score(self.member, features, cluster) + intercept)[:, None]
+        return result
 
 
 @dataclass(frozen=True)

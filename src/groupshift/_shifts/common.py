@@ -280,7 +280,7 @@ def _given_strength(compared: _Compared, strength: float) -> tuple[FloatArray, F
             - 0.5 * np.linalg.slogdet(H)[1]
             - M * np.log(SPREAD)
         )
-        return c, np.linalg.inv(H), float(evidence)
+        return c, np.asarray(np.linalg.inv(H), float), float(evidence)
 
     c = fit(plain, np.zeros(M))[0]
     # The means of the classes are estimates: their errors count as far as shares move.
@@ -292,4 +292,5 @@ def _given_strength(compared: _Compared, strength: float) -> tuple[FloatArray, F
 
 def _softmax(log_p: FloatArray) -> FloatArray:
     p = np.exp(log_p - log_p.max(1, keepdims=True))
-    return p / p.sum(1, keepdims=True)
+    result: FloatArray = p / p.sum(1, keepdims=True)
+    return result

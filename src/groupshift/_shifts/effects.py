@@ -12,7 +12,7 @@ learned by maximum a posteriori, under two hypotheses: labels are a random sampl
 chosen. A shift is the mean of its posterior, both hypotheses averaged by their probabilities.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,8 @@ RANDOM = 0.05
 SAME, APART = 7.0, -7.0
 # Approximations of the likelihoods are made again until shifts move by less than this.
 STILL, MOST_ROUNDS = 0.02, 8
+# The same, where partitions are compared: what is left moves their log losses alike.
+FEW_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class _Model:
         self.noise = evidence.noise[:, at[:, None], at]
         self.at, self.is_unlabeled = at, is_unlabeled
         self.hypothesis = hypothesis
+        self.of_group, self.of_cells, self.eye = np.ones((self.K, self.K)), np.eye(self.K), np.eye(self.M)
         fixed = set(hypothesis.fixed)
         if self.K == 1:
             fixed |= {CELL_PART, MISFIT_PART}
@@ -114,8 +117,11 @@ class _Model:
 
     def _over_cells(self, moments: FloatArray, part: float) -> FloatArray:
         """Moments of an effect of the group and one of each cell, alike for all contrasts."""
-        cells = (1 - part) * np.ones((self.K, self.K)) + part * np.eye(self.K)
-        return np.kron(moments, np.kron(cells, np.eye(self.M)))
+        cells = (1 - part) * self.of_group + part * self.of_cells
+        n, m = moments.shape
+        found = np.einsum("vw,kj,ab->vkawjb", moments, cells, self.eye)
+        result: FloatArray = found.reshape(n * self.K * self.M, m * self.K * self.M)
+        return result
 
     def _signal(self, x: FloatArray) -> FloatArray:
         """Covariance of what the evidence speaks of, (4 K M, 4 K M)."""
@@ -173,25 +179,30 @@ class _Model:
         ones[used], eye[used] = by_cell.sum((2, 3)), np.einsum("vwkk->vw", by_cell)
         return ones, eye
 
-    def fit(self, start: FloatArray | None) -> tuple[FloatArray, float]:
-        """Mode of the parameters, and the logarithm of the evidence for the hypothesis (Laplace)."""
+    def fit(self, start: FloatArray | None) -> FloatArray:
+        """Mode of the parameters."""
         x = self.start()
+        if not len(self.free):
+            return x
         mean, scale = MEAN[self.free], SCALE[self.free]
         bounds = list(zip(mean - 4 * scale, mean + 4 * scale, strict=True))
         first = mean if start is None else start[self.free]
-        if not len(self.free):
-            return x, 0.0
-        found = minimize(
-            self.loss, first, args=(x,), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60}
-        )
+        options = {"maxiter": 60}
+        x[self.free] = minimize(
+            self.loss, first, args=(x,), jac=True, method="L-BFGS-B", bounds=bounds, options=options
+        ).x
+        return x
+
+    def evidence(self, x: FloatArray) -> float:
+        """Logarithm of the evidence for the hypothesis, by Laplace's approximation at the mode of the parameters."""
+        mode, scale = x[self.free], SCALE[self.free]
         n, step = len(self.free), 0.05
         H = np.empty((n, n))
         for i, e in enumerate(step * np.eye(n)):
-            H[i] = (self.loss(found.x + e, x)[1] - self.loss(found.x - e, x)[1]) / (2 * step)
+            H[i] = (self.loss(mode + e, x)[1] - self.loss(mode - e, x)[1]) / (2 * step)
         # A prior's curvature is the least that is known.
         values = np.maximum(np.linalg.eigvalsh((H + H.T) / 2), 0.5 / scale.max() ** 2)
-        x[self.free] = found.x
-        return x, float(-found.fun - 0.5 * np.log(values).sum() - np.log(scale).sum())
+        return float(-self.loss(mode, x)[0] - 0.5 * np.log(values).sum() - np.log(scale).sum())
 
     def posterior(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Mean and covariance of the shifts of population rows, what each kind of evidence speaks of, and the prior."""
@@ -223,37 +234,44 @@ def learn_effects(
     shape: tuple[int, int, int],
     is_unlabeled: BoolArray,
     tried: tuple[Hypothesis, ...],
+    rounds: int = MOST_ROUNDS,
 ) -> Effects:
     """Fit the model; `gather` approximates the evidence at shifts (4, n_groups, K, M), `shape` is (n_groups, K, M)."""
     at = np.zeros((N_KINDS, *shape))
     modes: list[FloatArray | None] = [None] * len(tried)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(rounds):
         evidence = gather(at)
         models = [_Model(evidence, hypothesis, is_unlabeled) for hypothesis in tried]
         fitted = [model.fit(start) for model, start in zip(models, modes, strict=True)]
-        modes = [x for x, _ in fitted]
-        log_weight = np.array([np.log(h.prior) + e for h, (_, e) in zip(tried, fitted, strict=True)])
-        weight = np.exp(log_weight - logsumexp(log_weight))
-        found = [model.posterior(x) for model, (x, _) in zip(models, fitted, strict=True)]
-        spoken = sum(w * f[2] for w, f in zip(weight, found, strict=True))
+        modes = list(fitted)
+        weight = np.ones(1)
+        if len(tried) > 1:
+            evidences = [model.evidence(x) for model, x in zip(models, fitted, strict=True)]
+            log_weight = np.log([h.prior for h in tried]) + evidences
+            weight = np.exp(log_weight - logsumexp(log_weight))
+        found = [model.posterior(x) for model, x in zip(models, fitted, strict=True)]
+        spoken = _averaged(weight, [f[2] for f in found])
         moved = spoken + evidence.common[:, None, None] - at
         at = np.clip(at + moved, -6, 6)
         if np.abs(moved).max(initial=0) < STILL:
             break
-    mean = sum(w * f[0] for w, f in zip(weight, found, strict=True))
+    mean = _averaged(weight, [f[0] for f in found])
     away = [(f[0] - mean).reshape(len(mean), -1) for f in found]
-    covariance = sum(
-        w * (f[1] + a[:, :, None] * a[:, None, :]) for w, f, a in zip(weight, found, away, strict=True)
-    )
+    spreads = [f[1] + a[:, :, None] * a[:, None, :] for f, a in zip(found, away, strict=True)]
     return Effects(
         mean=mean,
-        covariance=covariance,
-        unseen=sum(w * f[3] for w, f in zip(weight, found, strict=True)),
+        covariance=_averaged(weight, spreads),
+        unseen=_averaged(weight, [f[3] for f in found]),
         random=float(sum(w for w, h in zip(weight, tried, strict=True) if h.is_random)),
-        parameters=fitted[int(np.argmax(weight))][0],
+        parameters=fitted[int(np.argmax(weight))],
         expected=at,
         face_value=evidence.common[POPULATION_SCORES],
     )
+
+
+def _averaged(weight: FloatArray, arrays: Sequence[FloatArray]) -> FloatArray:
+    result: FloatArray = np.tensordot(weight, np.stack(arrays), 1)
+    return result
 
 
 def predict_labels_from_scores(
@@ -264,6 +282,6 @@ def predict_labels_from_scores(
     Labels of all groups together tell how scores are to be read: the few variances, and nothing of a single group.
     """
     nowhere = np.zeros(shape[0], bool)
-    learned = learn_effects(gather, shape, nowhere, LABELED_ALONE)
+    learned = learn_effects(gather, shape, nowhere, LABELED_ALONE, FEW_ROUNDS)
     known = Hypothesis(1.0, dict(enumerate(learned.parameters.tolist())), kinds=(LABELED_SCORES,))
-    return learn_effects(gather, shape, nowhere, (known,)).mean, learned
+    return learn_effects(gather, shape, nowhere, (known,), FEW_ROUNDS).mean, learned

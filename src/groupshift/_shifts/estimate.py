@@ -310,13 +310,15 @@ def _of_more(learned: Learned, sums: Sums, prior: FloatArray) -> tuple[FloatArra
     curvature = sums.by_cell(sums.worth[:, None, None] * away[:, :, None] * away[:, None, :])
     # Half a row a class is given to a cell that is estimated alone: none is ever said to be absent.
     weight = sums.effective_rows[:, None]
-    return (q * weight + 0.5 * prior) / (weight + 0.5), np.linalg.inv(curvature + 0.25 * np.eye(M))
+    variance = np.asarray(np.linalg.inv(curvature + 0.25 * np.eye(M)), float)
+    return (q * weight + 0.5 * prior) / (weight + 0.5), variance
 
 
 def _softmax(log_p: FloatArray) -> FloatArray:
     p = np.exp(log_p - log_p.max(1, keepdims=True))
     p /= p.sum(1, keepdims=True)
-    return p
+    result: FloatArray = p
+    return result
 
 
 def _with_shares(learned: Learned, sums: Sums, found: _Shifts, groups: ValueArray, known: Known) -> Estimate:

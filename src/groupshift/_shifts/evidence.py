@@ -17,7 +17,7 @@ from typing import Self
 import numpy as np
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.sums import ratio
+from groupshift._math.sums import ratio, sum_by
 from groupshift._scores.contrasts import contrasts, expected, information, observed, probabilities
 from groupshift._shifts.sums import Bins, Sums
 
@@ -43,7 +43,7 @@ class LabeledSums:
         cls, score: FloatArray, y: IntArray, cell: IntArray, weight: FloatArray, n_cells: int, bins: Bins
     ) -> Self:
         label = weight[:, None] * observed(y, score.shape[1])
-        labels = np.column_stack([np.bincount(cell, column, n_cells) for column in label.T])
+        labels = np.column_stack([sum_by(cell, column, n_cells) for column in label.T])
         return cls(Sums.of(score, cell, weight, n_cells, bins), labels)
 
     def placed(self, group: IntArray, n_clusters: int, n_groups: int) -> "LabeledSums":
@@ -179,7 +179,7 @@ def _own_level(labeled: LabeledSums, own: FloatArray) -> tuple[FloatArray, Float
 
 
 def _inverse(matrices: FloatArray) -> FloatArray:
-    return 1 / matrices if matrices.shape[-1] == 1 else np.linalg.inv(matrices)
+    return np.asarray(1 / matrices if matrices.shape[-1] == 1 else np.linalg.inv(matrices))
 
 
 def _smaller(first: FloatArray, second: FloatArray) -> FloatArray:
@@ -190,4 +190,5 @@ def _smaller(first: FloatArray, second: FloatArray) -> FloatArray:
     half = np.linalg.solve(root, second)
     variances, axes = np.linalg.eigh(np.linalg.solve(root, half.swapaxes(1, 2)))
     root = root @ axes
-    return root * np.minimum(variances, 1)[:, None, :] @ root.swapaxes(1, 2)
+    result: FloatArray = root * np.minimum(variances, 1)[:, None, :] @ root.swapaxes(1, 2)
+    return result

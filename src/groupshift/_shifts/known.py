@@ -124,8 +124,8 @@ def agreeing(
     is_pooled: bool,
 ) -> Agreed:
     """Of more classes: shifts moved to known shares, of groups first, then, by the other groups, of all."""
-    named = numbered_known(known, groups, known.classes)
-    if named is None:
+    named = None if known.classes is None else numbered_known(known, groups, known.classes)
+    if named is None or known.classes is None:
         return Agreed(shift, variance, shared, unseen, unseen_variance, common, unidentified)
     n_groups, K, C = shift.shape
     weight = sums.weight_sum.reshape(n_groups, K)

@@ -68,7 +68,7 @@ class PackedSums:
         total, square = np.zeros(self.n_cells), np.zeros(self.n_cells)
         total[self.cells], square[self.cells] = self.weight_sums or (self.rows, self.rows)
         cell, bins = np.repeat(self.cells.astype(np.int64), self.points_of_cell), self.bins.astype(np.int64)
-        score = self.score if isinstance(self.score, np.ndarray) else (bins * self.score)[:, None]
+        score = np.asarray(self.score if isinstance(self.score, np.ndarray) else (bins * self.score)[:, None])
         return Sums(cell, bins, self.weight, score, rows, total, square)
 
 

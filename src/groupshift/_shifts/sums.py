@@ -6,7 +6,7 @@ two bins beside it, so that its mean is kept. More classes have prototypes: a po
 """
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from groupshift._math.odds import MAX_LOG_ODDS
 from groupshift._math.points import BIN_WIDTH, Points, bin_scores
 from groupshift._math.sums import ratio, sum_by
 from groupshift._scores.contrasts import log_scores, probabilities
+
+Number = TypeVar("Number", bound=np.number)
 
 # So many cells with a few thousand bins each are some 300 MB of points: more cells have wider bins.
 MANY_CELLS = 5_000
@@ -144,7 +146,7 @@ class Sums:
         order = np.lexsort((self.bin, cell))
         at = (group[:, None] * n_clusters + np.arange(n_clusters)).ravel()
 
-        def spread(values: NDArray[np.number]) -> NDArray[np.number]:
+        def spread(values: NDArray[Number]) -> NDArray[Number]:
             found = np.zeros(n_groups * n_clusters, values.dtype)
             found[at] = values
             return found
@@ -154,7 +156,9 @@ class Sums:
             self.bin[order],
             self.weight[order],
             self.score[order],
-            *(spread(v) for v in (self.rows, self.weight_sum, self.weight_square_sum)),
+            spread(self.rows),
+            spread(self.weight_sum),
+            spread(self.weight_square_sum),
         )
 
     def points(self) -> Points:
@@ -198,7 +202,7 @@ class Sums:
 
     @property
     def n_contrasts(self) -> int:
-        return self.score.shape[1]
+        return int(self.score.shape[1])
 
     @property
     def worth(self) -> FloatArray:
@@ -222,7 +226,7 @@ class Sums:
     def by_cell(self, values: FloatArray) -> FloatArray:
         """Σ over the points of each cell of values (n_points, …)."""
         flat = values.reshape(len(values), -1)
-        sums = [np.bincount(self.cell, column, self.n_cells) for column in flat.T]
+        sums = [sum_by(self.cell, column, self.n_cells) for column in flat.T]
         return np.column_stack(sums).reshape(self.n_cells, *values.shape[1:])
 
 
