@@ -38,7 +38,7 @@ RANDOM = 0.05
 SAME, APART = 7.0, -7.0
 # Approximations of the likelihoods are made again until shifts move by less than this.
 STILL, MOST_ROUNDS = 0.02, 8
-# The same, where partitions are compared: what is left moves their log losses alike.
+# After so many, probabilities of hypotheses stay as they are, and partitions are compared.
 FEW_ROUNDS = 3
 
 
@@ -239,13 +239,13 @@ def learn_effects(
     """Fit the model; `gather` approximates the evidence at shifts (4, n_groups, K, M), `shape` is (n_groups, K, M)."""
     at = np.zeros((N_KINDS, *shape))
     modes: list[FloatArray | None] = [None] * len(tried)
-    for _ in range(rounds):
+    weight = np.array([h.prior for h in tried])
+    for n_done in range(rounds):
         evidence = gather(at)
         models = [_Model(evidence, hypothesis, is_unlabeled) for hypothesis in tried]
         fitted = [model.fit(start) for model, start in zip(models, modes, strict=True)]
         modes = list(fitted)
-        weight = np.ones(1)
-        if len(tried) > 1:
+        if len(tried) > 1 and n_done < FEW_ROUNDS:
             evidences = [model.evidence(x) for model, x in zip(models, fitted, strict=True)]
             log_weight = np.log([h.prior for h in tried]) + evidences
             weight = np.exp(log_weight - logsumexp(log_weight))
