@@ -7,7 +7,7 @@ LOWEST := .venv-lowest
 # What says whether the package works at all: mathematics, contract, estimator, frames, files of models, first screens.
 CORE_TESTS := odds points label_shift shrinkage auc_gain alignment metrics calibration partition contract classifier \
 	classifier_inputs classifier_truth copies tables bad_input persistence refused_models displays cli_errors floors \
-	trust rare_positives
+	rare_positives
 
 .PHONY: setup demo test test-lowest lint bench docs reproduce clean
 
