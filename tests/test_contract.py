@@ -48,6 +48,9 @@ EXCUSED = {"check_sample_weight_equivalence_on_dense_data": WEIGHTS, "check_clas
 class Halves:
     """A partition for tables of any width."""
 
+    def __repr__(self):
+        return "Halves()"
+
     def predict(self, X):
         return (np.asarray(X)[:, 0] > 0).astype(int)
 
