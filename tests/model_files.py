@@ -5,6 +5,10 @@ import io
 import json
 import zipfile
 
+import skops.io
+
+from groupshift import save
+from groupshift._io.allowed_parts import with_stable_names
 from groupshift._io.model_files import _sealed
 
 
@@ -33,3 +37,12 @@ def with_schema(parts, change):
                 content = json.dumps(schema).encode()
             new.writestr(name, content)
     return buffer.getvalue()
+
+
+def forged(path, model, spoil):
+    """A file of a model that was spoilt after its fit, sealed by somebody who knows how; `model` is of the test's own."""
+    save(model, path)
+    manifest = parts_of(path)[0]
+    path.unlink()
+    spoil(model)
+    return seal(path, manifest, with_stable_names(skops.io.dumps(model)))

@@ -2,9 +2,13 @@
 
 import os
 import pickle
+import sys
+import time
+import zipfile
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
 from sklearn.compose import make_column_transformer
@@ -24,7 +28,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -32,7 +36,7 @@ pytest.importorskip("skops", reason="saving models needs the extra save")
 
 from groupshift import GroupShiftClassifier, load, save
 from groupshift._io.model_files import ModelFileError
-from model_files import parts_of, seal, with_schema
+from model_files import forged, parts_of, seal, with_schema
 
 FOREST = RandomForestClassifier(3, max_depth=3)
 BOOSTED = HistGradientBoostingClassifier(max_iter=3, categorical_features=[2])
@@ -51,15 +55,19 @@ def fitted_with(estimator, table):
     """A model of its own for each test to spoil; fitted once for each estimator."""
     if repr(estimator) not in FITTED:
         X, y, groups = table
-        model = GroupShiftClassifier(estimator, 1, refine=0, random_state=0).fit(X, y, groups=groups)
+        model = GroupShiftClassifier(estimator, 1, random_state=0).fit(X, y, groups=groups)
         FITTED[repr(estimator)] = pickle.dumps(model)
     return pickle.loads(FITTED[repr(estimator)])
 
 
-def refused(model, tmp_path, match):
-    save(model, tmp_path / "m.gshift")
+def classifier_of(model):
+    return model.learned_.posterior.scorer.members[0]
+
+
+def refused(model, tmp_path, match, spoil):
+    path = forged(tmp_path / "m.gshift", model, spoil)
     with pytest.raises(ModelFileError, match=match):
-        load(tmp_path / "m.gshift")
+        load(path)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -101,7 +109,7 @@ def test_an_estimator_that_follows_numbers_of_a_file_is_refused(table, tmp_path)
 
 
 def trees_of(model):
-    classifier = model.posterior_.classifier
+    classifier = classifier_of(model)
     if isinstance(classifier, HistGradientBoostingClassifier):
         return classifier, classifier._predictors[0][0]
     return classifier.estimators_[0], classifier.estimators_[0].tree_
@@ -110,32 +118,39 @@ def trees_of(model):
 @pytest.mark.parametrize("estimator", [FOREST, BOOSTED], ids=["forest", "boosted"])
 def test_a_width_that_the_table_does_not_have_is_refused(table, tmp_path, estimator):
     model = fitted_with(estimator, table)
-    trees_of(model)[0].n_features_in_ = 2**40
-    refused(model, tmp_path, "takes 1099511627776 columns, and is given 3")
+
+    def spoil(model):
+        trees_of(model)[0].n_features_in_ = 2**40
+
+    refused(model, tmp_path, "takes 1099511627776 columns, and is given 3|another number of columns", spoil)
 
 
 def test_a_tree_that_is_reached_twice_is_checked_for_both_widths(table, tmp_path):
     model = fitted_with(FOREST, table)
-    owner, tree = trees_of(model)
-    narrow = DecisionTreeClassifier(max_depth=1).fit(np.zeros((2, 1)), [0, 1])
-    narrow.tree_ = tree
-    # It is seen first in an estimator for which it is sound.
-    model.posterior_.classifier.estimators_ = [owner, narrow]
-    refused(model, tmp_path, "takes 1 columns, and is given 3")
+
+    def spoil(model):
+        owner, tree = trees_of(model)
+        narrow = DecisionTreeClassifier(max_depth=1).fit(np.zeros((2, 1)), [0, 1])
+        narrow.tree_ = tree
+        # It is seen first in an estimator for which it is sound.
+        classifier_of(model).estimators_ = [owner, narrow]
+
+    refused(model, tmp_path, "takes 1 columns, and is given 3", spoil)
 
 
 @pytest.mark.parametrize("estimator", [FOREST, BOOSTED], ids=["forest", "boosted"])
 def test_a_tree_without_nodes_is_refused(table, tmp_path, estimator):
-    model = fitted_with(estimator, table)
-    _, tree = trees_of(model)
-    if estimator is FOREST:
-        state = tree.__getstate__()
-        tree.__setstate__(
-            {**state, "nodes": state["nodes"][:0], "values": state["values"][:0], "node_count": 0}
-        )
-    else:
-        tree.nodes = tree.nodes[:0]
-    refused(model, tmp_path, "has no nodes")
+    def spoil(model):
+        _, tree = trees_of(model)
+        if estimator is FOREST:
+            state = tree.__getstate__()
+            tree.__setstate__(
+                {**state, "nodes": state["nodes"][:0], "values": state["values"][:0], "node_count": 0}
+            )
+        else:
+            tree.nodes = tree.nodes[:0]
+
+    refused(fitted_with(estimator, table), tmp_path, "has no nodes", spoil)
 
 
 def in_trees(node):
@@ -171,48 +186,159 @@ def test_a_tree_that_counts_more_than_it_has_is_refused(table, tmp_path, damage)
 
 @pytest.mark.parametrize("damage", ["width", "number", "known", "not a category", "mapper"])
 def test_sets_of_categories_that_are_not_there_are_refused(table, tmp_path, damage):
-    model = fitted_with(BOOSTED, table)
-    classifier, tree = trees_of(model)
-    mapper = classifier._bin_mapper
-    if damage == "width":
-        tree.raw_left_cat_bitsets = np.zeros((len(tree.nodes), 0), np.uint32)
-    elif damage == "number":
-        tree.nodes["is_categorical"][:] = 1
-        tree.nodes["bitset_idx"][:] = 10**6
-    elif damage == "known":
-        mapper.bin_thresholds_[np.argmax(mapper.is_categorical_)] = np.array([0.0, 1e9])
-    elif damage == "not a category":
-        tree.raw_left_cat_bitsets = tree.binned_left_cat_bitsets = np.zeros((len(tree.nodes), 8), np.uint32)
-        tree.nodes["is_categorical"][:] = 1
-        tree.nodes["bitset_idx"][:] = 0
-        tree.nodes["feature_idx"][:] = np.argmin(mapper.is_categorical_)
-    else:
-        mapper.is_categorical_ = np.zeros(1, np.uint8)
-    refused(model, tmp_path, "categories that do not exist|another number of columns")
+    def spoil(model):
+        classifier, tree = trees_of(model)
+        mapper = classifier._bin_mapper
+        if damage == "width":
+            tree.raw_left_cat_bitsets = np.zeros((len(tree.nodes), 0), np.uint32)
+        elif damage == "number":
+            tree.nodes["is_categorical"][:] = 1
+            tree.nodes["bitset_idx"][:] = 10**6
+        elif damage == "known":
+            mapper.bin_thresholds_[np.argmax(mapper.is_categorical_)] = np.array([0.0, 1e9])
+        elif damage == "not a category":
+            tree.raw_left_cat_bitsets = tree.binned_left_cat_bitsets = np.zeros(
+                (len(tree.nodes), 8), np.uint32
+            )
+            tree.nodes["is_categorical"][:] = 1
+            tree.nodes["bitset_idx"][:] = 0
+            tree.nodes["feature_idx"][:] = np.argmin(mapper.is_categorical_)
+        else:
+            mapper.is_categorical_ = np.zeros(1, np.uint8)
+
+    refused(
+        fitted_with(BOOSTED, table),
+        tmp_path,
+        "categories that do not exist|another number of columns|not what a fit leaves",
+        spoil,
+    )
 
 
-def test_centres_of_another_width_are_refused(table, tmp_path):
+def test_centers_of_another_width_are_refused(table, tmp_path):
     X, y, groups = table
     clusters = KMeans(2, n_init=1, random_state=0).fit(X)
-    model = GroupShiftClassifier(LogisticRegression(), clusters, refine=0, random_state=0)
+    model = GroupShiftClassifier(LogisticRegression(), clusters, random_state=0)
     model.fit(X, y, groups=groups)
-    clusters.cluster_centers_ = clusters.cluster_centers_[:, :1]
-    refused(model, tmp_path, "centres of another width")
+
+    def spoil(_):
+        clusters.cluster_centers_ = clusters.cluster_centers_[:, :1]
+
+    refused(model, tmp_path, "cluster_centers_ in its KMeans", spoil)
 
 
 @pytest.mark.parametrize("setting", [{"input": "filename"}, {"memory": "/tmp"}], ids=["input", "memory"])
 def test_settings_that_reach_files_are_refused(table, tmp_path, setting):
-    """A vectoriser of file names reads them when it predicts."""
-    model = fitted_with(LogisticRegression(), table)
+    """A vectorizer of file names reads them when it predicts."""
     planted = CountVectorizer(**setting) if "input" in setting else make_pipeline(PCA(1), **setting)
-    model.posterior_.classifier.planted = planted
-    refused(model, tmp_path, "reaches files of this machine")
+
+    def spoil(model):
+        model.estimator = planted
+
+    refused(fitted_with(LogisticRegression(), table), tmp_path, "reaches files of this machine", spoil)
 
 
 def test_settings_that_no_estimator_takes_are_refused(table, tmp_path):
-    model = fitted_with(LogisticRegression(), table)
-    model.posterior_.classifier.C = "much"
-    refused(model, tmp_path, "does not take")
+    def spoil(model):
+        classifier_of(model).C = "much"
+
+    refused(fitted_with(LogisticRegression(), table), tmp_path, "does not take", spoil)
+
+
+BEYOND_MEMORY = {
+    "sparse coefficients": (
+        LogisticRegression(),
+        lambda m: m.__dict__.update(coef_=csr_array(m.coef_)),
+        "csr_array|sparse",
+    ),
+    "trees of more classes": (
+        GradientBoostingClassifier(n_estimators=2),
+        lambda m: m.__dict__.update(estimators_=np.repeat(m.estimators_, 50, axis=1)),
+        "estimators_ in its GradientBoostingClassifier",
+    ),
+    "scores of more classes": (
+        GradientBoostingClassifier(n_estimators=2),
+        lambda m: m.__dict__.update(
+            estimators_=np.repeat(m.estimators_, 3, axis=1), classes_=np.arange(3), n_trees_per_iteration_=3
+        ),
+        "another number of classes",
+    ),
+    "codes beyond the columns": (
+        make_pipeline(make_column_transformer((OneHotEncoder(min_frequency=0.4), [2])), LogisticRegression()),
+        lambda m: m[0].transformers_[0][1]._default_to_infrequent_mappings[0].fill(10**9),
+        "codes for categories",
+    ),
+    "unsorted categories": (
+        make_pipeline(make_column_transformer((OneHotEncoder(), [2])), LogisticRegression()),
+        lambda m: (
+            m[0].transformers_[0][1].categories_[0].sort()
+            or m[0]
+            .transformers_[0][1]
+            .categories_.__setitem__(0, m[0].transformers_[0][1].categories_[0][::-1].copy())
+        ),
+        "codes for categories",
+    ),
+    "columns that are not filled": (
+        make_pipeline(PolynomialFeatures(2), LogisticRegression()),
+        lambda m: m[0].__dict__.update(_n_out_full=30, n_output_features_=30),
+        "announces columns",
+    ),
+    "no centers": (
+        make_pipeline(KMeans(2, n_init=1), LogisticRegression()),
+        lambda m: m[0].__dict__.update(cluster_centers_=m[0].cluster_centers_[:0]),
+        "no centers",
+    ),
+    "many threads": (
+        make_pipeline(KMeans(2, n_init=1), LogisticRegression()),
+        lambda m: m[0].__dict__.update(_n_threads=10**7),
+        "threads",
+    ),
+    "what no prediction is made of": (
+        LogisticRegression(),
+        lambda m: m.__dict__.update(planted=1),
+        "'planted', which no prediction is made of",
+    ),
+    "a generator of random numbers": (
+        LogisticRegression(),
+        lambda m: m.__dict__.update(random_state=np.random.RandomState(0)),
+        "RandomState",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BEYOND_MEMORY)
+def test_what_compiled_code_would_follow_is_refused(table, tmp_path, case):
+    estimator, spoil, message = BEYOND_MEMORY[case]
+    refused(fitted_with(estimator, table), tmp_path, message, lambda model: spoil(classifier_of(model)))
+
+
+def test_what_ends_a_process_ends_the_one_where_it_is_tried(table, tmp_path, monkeypatch):
+    """As if a check had been forgotten: the tried process meets the tree that leads outside."""
+    path = forged(tmp_path / "m.gshift", fitted_with(FOREST, table), lambda model: None)
+    code = "import os; os.kill(os.getpid(), 11)"
+    import subprocess
+
+    from groupshift._io import trial
+
+    monkeypatch.setattr(
+        trial,
+        "_started",
+        lambda: subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE),
+    )
+    monkeypatch.setattr(trial, "_process", None)
+    with pytest.raises(ModelFileError, match=r"ended its process \(-11\)"):
+        load(path)
+    monkeypatch.undo()
+    assert load(path)
+
+
+def test_a_file_that_unpacks_to_a_thousand_times_its_size_is_refused_at_once(saved, tmp_path):
+    with zipfile.ZipFile(tmp_path / "m.gshift", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("manifest.json", b" " * 2**28)
+        archive.writestr("model.skops", b"")
+    began = time.perf_counter()
+    with pytest.raises(ModelFileError):
+        load(tmp_path / "m.gshift")
+    assert time.perf_counter() - began < 1
 
 
 NONSENSE = {
@@ -236,26 +362,18 @@ NONSENSE = {
         share=m.evidence_.groups.share[:, None]
     ),
     "points outside of cells": lambda m: m.estimate_.points.cell.fill(2**31 - 1),
-    "a trust of text": lambda m: m.learned_.__dict__.update(trust="much"),
-    "slopes that are none": lambda m: m.learned_.posterior.calibration.slope_.fill(np.nan),
-    "offsets that are none": lambda m: m.learned_.posterior.offset.fill(np.nan),
-    "offsets of other clusters": lambda m: m.learned_.posterior.__dict__.update(offset=np.ones(7)),
+    "weights that are none": lambda m: m.learned_.posterior.scorer.combination.weights.fill(np.nan),
+    "offsets of other contrasts": lambda m: m.learned_.posterior.scorer.combination.__dict__.update(
+        offset=np.ones(7)
+    ),
+    "a design effect of text": lambda m: m.learned_.__dict__.update(design_effect="much"),
+    "a field more": lambda m: m.learned_.__dict__.update(more=1),
 }
 
 
 @pytest.mark.parametrize("case", NONSENSE)
 def test_sealed_nonsense_is_refused(table, tmp_path, case):
-    model = fitted_with(LogisticRegression(), table)
-    save(model, tmp_path / "sound.gshift")
-    manifest = parts_of(tmp_path / "sound.gshift")[0]
-    NONSENSE[case](model)
-    import skops.io
-
-    from groupshift._io.allowed_parts import with_stable_names
-
-    path = seal(tmp_path / "m.gshift", manifest, with_stable_names(skops.io.dumps(model)))
-    with pytest.raises(ModelFileError, match="refused"):
-        load(path)
+    refused(fitted_with(LogisticRegression(), table), tmp_path, "refused", NONSENSE[case])
 
 
 @pytest.mark.parametrize("version", ["99", 99.0, True, None, 0, -1, [1]])

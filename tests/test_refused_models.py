@@ -169,7 +169,7 @@ def test_trees_that_lead_outside_are_refused(rows, tmp_path, quickest, estimator
     """scikit-learn would read foreign memory, or never come back."""
     X, y, groups = rows
     model = quickest(estimator=estimator, partition=1).fit(X, y, groups=groups)
-    classifier = model.posterior_.classifier
+    classifier = model.learned_.posterior.scorer.members[0]
     if isinstance(estimator, RandomForestClassifier):
         tree = classifier.estimators_[0].tree_
         state = tree.__getstate__()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groupshift._article import labeled_shares
 from groupshift._fit.pooled import Pooled, pool_rows
@@ -168,6 +169,7 @@ def learn(
         labeled=labeled,
         bins=bins,
         space=pooled.space,
+        typical=typical_row(problem.labeled.matrix),
         directions=directions,
         labeled_effect=effect,
         # Copies in the population repeat each other as much as those among labelled rows do.
@@ -194,6 +196,14 @@ def prediction_rates_of(
         rates.append(prediction_rates(log_odds[own], y[own], weight=weight[own], soft=soft))
     true_positive, false_positive = np.array(rates).T
     return true_positive, false_positive
+
+
+def typical_row(matrix: NDArray[np.floating]) -> FloatArray:
+    """A value that each column has: the lower median of those that are there, 0 where none is."""
+    ordered = np.sort(matrix, axis=0)
+    there = (~np.isnan(ordered)).sum(0)
+    found = ordered[np.maximum(there - 1, 0) // 2, np.arange(matrix.shape[1])]
+    return np.where(np.isfinite(found), found, 0.0).astype(float)
 
 
 def _effect(rows: Rows, score: FloatArray) -> float:

@@ -11,7 +11,7 @@ from groupshift._audit.purchases import ShareCurve
 from groupshift._audit.state import State
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.betting import LEVEL, Steps, calibration_wealth, sequence, wealth
-from groupshift._math.common_shift import AuditRows, CommonShift, helper_shift, learn_common_shift
+from groupshift._math.common_shift import AuditedShift, AuditRows, helper_shift, learn_common_shift
 from groupshift._rows.codes import Codes
 from groupshift._shifts.estimate import Estimate
 
@@ -73,7 +73,7 @@ class AuditFound:
         Valid after every label: `share_is_wrong`, `is_miscalibrated`, and the money of the bets against both claims.
     design : DesignShare
         The overall share by design: `share`, `std_error`, `interval(coverage)`.
-    common : CommonShift
+    common : AuditedShift
         The shift that all groups have in common, in log-odds.
     posterior : SharePosterior
         The overall share after the audit: `interval(coverage)`.
@@ -86,7 +86,7 @@ class AuditFound:
     claimed_share: float
     verdicts: Verdicts
     design: DesignShare
-    common: CommonShift
+    common: AuditedShift
     posterior: SharePosterior
     groups: ValueArray
     group_labels: IntArray
@@ -174,7 +174,7 @@ def _design_share(answers: Answers, rows: AuditRows, weight: FloatArray) -> Desi
     )
 
 
-def _for_groups(found: AuditFound, estimate: Estimate) -> CommonShift:
+def _for_groups(found: AuditFound, estimate: Estimate) -> AuditedShift:
     """The common shift for the groups of another estimate; one that was not there has its own shift as the model knows it."""
     state, common = State.of(estimate), found.common
     own = _by_name(found.groups, common.own_shift, estimate.groups, 0.0)
@@ -185,7 +185,7 @@ def _for_groups(found: AuditFound, estimate: Estimate) -> CommonShift:
     )
     moves = np.where(state.is_known, 0.0, 1.0)
     variance = moves * common.variance + own_variance + _by_name(found.groups, together, estimate.groups, 0.0)
-    return CommonShift(common.mass, moves * common.mean + own, np.maximum(variance, 0), own, own_variance)
+    return AuditedShift(common.mass, moves * common.mean + own, np.maximum(variance, 0), own, own_variance)
 
 
 def _by_name(

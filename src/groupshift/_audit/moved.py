@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit, logit, ndtr
 
 from groupshift._math.arrays import FloatArray
-from groupshift._math.common_shift import GRID, CommonShift
+from groupshift._math.common_shift import GRID, AuditedShift
 from groupshift._math.known_shares import mean_posterior
 from groupshift._math.points import Points
 from groupshift._math.sums import ratio, sum_by
@@ -31,7 +31,7 @@ class SharePosterior:
         return float(low), float(high)
 
 
-def audited(estimate: Estimate, common: CommonShift, *, counted: float, own: FloatArray) -> Estimate:
+def audited(estimate: Estimate, common: AuditedShift, *, counted: float, own: FloatArray) -> Estimate:
     """The estimate with its shifts moved, and their variances replaced by what is left of them.
 
     `counted` is the variance of the common shift that the estimate's variances hold, `own` that of each group's own shift.
@@ -57,7 +57,7 @@ def audited(estimate: Estimate, common: CommonShift, *, counted: float, own: Flo
     )
 
 
-def share_posterior(estimate: Estimate, common: CommonShift) -> SharePosterior:
+def share_posterior(estimate: Estimate, common: AuditedShift) -> SharePosterior:
     """The overall share of the estimate's rows, for an estimate that the audit has not moved yet."""
     assert isinstance(estimate.points, Points)
     n_groups, n_clusters = estimate.shift.shape

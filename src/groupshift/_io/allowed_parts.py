@@ -1,7 +1,7 @@
 """What a saved model may consist of, checked on the description of its parts before any of them is made.
 
 skops checks types too. This check is ours and is stricter: no methods, no operators, no functions but one, and of
-scikit-learn only the estimators of `allowed_estimators`. What the parts hold is for `sound_models` and `sound_trees`.
+scikit-learn only the estimators of `fitted_attributes`. What the parts hold is for `sound_models` and `sound_trees`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import zipfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from groupshift._io.allowed_estimators import SKLEARN_PARTS, is_allowed_estimator
+from groupshift._io.fitted_attributes import LOSSES, PARTS, is_allowed_estimator
+from groupshift._io.packed import check_sizes
 
 # Our types in model files, by the module where each class is today. A file calls them "groupshift/PlattScaling", so that a
 # class can move: its place here changes, and files stay as they are. A new type that fitted models hold is added.
@@ -21,36 +22,29 @@ OWN = {
     "baselines": "CoralClassifier GroupAwareClassifier",
     "classifier": "GroupShiftClassifier",
     "_audit.found": "AuditFound DesignShare Verdicts",
+    "_audit.moved": "SharePosterior",
     "_audit.state": "State",
-    "_fit.audited": "SharePosterior",
-    "_fit.classifiers": "PerClusterClassifier SwappedClassifier",
-    "_fit.estimate": "Estimate",
-    "_fit.view_shifts": "ViewUse",
-    "_fit.learned": "Learned",
-    "_fit.own_views": "OwnViews",
-    "_fit.posterior": "FoldPosterior LabeledPosterior",
+    "_explain.class_evidence": "ClassEvidence ClassHidden ClassIndependence ClassSample",
+    "_explain.evidence_parts": "Calibration ClusterProfiles Evidence Examples HeldOut HiddenLabels Independence "
+        "LabeledSample Reliability ScoreDistributions ScoreIndependence Totals",
     "_io.columns": "TableClassifier",
-    "_math.calibration": "PlattScaling",
-    "_math.common_shift": "CommonPrior CommonShift",
-    "_math.context": "Context",
-    "_math.feature_means": "FeatureMeans MeanSums",
-    "_math.within_groups": "LabeledMeans",
+    "_math.common_shift": "CommonPrior",
     "_math.points": "Points",
-    "_math.class_points": "ClassPoints",
-    "_math.vector_scaling": "VectorScaling",
-    "_multi.class_estimate": "ClassEstimate",
-    "_multi.class_learned": "ClassLearned ClassViews",
-    "_multi.class_scores": "ClassPosterior",
-    "_regions.cutting": "CutPartition",
-    "_regions.gaussian_cells": "GaussianPartition",
+    "_partitions.correction": "CellCorrection",
+    "_partitions.cuts": "CutPartition",
     "_regions.partitions": "GivenPartition LinearPartition WholeSpace",
     "_regions.space": "Space",
     "_rows.codes": "Codes",
     "_rows.encoder": "FeatureEncoder",
     "_rows.schema": "Schema",
-    "_explain.class_evidence": "ClassEvidence ClassHidden ClassIndependence ClassSample",
-    "_explain.evidence_parts": "Calibration ClusterProfiles Evidence Examples HeldOut HiddenLabels Independence "
-        "LabeledSample Reliability ScoreDistributions ScoreIndependence Totals TrustEvidence",
+    "_scores.linear": "LinearClassifier",
+    "_scores.members": "PerCluster",
+    "_scores.posterior": "Posterior",
+    "_scores.stack": "ClusterLines Combination Stack",
+    "_shifts.common": "CommonShift Directions MeanSums",
+    "_shifts.estimate": "Estimate Learned",
+    "_shifts.evidence": "LabeledSums",
+    "_shifts.sums": "Bins Sums",
 }
 # fmt: on
 OWN_TYPES = tuple(f"groupshift.{module}:{name}" for module, names in OWN.items() for name in names.split())
@@ -59,20 +53,21 @@ OURS = "groupshift/"
 # A described part, as skops writes it, and where a type is: module and class.
 Described = dict[str, object]
 Place = tuple[str, str]
-# Histogram gradient boosting with categories checks its input through a partial of this function.
+# Histogram gradient boosting with categories checks its input through a partial of this function; features are selected by
+# what one of the others found at fit.
 CHECK_ARRAY = "sklearn.utils.validation.check_array"
-# Boosted trees carry their loss, which holds nothing. skops trusts it by the name that the installed scikit-learn
-# gives it; files of later versions have this one.
-LOSSES = {"sklearn._loss._loss.CyHalfBinomialLoss", "sklearn._loss._loss.CyHalfMultinomialLoss"}
+FUNCTIONS = {CHECK_ARRAY} | {
+    f"sklearn.feature_selection._univariate_selection.{name}" for name in ("chi2", "f_classif")
+}
 OWN_NAMES = frozenset(place.replace(":", ".") for place in OWN_TYPES)
-ALLOWED_TYPES = OWN_NAMES | SKLEARN_PARTS | {"functools.partial", CHECK_ARRAY} | LOSSES
+ALLOWED_TYPES = OWN_NAMES | PARTS.keys() | {"functools.partial", "numpy.dtype"} | FUNCTIONS | LOSSES
 
-# Kinds of parts that only hold values. Methods, operators and arbitrary functions are not among them.
+# Kinds of parts that only hold values. Methods, operators, arbitrary functions, sparse matrices (which nobody checks) and
+# generators of random numbers (which have done their work) are not among them.
 # fmt: off
 LOADERS = frozenset((
-    "BytesNode", "CachedNode", "DTypeNode", "DefaultDictNode", "DictNode", "FunctionNode", "JsonNode", "ListNode", "LossNode",
-    "MaskedArrayNode", "NdArrayNode", "ObjectNode", "PartialNode", "RandomGeneratorNode", "RandomStateNode", "SetNode",
-    "SliceNode", "SparseMatrixNode", "TreeNode", "TupleNode", "TypeNode",
+    "BytesNode", "CachedNode", "DTypeNode", "DictNode", "FunctionNode", "JsonNode", "ListNode", "LossNode", "NdArrayNode",
+    "ObjectNode", "PartialNode", "SetNode", "SliceNode", "TreeNode", "TupleNode", "TypeNode",
 ))
 # fmt: on
 
@@ -134,6 +129,7 @@ def _arguments(tree: Described) -> list[Described]:
 
 def _schema(parts: bytes) -> object:
     with zipfile.ZipFile(io.BytesIO(parts)) as archive:
+        check_sizes(archive, len(parts))
         return json.loads(archive.read("schema.json"))
 
 
@@ -191,7 +187,7 @@ def _name(part: Described) -> str:
 def _only_holds_values(part: Described) -> bool:
     loader = part["__loader__"]
     if loader == "FunctionNode":
-        return _name(part) == CHECK_ARRAY
+        return _name(part) in FUNCTIONS
     if loader in ("ObjectNode", "TypeNode"):
         return _is_known(*_place(part))
     if loader == "PartialNode":

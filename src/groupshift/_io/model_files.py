@@ -7,6 +7,7 @@ does it hold nothing but parts of a groupshift model. Only then are the parts ma
 
 from __future__ import annotations
 
+import copy
 import datetime
 import hashlib
 import io
@@ -31,14 +32,16 @@ from groupshift._io.allowed_parts import (
 )
 from groupshift._io.extras import need
 from groupshift._io.files import AnyPath, kind_of, write_whole
-from groupshift._io.sound_models import check_sound
+from groupshift._io.packed import check_sizes
+from groupshift._io.sound_models import check_sound, without_unread
 from groupshift._io.sound_trees import UnsoundError
+from groupshift._io.trial import THE_FILE, is_known, remember, tried
 from groupshift._rows.frames import some
 
 # What a file says about itself, as JSON has it.
 Manifest = dict[str, Any]
 FORMAT = "groupshift model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 PACKAGES = ("groupshift", "numpy", "scipy", "scikit-learn", "skops")
 DIGEST_LENGTH = 64
 # How a zip archive begins.
@@ -98,16 +101,25 @@ def save(
 
     skops = _skops()
     check_is_fitted(model)
+    model = copy.deepcopy(model)
+    without_unread(model)
     parts = skops.dumps(model)
-    foreign = held_parts(parts, set(trusted)).foreign
+    trusted = frozenset(trusted)
+    foreign = held_parts(parts, trusted).foreign
     if foreign:
         raise ValueError(
             f"The model holds {some(sorted(foreign), 5)}, which loading would refuse. Use estimators of "
             f"scikit-learn, or, if you trust these types, pass trusted={sorted(foreign)} to save and to load."
         )
+    try:
+        check_sound(model, trusted)
+    except UnsoundError as error:
+        raise ValueError(f"The model cannot be saved: {error}, and loading would refuse it.") from error
     parts = with_stable_names(parts)
     manifest = _manifest(model, table) | {"checksums": {"model.skops": hashlib.sha256(parts).hexdigest()}}
-    write_whole(path, _sealed(manifest, parts), force=overwrite)
+    data = _sealed(manifest, parts)
+    write_whole(path, data, force=overwrite)
+    remember(data)
 
 
 def load(path: AnyPath, *, trusted: Iterable[str] = ()) -> BaseEstimator:
@@ -116,12 +128,24 @@ def load(path: AnyPath, *, trusted: Iterable[str] = ()) -> BaseEstimator:
     A file that was cut or altered, that a newer version wrote, or that holds foreign types is refused with a
     `ModelFileError`, and nothing in it runs.
     """
-    skops = _skops()
+    _skops()
+    trusted = frozenset(trusted)
     data = _read(path)
+    _opened(data, path)
+    # Types that the user trusts may be where no other process finds them.
+    is_tried = trusted or is_known(data) or not sys.executable
+    if problem := None if is_tried else tried(data):
+        raise ModelFileError(problem.replace(THE_FILE, str(path), 1))
+    return made(data, path, trusted)
+
+
+def made(data: bytes, path: AnyPath, trusted: frozenset[str] = frozenset()) -> BaseEstimator:
+    """The model of a file's bytes, checked part by part, but not tried."""
+    skops = _skops()
     manifest, parts = _opened(data, path)
     try:
         parts = with_present_names(parts)
-        held = held_parts(parts, set(trusted))
+        held = held_parts(parts, trusted)
     except Exception as error:
         raise ModelFileError(
             f"{path} is refused: its parts are not described as in a groupshift model ({error}). Fit the model again."
@@ -145,7 +169,14 @@ def load(path: AnyPath, *, trusted: Iterable[str] = ()) -> BaseEstimator:
             f"scikit-learn {written_with}; this is {version('scikit-learn')}. Install that version, or fit "
             "the model again."
         ) from error
-    _check_sound(model, path)
+    # Parts that are no model of ours at all fail in ways that nobody can foresee.
+    try:
+        check_sound(model, trusted)
+    except Exception as error:
+        found = error if isinstance(error, UnsoundError) else f"{type(error).__name__}: {error}"
+        raise ModelFileError(
+            f"{path} is refused: {found}. No fit ends in such a model: fit it again."
+        ) from error
     _compare_versions(path, written_with)
     return model
 
@@ -163,17 +194,6 @@ def _skops() -> Any:
         return need("skops.io")
     finally:
         sys.modules.pop(without, None)
-
-
-def _check_sound(model: BaseEstimator, path: AnyPath) -> None:
-    """Refuse what no fit ends in. Parts that are no model of ours at all fail in ways that nobody can foresee."""
-    try:
-        check_sound(model)
-    except Exception as error:
-        found = error if isinstance(error, UnsoundError) else f"{type(error).__name__}: {error}"
-        raise ModelFileError(
-            f"{path} is refused: {found}. No fit ends in such a model: fit it again."
-        ) from error
 
 
 def read_manifest(path: AnyPath) -> Manifest:
@@ -206,6 +226,7 @@ def _opened(data: bytes, path: AnyPath) -> tuple[Manifest, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = set(archive.namelist())
+            check_sizes(archive, len(data))
             manifest = json.loads(archive.read("manifest.json")) if "manifest.json" in names else None
     except (*DAMAGE, ValueError) as error:
         raise damaged from error
@@ -218,11 +239,16 @@ def _opened(data: bytes, path: AnyPath) -> tuple[Manifest, bytes]:
         raise ModelFileError(
             f"{path} is refused: its format {found!r} is no number of one. Fit the model again."
         )
+    if found < FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} was written by groupshift {_package(manifest, 'groupshift')}, which fitted models in another way "
+            f"(format {found}; this reads format {FORMAT_VERSION}). Fit the model again."
+        )
     if found > FORMAT_VERSION:
         raise ModelFileError(
             f"{path} was written by a newer groupshift "
             f"({_package(manifest, 'groupshift')}, format {found}); this is "
-            f"{version('groupshift')}, which reads formats up to {FORMAT_VERSION}. Update with: pip install "
+            f"{version('groupshift')}, which reads format {FORMAT_VERSION}. Update with: pip install "
             "-U groupshift"
         )
     digest = hashlib.sha256(data[:-DIGEST_LENGTH]).hexdigest().encode()
@@ -288,7 +314,7 @@ def _compare_versions(path: AnyPath, written_with: str) -> None:
             f"{path} was written with scikit-learn {written_with} and is read with {here}: predictions may differ. "
             "Install the same version, or fit the model again.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import IO, cast
 
 MARKS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
 ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}
+# What an archive may unpack to: that many times its size, and as many bytes more.
+MOST_RATIO, MOST_MORE = 100, 100_000_000
 DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 
@@ -48,3 +51,10 @@ def packed(file: IO[bytes], packing: str) -> IO[bytes]:
         # No name and no time inside.
         return cast(IO[bytes], gzip.GzipFile("", "wb", fileobj=file, mtime=0))
     return cast(IO[bytes], bz2.open(file, "wb") if packing == "bzip2" else lzma.open(file, "wb"))
+
+
+def check_sizes(archive: zipfile.ZipFile, n_bytes: int) -> None:
+    """Refuse an archive that unpacks to far more than it holds, before anything is unpacked."""
+    unpacked_bytes = sum(entry.file_size for entry in archive.infolist())
+    if unpacked_bytes > MOST_RATIO * n_bytes + MOST_MORE:
+        raise zipfile.BadZipFile(f"{n_bytes} bytes would unpack to {unpacked_bytes}")

@@ -78,7 +78,7 @@ def _check_boosted(tree: Tree, owner: object, width: int) -> None:
     exist = (
         all(b.dtype == np.uint32 and b.ndim == 2 and b.shape[1] == BITSET_WORDS for b in bitsets)
         and np.all(splits["bitset_idx"].astype(np.int64) < min(map(len, bitsets)))
-        and np.all(_categorical(mapper, width)[asked])
+        and np.all(categorical_columns(mapper, width)[asked])
     )
     if not exist:
         raise UnsoundError("a decision tree in it asks for categories that do not exist")
@@ -86,7 +86,7 @@ def _check_boosted(tree: Tree, owner: object, width: int) -> None:
         raise UnsoundError("a decision tree in it has answers that are no numbers")
 
 
-def _categorical(mapper: Any, width: int) -> NDArray[np.bool_]:
+def categorical_columns(mapper: Any, width: int) -> NDArray[np.bool_]:
     """Which columns of boosted trees are categories, if what is known of these fits into their sets."""
     is_categorical, known = np.asarray(mapper.is_categorical_), mapper.bin_thresholds_
     if is_categorical.shape != (width,) or is_categorical.dtype != np.uint8 or len(known) != width:

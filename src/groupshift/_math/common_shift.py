@@ -65,7 +65,7 @@ class AuditRows:
 
 
 @dataclass(frozen=True)
-class CommonShift:
+class AuditedShift:
     """The common shift given the labels, and the groups' own shifts around it."""
 
     mass: FloatArray  # (n_grid,): posterior probabilities of the values of GRID
@@ -116,7 +116,7 @@ def helper_shift(rows: AuditRows) -> float:
 
 def learn_common_shift(
     rows: AuditRows, prior: CommonPrior, *, own_variance: FloatArray, is_fixed: BoolArray | None = None
-) -> CommonShift:
+) -> AuditedShift:
     """The posterior of c and of all c + d_g.
 
     Parameters
@@ -152,7 +152,7 @@ def learn_common_shift(
     shift[here] = total @ mass
     variance[here] = (total**2 + inner[known]) @ mass - shift[here] ** 2
     own_shift[here], given[here] = own[known] @ mass, inner[known] @ mass
-    return CommonShift(mass, shift, variance, own_shift, given)
+    return AuditedShift(mass, shift, variance, own_shift, given)
 
 
 def _by_group(rows: AuditRows, at: IntArray, own: FloatArray, moves: FloatArray) -> FloatArray:

@@ -54,6 +54,7 @@ class Learned:
     labeled: LabeledSums  # by labelled group and cluster
     bins: Bins
     space: Space
+    typical: FloatArray  # (n_features,): a value of each column; a model from a file is tried by it
     directions: Directions | None  # None where no common shift is asked about
     labeled_effect: float  # how many times fewer labelled examples than rows there are
     design_effect: float  # the same for the population
