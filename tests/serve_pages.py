@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,17 @@ class ServedPage:
         parts = urlsplit(address)
         self.port, self.root = parts.port, parts.path
         self.origin = f"http://127.0.0.1:{self.port}"
+
+    def raw(self, method, path, body=b"", **headers):
+        """A connection on which a request was begun; its body may be a part of what the headers say."""
+        raw = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        sent = {"Host": f"127.0.0.1:{self.port}", "Origin": self.origin} | headers
+        lines = [
+            f"{method} {self.root}{path} HTTP/1.1",
+            *(f"{name}: {value}" for name, value in sent.items()),
+        ]
+        raw.sendall("\r\n".join([*lines, "", ""]).encode() + body)
+        return raw
 
     def ask(self, method, path, body=None, *, origin=True, root=None, **headers):
         """(Status, headers, body) of a request; from the page itself unless told otherwise."""
@@ -68,10 +80,11 @@ class ServedPage:
 
 
 @contextmanager
-def served(*options, **environment):
-    """A page that is ended when the block is; what it wrote to standard error must be nothing."""
+def served(*options, first="", **environment):
+    """A page that is ended when the block is; what it wrote to standard error must be nothing. `first` is Python, run before."""
+    start = ["-c", f"{first}; from groupshift.cli import main; main()"] if first else ["-m", "groupshift.cli"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "groupshift.cli", "serve", "--no-browser", *map(str, options)],
+        [sys.executable, *start, "serve", "--no-browser", *map(str, options)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

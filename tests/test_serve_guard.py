@@ -16,7 +16,6 @@ pytest.importorskip("starlette", reason="the page needs the extra serve")
 
 import groupshift.serve
 from cli_files import run_cli
-from groupshift.cli.errors import InputError
 from groupshift.serve import start
 from groupshift.serve.jobs_folder import OUTPUTS, JobsFolder, safe_name
 from serve_pages import served, workers_of
@@ -171,9 +170,7 @@ def test_the_name_of_an_upload_is_a_plain_file_name(name):
     assert safe_name(kept) == kept
 
 
-@pytest.mark.parametrize(
-    "name", ["../../job.json", "..\\..\\job.json", "/etc/passwd", "a\0b.csv", ".", "", "con/../x"]
-)
+@pytest.mark.parametrize("name", ["../../job.json", "..\\..\\job.json", "/etc/passwd", ".", "", "con/../x"])
 def test_an_upload_stays_in_the_folder_of_its_job(page, folder, name):
     before = set(folder.rglob("*"))
     job = page.new_job(labeled=(name, TABLE))
@@ -230,12 +227,6 @@ def test_the_folder_is_for_one_user_and_one_page(page, folder):
     done = run_cli("serve", "--no-browser", "--folder", folder)
     assert done.returncode == 2
     assert "Another `groupshift serve`" in done.stderr
-
-
-def test_a_folder_that_others_can_write_to_is_refused(tmp_path):
-    tmp_path.chmod(0o777)
-    with pytest.raises(InputError, match="Others can write"):
-        JobsFolder.opened(tmp_path)
 
 
 def test_the_temporary_folder_is_gone_at_the_end_even_after_a_signal(tmp_path):

@@ -15,7 +15,7 @@ pytest.importorskip("starlette", reason="the page needs the extra serve")
 from cli_files import ROLES, survey_tables, write_survey
 from groupshift._io.files import write_table, write_whole
 from groupshift.cli import training
-from groupshift.cli.errors import run
+from groupshift.cli.errors import InputError, run
 from groupshift.cli.screen import Screen
 from groupshift.serve.command_lines import (
     fit_arguments,
@@ -26,10 +26,11 @@ from groupshift.serve.command_lines import (
     writes,
 )
 from groupshift.serve.jobs import ROLES as PAGE_ROLES
-from groupshift.serve.jobs import Job, KnownShare, Refused, Settings, TaskState
+from groupshift.serve.jobs import TASK_NAMES, Job, KnownShare, Refused, Settings, TaskState
 from groupshift.serve.jobs_folder import JobsFolder
 from groupshift.serve.looking import look_at
 from groupshift.serve.pages import JobView
+from groupshift.serve.tasks import TASKS
 from groupshift.serve.wording_of_pages import on_page, without_paths
 from groupshift.serve.work_queue import outcome, read_events
 from serve_pages import served
@@ -199,6 +200,75 @@ def test_a_job_again_is_a_second_one_with_the_same_files(tmp_path):
         folder.update_of(copy)
     assert JobView(folder, copy).screen == "files"
     assert set(PAGE_ROLES) >= {"target", "group"}
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o720, 0o707])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_folder_that_a_group_or_all_can_write_to_is_refused(tmp_path, mode, inside):
+    job = JobsFolder(tmp_path).new("fit")
+    (JobsFolder(tmp_path).files(job.id) if inside else tmp_path).chmod(mode)
+    with pytest.raises(InputError, match="Others can write"):
+        JobsFolder.opened(tmp_path)
+
+
+def test_a_folder_of_another_user_or_where_all_can_replace_it_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "open" / "jobs").mkdir(parents=True, mode=0o700)
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(InputError, match="Everybody can write to"):
+        JobsFolder.opened(tmp_path / "open" / "jobs")
+    (tmp_path / "open").chmod(0o1777)
+    JobsFolder.opened(tmp_path / "open" / "jobs")
+    monkeypatch.setattr("os.getuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(InputError, match="Others can write"):
+        JobsFolder.opened(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "place", ["files/a.csv", "files", "look.json", "fit.log", "", "../.groupshift-serve"]
+)
+def test_a_link_among_the_jobs_is_refused(tmp_path, place):
+    jobs, elsewhere = tmp_path / "jobs", tmp_path / "elsewhere"
+    jobs.mkdir(mode=0o700)
+    link = jobs / "20260101-000000-00000000" / place
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(elsewhere)
+    with pytest.raises(InputError, match="is a link or a device"):
+        JobsFolder.opened(jobs)
+    assert not elsewhere.exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"files": {"labeled": "/etc/passwd"}},
+        {"files": {"labeled": "../job.json"}},
+        {"files": {"labeled": "model.gshift"}},
+        {"files": {"labeled": "--out=x"}},
+        {"files": {"../x": "a.csv"}},
+        {"files": {"labeled": 1}},
+        {"files": []},
+        {"id": "20260101-000000-00000000"},
+        {"parent": "../x"},
+        {"parent": 1},
+        {"kind": "../x"},
+        {"tasks": {"../x": {"status": "running"}}},
+        {"settings": {"labels_chosen": "--out=/tmp/x"}},
+        {"settings": {"roles": {"a": "b"}}},
+        {"unknown": 1},
+    ],
+)
+def test_a_record_that_names_what_is_not_the_jobs_own_is_refused(tmp_path, changes):
+    folder = JobsFolder(tmp_path)
+    job = folder.new("fit")
+    record = folder.home(job.id) / "job.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | changes))
+    with pytest.raises(Refused, match="damaged, or names files"):
+        folder.get(job.id)
+    assert folder.all() == []
+
+
+def test_the_names_of_tasks_are_those_of_the_work():
+    assert set(TASK_NAMES) == set(TASKS)
 
 
 def test_an_upload_goes_through_the_page_without_staying_in_it(tmp_path):

@@ -12,7 +12,6 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
@@ -52,17 +51,16 @@ def main(home: Path, task: str) -> int:
         gc.disable()
         from groupshift.cli.errors import guarded
         from groupshift.cli.screen import Screen
-        from groupshift.serve.jobs import Job
+        from groupshift.serve.jobs_folder import JobsFolder
         from groupshift.serve.tasks import TASKS
 
         gc.enable()
 
-        job = Job.from_json((home / "job.json").read_text(encoding="utf-8"))
+        job = JobsFolder(home.parent).get(home.name)
         # Names in commands, and so in sentences, are those of the files alone.
         os.chdir(home / "files")
-        work: Callable[[Job, Path], int] = TASKS[task]
         with Screen.heard_by(events.say):
-            return guarded(lambda: work(job, home))
+            return guarded(lambda: TASKS[task](job, home))
 
 
 def _end_with_the_page() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -13,10 +14,14 @@ from groupshift.cli.options import SELECTIONS
 OF_ONE_COLUMN = ("target", "group", "weight", "example_id")
 ROLES = ("feature", *OF_ONE_COLUMN, "exclude")
 SLOTS = ("labeled", "population")
+TASK_NAMES = ("look", "fit", "update", "predict.csv", "predict.xlsx")
 MOST_COLUMNS = 20_000
 MOST_KNOWN = 20_000
 LONGEST = 10_000
 UNREADABLE = "The page sent something that cannot be read. Load it again."
+NOT_HERE = "There is no such job or task here. It may have been removed: go back to the first page."
+# No file and no name of a file can hold these: NUL, and halves of a pair of UTF-16.
+NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 class Refused(Exception):
@@ -63,7 +68,10 @@ class Settings:
 
     @classmethod
     def _checked(cls, found: Mapping[str, Any]) -> Settings:
-        roles = {_text(column): _text(role) for column, role in dict(found.get("roles") or {}).items()}
+        roles = {
+            checked_text(column): checked_text(role)
+            for column, role in dict(found.get("roles") or {}).items()
+        }
         if unknown := set(roles.values()) - set(ROLES):
             raise Refused(400, f"{sorted(unknown)[0]!r} is no role. Choose one of {', '.join(ROLES)}.")
         for role in OF_ONE_COLUMN:
@@ -79,7 +87,7 @@ class Settings:
         positive = found.get("positive")
         return cls(
             roles,
-            None if positive is None else _text(positive),
+            None if positive is None else checked_text(positive),
             chosen,
             _share(found.get("known_overall"), "The known overall rate"),
             tuple(_known_share(line) for line in known),
@@ -143,15 +151,19 @@ class Job:
     @classmethod
     def from_json(cls, text: str) -> Job:
         found = json.loads(text)
-        known = tuple(KnownShare(**line) for line in found["settings"].pop("known_shares"))
-        settings = Settings(**found.pop("settings"), known_shares=known)
+        settings = Settings.from_json(found.pop("settings"))
         tasks = {name: TaskState(**state) for name, state in found.pop("tasks").items()}
         return cls(**found, settings=settings, tasks=tasks)
 
 
-def _text(value: object) -> str:
+def checked_text(value: object) -> str:
+    """A text of a request that can be written to a file."""
     if not isinstance(value, str) or len(value) > LONGEST:
         raise Refused(400, "A name was expected, and something else came. Load the page again.")
+    if NO_TEXT.search(value):
+        raise Refused(
+            400, "A name holds a character that no file can hold. Rename it, and load the page again."
+        )
     return value
 
 
@@ -164,7 +176,7 @@ def _share(value: object, what: str) -> float | None:
 
 
 def _known_share(line: Mapping[str, Any]) -> KnownShare:
-    group = _text(line.get("group"))
+    group = checked_text(line.get("group"))
     share = _share(line.get("share"), f"The known share of {group!r}")
     if share is None:
         raise Refused(400, f"The known share of {group!r} is missing. Fill it in, or remove the line.")

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from groupshift._io.files import write_whole
 from groupshift.cli.errors import InputError
-from groupshift.serve.jobs import Job, Refused, Settings, TaskState
+from groupshift.serve.jobs import NOT_HERE, SLOTS, TASK_NAMES, Job, Refused, Settings, TaskState
 
-JOB_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
+JOB_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 # What a job writes beside the files that it was given.
 MODEL, BEFORE, REPORT, KNOWN = "model.gshift", "before.gshift", "report.html", "known_shares.csv"
 OUTPUTS = (
@@ -25,6 +25,8 @@ OUTPUTS = (
 )
 LONGEST_NAME = 80
 LOCK = ".groupshift-serve"
+SPOILT = "The record of this job is damaged, or names files that are not its own. Start the job again from its files."
+ELSEWHERE = "Name a folder of your own, or leave --folder out."
 
 
 class JobsFolder:
@@ -37,12 +39,18 @@ class JobsFolder:
     def opened(cls, path: Path) -> JobsFolder:
         """A folder that is there or made; refused where another user could change it, or another page uses it."""
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.stat()
-        if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & stat.S_IWOTH):
-            raise InputError(
-                f"Others can write to the folder {path}, and so could change your jobs. Name a folder of your own, "
-                "or leave --folder out."
-            )
+        for above in path.parents:
+            # Who can write there can put another folder in this one's place.
+            if above.stat().st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH:
+                raise InputError(
+                    f"Everybody can write to {above}, and so could replace your jobs. {ELSEWHERE}"
+                )
+        _check_own(path)
+        jobs = [home for home in path.iterdir() if JOB_ID.fullmatch(home.name) or home.name == LOCK]
+        for found in jobs:
+            _check_own(found)
+            for inside in found.rglob("*"):
+                _check_own(inside)
         _lock(path)
         folder = cls(path)
         folder._end_what_was_open()
@@ -60,18 +68,29 @@ class JobsFolder:
         return job
 
     def get(self, job_id: str) -> Job:
+        """A job by its record, which may come from elsewhere: refused where it names what is not the job's own."""
         if JOB_ID.fullmatch(job_id) is None or not (self.home(job_id) / "job.json").is_file():
-            raise Refused(
-                404, "There is no such job here. It may have been removed: go back to the first page."
+            raise Refused(404, NOT_HERE)
+        try:
+            job = Job.from_json((self.home(job_id) / "job.json").read_text(encoding="utf-8"))
+            names = [safe_name(name) for name in job.files.values()]
+            is_own = (
+                (job.id == job_id and job.kind in ("fit", "update") and job.tasks.keys() <= set(TASK_NAMES))
+                and (job.files.keys() <= set(SLOTS) and names == list(job.files.values()))
+                and (job.parent is None or JOB_ID.fullmatch(job.parent) is not None)
             )
-        return Job.from_json((self.home(job_id) / "job.json").read_text(encoding="utf-8"))
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError, Refused) as error:
+            raise Refused(409, SPOILT) from error
+        if not is_own:
+            raise Refused(409, SPOILT)
+        return job
 
     def all(self) -> list[Job]:
         """Jobs, newest first; what cannot be read is no job."""
         found = []
         for home in sorted(self.path.iterdir(), reverse=True):
             if JOB_ID.fullmatch(home.name):
-                with suppress(OSError, ValueError, KeyError, TypeError, Refused):
+                with suppress(OSError, Refused):
                     found.append(self.get(home.name))
         return found
 
@@ -141,6 +160,18 @@ def link(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:
         shutil.copyfile(source, target)
+
+
+def _check_own(path: Path) -> None:
+    """Refuse what another user could change, or what may lead out of the folder."""
+    found = path.lstat()
+    if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
+        raise InputError(f"{path} is a link or a device, and no job makes one. Remove it. {ELSEWHERE}")
+    others = stat.S_IWGRP | stat.S_IWOTH
+    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & others):
+        raise InputError(
+            f"Others can write to {path}, and so could change your jobs. Take that from them (chmod -R go-w). {ELSEWHERE}"
+        )
 
 
 def _lock(path: Path) -> None:

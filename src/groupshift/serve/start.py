@@ -26,6 +26,7 @@ def serve(folder: str | None, port: int, browser: bool, max_upload: float) -> No
     try:
         import uvicorn
 
+        from groupshift.serve.connections import Connection
         from groupshift.serve.jobs_folder import JobsFolder
         from groupshift.serve.web import make_app
     except ImportError as error:
@@ -57,7 +58,8 @@ def serve(folder: str | None, port: int, browser: bool, max_upload: float) -> No
             _open(address, Path(private))
         settings = uvicorn.Config(
             app,
-            log_level="warning",
+            http=Connection,
+            log_level="error",  # anybody on this machine can send what is worth a warning
             access_log=False,  # addresses hold the token
             server_header=False,
             proxy_headers=False,

@@ -1,14 +1,17 @@
-"""Uploads: streamed to a file in the job's folder, bounded in size, there when complete and never before."""
+"""Uploads: streamed to a hidden file in the job's folder, bounded in size and time, and named when they are complete."""
 
 from __future__ import annotations
 
 import errno
-import os
 import secrets
 import shutil
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from starlette.requests import Request
+
+from groupshift.serve.connections import in_time
 from groupshift.serve.jobs import Refused
 
 GIGA = 1024**3
@@ -16,24 +19,23 @@ GIGA = 1024**3
 SPARED = 256 * 1024**2
 
 
-async def keep_upload(stream: AsyncIterator[bytes], target: Path, *, length: str | None, most: int) -> None:
-    """Write a stream to a file, whole or not at all; refused where it is longer than `most` bytes or the disk is full."""
-    room = min(most, shutil.disk_usage(target.parent).free - SPARED)
-    if length is not None and length.isdecimal():
-        _check_size(int(length), most, room)
-    part = target.with_name(f".{secrets.token_hex(8)}.part")
+@asynccontextmanager
+async def received(request: Request, folder: Path, *, most: int) -> AsyncIterator[Path]:
+    """The body as a file, gone when the block ends unless it is renamed; refused above `most` bytes or on a full disk."""
+    room = min(most, shutil.disk_usage(folder).free - SPARED)
+    _check_size(int(request.headers.get("content-length", 0)), most, room)
+    part = folder / f".{secrets.token_hex(8)}.part"
     try:
         written = 0
         with open(part, "xb") as file:
-            async for piece in stream:
-                written += len(piece)
-                _check_size(written, most, room)
-                file.write(piece)
+            async with in_time(request, most):
+                async for piece in request.stream():
+                    written += len(piece)
+                    _check_size(written, most, room)
+                    file.write(piece)
         if not written:
-            raise Refused(
-                400, f"{target.name} is empty: it has no header and no rows. Check how it was made."
-            )
-        os.replace(part, target)
+            raise Refused(400, "The file is empty: it has no header and no rows. Check how it was made.")
+        yield part
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _no_room() from error

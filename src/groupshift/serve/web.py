@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -18,11 +20,21 @@ from starlette.staticfiles import StaticFiles
 
 from groupshift._io.files import write_whole
 from groupshift.serve.command_lines import fit_arguments, known_shares_file, usual_roles
+from groupshift.serve.connections import in_time
 from groupshift.serve.guard import Guard
-from groupshift.serve.jobs import SLOTS, UNREADABLE, Job, Refused, Settings
+from groupshift.serve.jobs import (
+    NOT_HERE,
+    SLOTS,
+    TASK_NAMES,
+    UNREADABLE,
+    Job,
+    Refused,
+    Settings,
+    checked_text,
+)
 from groupshift.serve.jobs_folder import KNOWN, REPORT, JobsFolder, safe_name
 from groupshift.serve.pages import DOWNLOADS, JobView, templates
-from groupshift.serve.uploads import keep_upload
+from groupshift.serve.uploads import received
 from groupshift.serve.work_queue import WorkQueue
 
 STATIC = Path(__file__).parent / "static"
@@ -59,6 +71,8 @@ class Page:
     async def state(self, request: Request) -> Response:
         view = self._view(request)
         task = request.query_params.get("task") or view.open_task or view.job.kind
+        if task not in TASK_NAMES:
+            raise Refused(404, NOT_HERE)
         return JSONResponse(view.progress(task) | {"screen": view.screen})
 
     async def columns(self, request: Request) -> Response:
@@ -69,25 +83,22 @@ class Page:
 
     async def put_file(self, request: Request) -> Response:
         """A dropped file: its body as it is, its name only looked at."""
-        job, slot = self._job(request), request.path_params["slot"]
-        if slot not in SLOTS or job.is_settled:
-            raise Refused(409, SETTLED)
-        others = tuple(name for other, name in job.files.items() if other != slot)
-        name = safe_name(request.query_params.get("name", "file"), others)
-        await keep_upload(
-            request.stream(),
-            self.folder.files(job.id) / name,
-            length=request.headers.get("content-length"),
-            most=self.most_upload,
-        )
-        # Read again: other requests were answered meanwhile.
-        job = self._job(request)
-        if job.is_settled:
-            raise Refused(409, SETTLED)
-        if (old := job.files.get(slot)) not in (None, name):
-            (self.folder.files(job.id) / str(old)).unlink(missing_ok=True)
-        (self.folder.home(job.id) / "look.json").unlink(missing_ok=True)
-        self.folder.keep(replace(job, files={**job.files, slot: name}))
+        job, slot = self._idle_job(request), request.path_params["slot"]
+        if slot not in SLOTS:
+            raise Refused(404, NOT_HERE)
+        # Bytes that are no text become what `checked_text` refuses; Starlette would replace them.
+        asked = parse_qs(request.url.query, errors="surrogateescape")
+        wanted = checked_text(asked.get("name", ["file"])[0])
+        files = self.folder.files(job.id)
+        async with received(request, files, most=self.most_upload) as part:
+            # Other requests were answered meanwhile. From here on none is: nothing begins to read the file that goes.
+            job = self._idle_job(request)
+            name = safe_name(wanted, tuple(name for other, name in job.files.items() if other != slot))
+            os.replace(part, files / name)
+            if (old := job.files.get(slot)) not in (None, name):
+                (files / str(old)).unlink(missing_ok=True)
+            (self.folder.home(job.id) / "look.json").unlink(missing_ok=True)
+            self.folder.keep(replace(job, files={**job.files, slot: name}))
         return JSONResponse({"name": name}, 201)
 
     async def put_settings(self, request: Request) -> Response:
@@ -105,17 +116,19 @@ class Page:
     async def start(self, request: Request) -> Response:
         """Look, fit, update or predict: queued, and begun when nothing else runs."""
         job, task = self._job(request), request.path_params["task"]
+        if task not in TASK_NAMES:
+            raise Refused(404, NOT_HERE)
         if not job.files:
             raise Refused(409, "There is no file yet. Drop one, or choose it.")
-        if task == "look":
+        if task.startswith("predict") and job.is_done:
+            self.queue.put(job, task)
+        elif job.is_settled or task not in ("look", job.kind):
+            raise Refused(409, SETTLED)
+        elif task == "look":
             self.queue.renew(job, task)
-        elif task == job.kind and not job.is_settled:
+        else:
             self._prepare(job)
             self.queue.put(self.queue.stop(job), task)
-        elif task.startswith("predict") and job.is_done:
-            self.queue.put(job, task)
-        else:
-            raise Refused(409, SETTLED)
         return JSONResponse({"task": task}, 202)
 
     async def stop(self, request: Request) -> Response:
@@ -138,9 +151,9 @@ class Page:
         return JSONResponse({})
 
     async def report(self, request: Request) -> Response:
-        """The report as it is; in a sandbox, so that it is a stranger to the page."""
+        """The report as it is; in a sandbox, so that it is a stranger to the page: first, since a second one would not count."""
         view = self._view(request)
-        headers = {"Content-Security-Policy": f"{view.answer['report_policy']}; sandbox allow-scripts"}
+        headers = {"Content-Security-Policy": f"sandbox allow-scripts; {view.answer['report_policy']}"}
         path = self._there(view.files / REPORT)
         return FileResponse(path, media_type="text/html", headers=headers)
 
@@ -162,6 +175,9 @@ class Page:
             return self._html("refused.html", status=status, sentence=sentence)
         return JSONResponse({"sentence": sentence}, status)
 
+    async def nowhere(self, request: Request, error: Exception) -> Response:
+        return await self.refused(request, Refused(404, NOT_HERE))
+
     async def gone(self, request: Request, error: Exception) -> Response:
         """The browser left before its file was here: nobody reads this answer."""
         return Response(status_code=400)
@@ -176,6 +192,13 @@ class Page:
 
     def _job(self, request: Request) -> Job:
         return self.folder.get(request.path_params["id"])
+
+    def _idle_job(self, request: Request) -> Job:
+        """A job whose files may change: no model is made of them, and no process reads them."""
+        job = self._job(request)
+        if job.is_settled or self.queue.works_on(job.id):
+            raise Refused(409, SETTLED)
+        return job
 
     def _view(self, request: Request) -> JobView:
         return JobView(self.folder, self._job(request))
@@ -229,19 +252,21 @@ def make_app(folder: JobsFolder, *, token: str, port: int, most_upload: int) -> 
             await work
 
     handlers: dict[Any, Any] = {Refused: page.refused, ClientDisconnect: page.gone, Exception: page.refused}
+    handlers[404] = page.nowhere
     app = Starlette(routes=routes, lifespan=working, exception_handlers=handlers)
     return Guard(app, token=token, port=port)
 
 
 async def _json(request: Request) -> dict[str, Any]:
     body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MOST_SETTINGS:
-            raise Refused(413, "These settings are larger than a page holds. Use the command line.")
+    async with in_time(request, MOST_SETTINGS):
+        async for piece in request.stream():
+            body += piece
+            if len(body) > MOST_SETTINGS:
+                raise Refused(413, "These settings are larger than a page holds. Use the command line.")
     try:
         found = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(400, UNREADABLE) from error
     if not isinstance(found, dict):
         raise Refused(400, UNREADABLE)

@@ -113,7 +113,9 @@ class WorkQueue:
         look = self.folder.home(job.id) / "look.json"
         if ticket.task == "look" and state.status == "done" and not job.settings.roles:
             guess = json.loads(look.read_text(encoding="utf-8"))["guess"]
-            job = replace(job, settings=Settings(guess))
+            # A column whose name no page can send back is left to the user to rename.
+            with suppress(Refused):
+                job = replace(job, settings=Settings.from_json({"roles": guess}))
         self.folder.keep(job)
 
     def _why_waiting(self, ticket: Ticket) -> str:
