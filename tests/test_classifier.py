@@ -12,9 +12,9 @@ from groupshift._rows import progress
 from groupshift._rows.progress import listen
 
 
-def test_updating_with_the_same_rows_gives_the_same_shares(rows, unrefined):
+def test_updating_with_the_same_rows_gives_the_same_shares(rows, fitted_copy):
     X, y, groups = rows
-    model = unrefined
+    model = fitted_copy
     before = model.group_prior_.copy(), model.shift_variance_.copy()
     model.update(X[y < 0], groups[y < 0])
     np.testing.assert_allclose(model.group_prior_, before[0], atol=1e-10)
@@ -36,9 +36,9 @@ def test_updating_learns_new_shares_and_groups_and_keeps_the_rest(rows, quick):
         model.predict_proba(X[:1], ["g000"])
 
 
-def test_a_known_share_is_met_and_narrows_its_interval(rows, quick, unrefined):
+def test_a_known_share_is_met_and_narrows_its_interval(rows, quick, fitted_copy):
     X, y, groups = rows
-    plain = unrefined.group_shares(by="group")
+    plain = fitted_copy.group_shares(by="group")
     model = quick().fit(X, y, groups=groups, known_shares={"g003": 0.77})
     exact = model.group_shares(by="group")
     # A Series by group is as good as a dict.
@@ -75,14 +75,14 @@ def test_details_agree_with_the_prediction_and_the_shares(rows, fitted):
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-def test_details_of_a_frame_are_a_frame_whose_rows_stand_beside_it(rows, quickest, library):
+def test_details_of_a_frame_are_a_frame_whose_rows_stand_beside_it(rows, quick, library):
     native = pytest.importorskip(library)
     X, y, groups = rows
     columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
     frame = native.table(columns) if library == "pyarrow" else native.DataFrame(columns)
     if library == "pandas":
         frame.index = frame.index + 1000
-    model = quickest().fit(frame, y, groups=groups)
+    model = quick().fit(frame, y, groups=groups)
     details = model.predict_details(frame, groups)
     assert type(details) is type(frame)
     np.testing.assert_array_equal(
@@ -104,10 +104,10 @@ def test_shares_by_cell_and_by_group_fit_together(fitted):
         assert (shares["share"] < shares["high"]).all()
 
 
-def test_shares_of_groups_stand_beside_those_of_their_labelled_rows(rows, quickest):
+def test_shares_of_groups_stand_beside_those_of_their_labelled_rows(rows, quick):
     X, y, groups = rows
     kept = (y < 0) | (groups != groups[0])
-    shares = quickest().fit(X[kept], y[kept], groups=groups[kept]).group_shares(by="group")
+    shares = quick().fit(X[kept], y[kept], groups=groups[kept]).group_shares(by="group")
     labeled = pd.Series(y[kept & (y >= 0)]).groupby(groups[kept & (y >= 0)]).mean()
     np.testing.assert_allclose(shares["labeled_share"], labeled.reindex(shares["group"]))
     assert shares["group"][np.isnan(shares["labeled_share"])].tolist() == [groups[0]]
@@ -131,21 +131,21 @@ def test_theorem_2_is_what_predict_does(rows, fitted):
     )
 
 
-def test_steps_are_told_to_whoever_listens_and_to_the_terminal(rows, quickest, capsys):
+def test_steps_are_told_to_whoever_listens_and_to_the_terminal(rows, quick, capsys):
     X, y, groups = rows
     steps = []
     with listen(steps.append):
-        quickest(verbose=1).fit(X, y, groups=groups)
+        quick(verbose=1).fit(X, y, groups=groups)
     assert "estimating shares" in steps
     captured = capsys.readouterr()
     assert "estimating shares" in captured.err
     assert captured.out == ""
 
 
-def test_rows_of_many_chunks_are_predicted_as_rows_of_one(rows, unrefined, monkeypatch):
+def test_rows_of_many_chunks_are_predicted_as_rows_of_one(rows, fitted_copy, monkeypatch):
     X, _, groups = rows
     groups = groups.copy()
-    model = unrefined
+    model = fitted_copy
     groups[5::7] = "new"
     with pytest.warns(UserWarning, match="'new' had no unlabelled rows"):
         whole = model.predict_proba(X, groups), model.predict_details(X, groups)

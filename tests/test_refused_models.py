@@ -165,10 +165,10 @@ def test_a_function_that_hides_in_a_trusted_transformer_is_refused(saved, tmp_pa
     "estimator", [RandomForestClassifier(10, max_depth=5), HistGradientBoostingClassifier(max_iter=5)]
 )
 @pytest.mark.parametrize("damage", ["child", "loop", "feature"])
-def test_trees_that_lead_outside_are_refused(rows, tmp_path, quickest, estimator, damage):
+def test_trees_that_lead_outside_are_refused(rows, tmp_path, quick, estimator, damage):
     """scikit-learn would read foreign memory, or never come back."""
     X, y, groups = rows
-    model = quickest(estimator=estimator, partition=1).fit(X, y, groups=groups)
+    model = quick(estimator=estimator, partition=1).fit(X, y, groups=groups)
     classifier = model.posterior_.classifier
     if isinstance(estimator, RandomForestClassifier):
         tree = classifier.estimators_[0].tree_
@@ -193,9 +193,9 @@ class Foreign(LogisticRegression):
     """A classifier that is not scikit-learn's."""
 
 
-def test_foreign_types_need_the_users_word_on_both_sides(rows, tmp_path, quickest):
+def test_foreign_types_need_the_users_word_on_both_sides(rows, tmp_path, quick):
     X, y, groups = rows
-    model = quickest(estimator=Foreign(), partition=1).fit(X, y, groups=groups)
+    model = quick(estimator=Foreign(), partition=1).fit(X, y, groups=groups)
     with pytest.raises(ValueError, match="Foreign"):
         save(model, tmp_path / "m.gshift")
     name = f"{Foreign.__module__}.Foreign"
