@@ -366,17 +366,18 @@ def test_without_unlabelled_rows_it_is_a_calibrated_classifier_and_says_so():
     assert len(model.groups_) == 0
 
 
-def test_without_groups_it_says_so_and_takes_half_of_a_shift_that_nothing_can_check():
+def test_without_groups_it_says_so_and_takes_part_of_a_shift_that_nothing_can_check():
     rng = np.random.default_rng(3)
     truth = rng.random(4000) < np.where(np.arange(4000) < 1000, 0.5, 0.15)
     features = rng.normal(size=(4000, 1)) + 2 * truth[:, None]
     y = np.where(np.arange(4000) < 1000, truth, -1)
-    with pytest.warns(DegradedWarning, match="No groups"):
-        model = logistic(partition=1).fit(features, y)
-    assert 0.18 < model.predict_proba(features[1000:])[:, 1].mean() < 0.3
-    with pytest.warns(DegradedWarning, match="No groups"):
-        model = logistic(partition=1).fit(features, y)
-    assert model.predict_proba(features[1000:])[:, 1].mean() == pytest.approx(0.15, abs=0.03)
+    share = {}
+    for name, settings in (("part", {}), ("all", {"shrinkage": "none"}), ("none", {"shares": None})):
+        with pytest.warns(DegradedWarning, match="No groups"):
+            model = logistic(partition=1, **settings).fit(features, y)
+        share[name] = model.predict_proba(features[1000:])[:, 1].mean()
+    assert share["all"] == pytest.approx(0.15, abs=0.03)
+    assert share["all"] < share["part"] < share["none"]
 
 
 def test_details_of_a_model_without_a_population_say_that_nothing_is_known_of_shifts():

@@ -84,6 +84,8 @@ def condition_group(
     """
     error = max(std_error, 1e-6)
     precision = np.linalg.inv(covariance)
+    # A cell that was thought to be certain lies beyond the limit: held only in the end, it would move the rate again.
+    shift = np.clip(shift, -MAX_SHIFT, MAX_SHIFT)
 
     def cost(candidate: FloatArray) -> float:
         move = candidate - shift

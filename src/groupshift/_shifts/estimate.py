@@ -32,6 +32,8 @@ from groupshift._shifts.sums import Bins, Sums
 # Variance of a shift of all groups alike that no row decides: positives twice or half as likely to be labelled lie at the
 # ends of its 90 % interval.
 UNIDENTIFIED = 0.42**2
+# Standard deviation of the shift of a group that no row is asked about.
+UNASKED = 1.0
 
 Score: TypeAlias = Callable[[Rows], tuple[FloatArray, IntArray]]
 # Rates of predicted positives among the positives and among the negatives of each cluster.
@@ -335,6 +337,10 @@ def _with_shares(learned: Learned, sums: Sums, found: _Shifts, groups: ValueArra
         )
         wide = np.broadcast_to(found.unseen_covariance, (1, *found.unseen_covariance.shape))
         unseen_variance = _against_rest(wide, learned.labeled_prior[None], learned.labeled_prior)[0][0]
+    if learned.shares is None:
+        # Nothing was asked of the rows: a rate that is known of a group is all that tells its shift.
+        is_known = np.array([g in known.shares for g in groups.tolist()], bool)
+        variance[is_known], shared[is_known] = UNASKED**2, UNASKED
     common = found.common.covariance.trace() / M
     settled = conditioned if M == 1 else agreeing
     agreed = settled(
