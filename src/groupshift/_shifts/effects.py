@@ -20,7 +20,14 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
-from groupshift._shifts.evidence import LABELED_SCORES, LABELS, N_KINDS, POPULATION_SCORES, Evidence, held_within
+from groupshift._shifts.evidence import (
+    LABELED_SCORES,
+    LABELS,
+    N_KINDS,
+    POPULATION_SCORES,
+    Evidence,
+    held_within,
+)
 
 # How each kind of evidence sees (d_L, d_U), the misfit, and what two samples of a group do not share of it.
 LOADING = np.array([[1.0, 0], [1, 0], [0, 1], [-1, 1]])
