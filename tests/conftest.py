@@ -13,6 +13,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier, save
+from groupshift._scores.members import default_members
 from groupshift.datasets import make_grouped_mixture
 from shifted_groups import draw, fit_on
 
@@ -78,33 +79,26 @@ def rows(sample):
 @pytest.fixture
 def quick():
     """A model that is fitted in a tenth of a second and still takes every step that it is asked for."""
-
-    def make(**params):
-        return GroupShiftClassifier(
-            **{"estimator": LogisticRegression(), "partition": 2, "random_state": 0, **params}
-        )
-
-    return make
+    return make_quick
 
 
-@pytest.fixture
-def quickest():
-    """A model for claims that hold whatever it learns: with a given trust nothing is learned of views, which takes long."""
-    return make_quickest
-
-
-def make_quickest(**params):
-    settings = {"partition": 2, "random_state": 0}
-    return GroupShiftClassifier(**{"estimator": LogisticRegression(), **settings, **params})
+def make_quick(**params):
+    settings = {"estimator": LogisticRegression(), "partition": 2, "random_state": 0}
+    return GroupShiftClassifier(**settings | params)
 
 
 def small_boosting(**settings):
-    """Whatever number of trees is asked for: the default classifier asks for one of its own."""
+    """Whatever number of trees is asked for."""
     return HistGradientBoostingClassifier(**settings | FEW_TREES)
 
 
+def small_members(is_category, seed):
+    trees, linear = default_members(is_category, seed)
+    return [trees.set_params(**FEW_TREES), linear]
+
+
 def grow_few_trees(monkeypatch):
-    monkeypatch.setattr("groupshift._scores.members.HistGradientBoostingClassifier", small_boosting)
+    monkeypatch.setattr("groupshift.pipeline.default_members", small_members)
 
 
 @pytest.fixture
@@ -117,36 +111,20 @@ def few_trees(monkeypatch):
 def fitted(rows):
     """A fitted quick model that no test may change."""
     X, y, groups = rows
-    model = GroupShiftClassifier(LogisticRegression(), partition=2, random_state=0)
-    return model.fit(X, y, groups=groups)
-
-
-@pytest.fixture(scope="session")
-def fitted_unrefined(rows):
-    X, y, groups = rows
-    model = GroupShiftClassifier(LogisticRegression(), partition=2, random_state=0)
-    return model.fit(X, y, groups=groups)
+    return make_quick().fit(X, y, groups=groups)
 
 
 @pytest.fixture
-def unrefined(fitted_unrefined):
-    """A fitted quick model without a round of refinement, which a test may change."""
-    return deepcopy(fitted_unrefined)
+def fitted_copy(fitted):
+    """A fitted quick model that a test may change."""
+    return deepcopy(fitted)
 
 
 @pytest.fixture(scope="session")
 def judged(rows):
-    """A fitted model whose partition hidden labels chose, without a round of refinement; no test may change it."""
+    """A fitted model whose partition held-out labels chose; no test may change it."""
     X, y, groups = rows
-    model = GroupShiftClassifier(LogisticRegression(), partition="validated", random_state=0)
-    return model.fit(X, y, groups=groups)
-
-
-@pytest.fixture(scope="session")
-def fitted_quickest(rows):
-    """A fitted quickest model that no test may change."""
-    X, y, groups = rows
-    return make_quickest().fit(X, y, groups=groups)
+    return make_quick(partition="validated").fit(X, y, groups=groups)
 
 
 @pytest.fixture(scope="session")
@@ -208,7 +186,6 @@ def small(monkeypatch, tmp_path):
     grow_few_trees(monkeypatch)
     # Pages show how a classifier of the user's own is handed over.
     monkeypatch.setattr("sklearn.ensemble.HistGradientBoostingClassifier", small_boosting)
-    monkeypatch.setattr("groupshift._math.views.N_DRAWS", 32)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
 

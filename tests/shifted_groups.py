@@ -20,7 +20,7 @@ def draw(rng, *, n_groups=40, labeled=150, unlabeled=300, share=(0.1, 0.9), spre
 
 
 def fit_on(data, *, estimator=None, **settings):
-    """A model of such groups: one cluster and no refinement, unless a test asks for more."""
+    """A model of such groups: one cluster, unless a test asks for more."""
     X, y, groups, _ = data
     estimator = GaussianNB() if estimator is None else estimator
     model = GroupShiftClassifier(estimator, random_state=0, **{"partition": 1, **settings})

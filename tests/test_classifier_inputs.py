@@ -65,12 +65,12 @@ def test_group_names_do_not_matter(rows, fitted, quick):
         "NumPy's bool",
     ],
 )
-def test_groups_may_be_of_any_hashable_kind(rows, quickest, name):
+def test_groups_may_be_of_any_hashable_kind(rows, quick, name):
     X, y, groups = rows
     number = np.unique(groups, return_inverse=True)[1]
     values = np.empty(len(groups), object)
     values[:] = [name(i) for i in number]
-    model = quickest().fit(X, y, groups=values)
+    model = quick().fit(X, y, groups=values)
     assert set(model.groups_.tolist()) == set(values.tolist())
     assert finite_and_in_doubt(model.predict_proba(X[:5], values[:5]))
     # As a plain list too.
@@ -79,10 +79,10 @@ def test_groups_may_be_of_any_hashable_kind(rows, quickest, name):
     )
 
 
-def test_group_values_are_matched_by_value_not_by_type(rows, quickest):
+def test_group_values_are_matched_by_value_not_by_type(rows, quick):
     X, y, groups = rows
     number = np.unique(groups, return_inverse=True)[1]
-    model = quickest().fit(X, y, groups=number)
+    model = quick().fit(X, y, groups=number)
     expected = model.predict_proba(X, number)
     for same in (
         number.astype(np.int8),
@@ -136,27 +136,27 @@ def test_the_scale_of_weights_does_not_matter(rows, quick):
     np.testing.assert_allclose(other.shift_variance_, one.shift_variance_, rtol=1e-4)
 
 
-def test_equal_weights_are_no_weights(rows, quickest, fitted_quickest):
+def test_equal_weights_are_no_weights(rows, quick, fitted):
     X, y, groups = rows
     for weight in (np.ones(len(y)), np.full(len(y), 7.0), 3.0):
-        model = quickest().fit(X, y, groups=groups, sample_weight=weight)
+        model = quick().fit(X, y, groups=groups, sample_weight=weight)
         np.testing.assert_allclose(
-            probability(model, X, groups), probability(fitted_quickest, X, groups), atol=1e-9
+            probability(model, X, groups), probability(fitted, X, groups), atol=1e-9
         )
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
-def test_frames_and_arrays_agree(rows, fitted_quickest, quickest, make):
+def test_frames_and_arrays_agree(rows, fitted, quick, make):
     X, y, groups = rows
     frame = make({"a": X[:, 0], "b": X[:, 1]})
-    model = quickest().fit(frame, y, groups=groups)
+    model = quick().fit(frame, y, groups=groups)
     np.testing.assert_allclose(
-        model.predict_proba(frame, groups), fitted_quickest.predict_proba(X, groups), atol=1e-12
+        model.predict_proba(frame, groups), fitted.predict_proba(X, groups), atol=1e-12
     )
     with_groups = make({"a": X[:, 0], "state": groups, "b": X[:, 1]})
-    model = quickest(group="state").fit(with_groups, y)
+    model = quick(group="state").fit(with_groups, y)
     np.testing.assert_allclose(
-        model.predict_proba(with_groups), fitted_quickest.predict_proba(X, groups), atol=1e-12
+        model.predict_proba(with_groups), fitted.predict_proba(X, groups), atol=1e-12
     )
     assert type(model.group_shares()) is type(frame)
 
@@ -176,34 +176,34 @@ def test_frames_and_arrays_agree(rows, fitted_quickest, quickest, make):
     ],
     ids=["NaN", "None", "Int64", "boolean", "string", "polars", "text", "bool", "categorical"],
 )
-def test_missing_labels_mark_unlabelled_rows(rows, fitted_quickest, quickest, labels, request):
+def test_missing_labels_mark_unlabelled_rows(rows, fitted, quick, labels, request):
     X, y, groups = rows
     given = labels(y)
     if "Int64" in request.node.name:
         given[y < 0] = pd.NA
-    model = quickest().fit(X, given, groups=groups)
+    model = quick().fit(X, given, groups=groups)
     np.testing.assert_allclose(
-        probability(model, X, groups), probability(fitted_quickest, X, groups), atol=1e-12
+        probability(model, X, groups), probability(fitted, X, groups), atol=1e-12
     )
     assert set(model.predict(X, groups)) == set(model.classes_)
 
 
-def test_another_value_may_mark_unlabelled_rows(rows, fitted_quickest, quickest):
+def test_another_value_may_mark_unlabelled_rows(rows, fitted, quick):
     X, y, groups = rows
-    model = quickest(unlabeled_value="?").fit(X, np.array(["?", "no", "yes"])[y + 1], groups=groups)
+    model = quick(unlabeled_value="?").fit(X, np.array(["?", "no", "yes"])[y + 1], groups=groups)
     assert model.classes_.tolist() == ["no", "yes"]
     np.testing.assert_allclose(
-        probability(model, X, groups), probability(fitted_quickest, X, groups), atol=1e-12
+        probability(model, X, groups), probability(fitted, X, groups), atol=1e-12
     )
 
 
-def test_labels_minus_one_and_one_are_classes_where_the_user_says_so(rows, fitted_quickest, quickest):
+def test_labels_minus_one_and_one_are_classes_where_the_user_says_so(rows, fitted, quick):
     X, y, groups = rows
     signs = np.where(y < 0, np.nan, 2 * y - 1)
-    model = quickest(unlabeled_value=None).fit(X, signs, groups=groups)
+    model = quick(unlabeled_value=None).fit(X, signs, groups=groups)
     assert model.classes_.tolist() == [-1, 1]
     np.testing.assert_allclose(
-        probability(model, X, groups), probability(fitted_quickest, X, groups), atol=1e-12
+        probability(model, X, groups), probability(fitted, X, groups), atol=1e-12
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import log_loss, roc_auc_score
 
 from conftest import probability
 from groupshift import METHODS, GroupShiftClassifier
@@ -128,20 +128,12 @@ def test_probabilities_are_calibrated_in_every_group(mixture):
     assert np.abs(mean["p"] - mean["y"]).mean() < 0.06
 
 
-@pytest.mark.parametrize("trust", [1.0, 0.4])
-def test_a_trust_that_is_given_is_used_on_judged_partitions_too(mixture, trust):
-    X, y, groups, _ = mixture.training()
-    # Trees gain from a classifier for each cluster, which the judge then tries as well.
-    trees = RandomForestClassifier(20, max_depth=6)
-    model = GroupShiftClassifier(trees, trust=trust, random_state=0).fit(X, y, groups=groups)
-    assert model.n_clusters_ > 1
-    assert model.trust_ == trust
-    assert any("you set it to" in note for note in model.notes_)
-
-
-def test_a_given_trust_shifts_nothing_where_the_judge_finds_no_shift():
+def test_without_shift_next_to_nothing_is_shifted():
     sample = make_grouped_mixture(**MIXTURE, setting=1, random_state=2)
     X, y, groups, _ = sample.training()
     model = GroupShiftClassifier(LogisticRegression(), random_state=0).fit(X, y, groups=groups)
-    assert model.trust_ == 0
-    assert not np.any(model.shift_)
+    plain = GroupShiftClassifier(LogisticRegression(), shares=None, random_state=0).fit(X, y, groups=groups)
+    X_test, truth, test_groups = sample.testing()
+    losses = [log_loss(truth, probability(m, X_test, test_groups)) for m in (model, plain)]
+    # Of some thousand test rows a loss is known to ±0.01; what noise is taken for shifts costs a tenth of that.
+    assert losses[0] < losses[1] + 0.002

@@ -181,19 +181,19 @@ def frame(rows):
     return table, y[known]
 
 
-def test_feature_names_are_kept_the_group_column_among_them(rows, quickest):
+def test_feature_names_are_kept_the_group_column_among_them(rows, quick):
     X, y, groups = rows
     table = pd.DataFrame(X, columns=["a", "b"]).assign(state=groups)
-    model = quickest(group="state").fit(table, y)
+    model = quick(group="state").fit(table, y)
     assert model.feature_names_in_.tolist() == ["a", "b", "state"]
     assert model.n_features_in_ == 3
     assert model.encoder_.names_ == ["a", "b"]
 
 
 @degraded
-def test_cross_validation_and_scorers_work_with_a_group_column(frame, quickest):
+def test_cross_validation_and_scorers_work_with_a_group_column(frame, quick):
     X, y = frame
-    model = quickest(group="state")
+    model = quick(group="state")
     probability = cross_val_predict(model, X, y, cv=3, method="predict_proba")
     assert probability.shape == (len(y), 2)
     assert (cross_val_score(model, X, y, cv=3, scoring="roc_auc") > 0.6).all()
@@ -201,22 +201,22 @@ def test_cross_validation_and_scorers_work_with_a_group_column(frame, quickest):
 
 
 @degraded
-def test_grid_search_finds_its_way_to_the_parts(frame, quickest):
+def test_grid_search_finds_its_way_to_the_parts(frame, quick):
     X, y = frame
-    search = GridSearchCV(quickest(group="state"), {"estimator__C": [0.1, 1.0], "partition": [1, 2]}, cv=2)
+    search = GridSearchCV(quick(group="state"), {"estimator__C": [0.1, 1.0], "partition": [1, 2]}, cv=2)
     assert set(search.fit(X, y).best_params_) == {"estimator__C", "partition"}
 
 
 @degraded
-def test_scikit_learns_calibration_wraps_it(frame, quickest):
+def test_scikit_learns_calibration_wraps_it(frame, quick):
     X, y = frame
-    wrapped = CalibratedClassifierCV(quickest(group="state"), cv=2).fit(X, y)
+    wrapped = CalibratedClassifierCV(quick(group="state"), cv=2).fit(X, y)
     assert wrapped.predict_proba(X).shape == (len(y), 2)
 
 
-def test_it_works_at_the_end_of_a_pipeline(rows, quickest):
+def test_it_works_at_the_end_of_a_pipeline(rows, quick):
     X, y, groups = rows
-    pipeline = make_pipeline(StandardScaler(), quickest())
+    pipeline = make_pipeline(StandardScaler(), quick())
     pipeline.fit(X, y, groupshiftclassifier__groups=groups)
     assert pipeline.predict_proba(X, groups=groups).shape == (len(y), 2)
 
@@ -236,12 +236,12 @@ def routing():
 
 
 @pytest.mark.usefixtures("routing")
-def test_metadata_routing_brings_groups_through_a_pipeline(rows, quickest):
+def test_metadata_routing_brings_groups_through_a_pipeline(rows, quick):
     X, y, groups = rows
-    model = quickest().set_fit_request(groups=True, sample_weight=True).set_predict_proba_request(groups=True)
+    model = quick().set_fit_request(groups=True, sample_weight=True).set_predict_proba_request(groups=True)
     pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model)
     pipeline.fit(X, y, groups=groups, sample_weight=np.ones(len(y)))
-    direct = quickest().fit(StandardScaler().fit_transform(X), y, groups=groups)
+    direct = quick().fit(StandardScaler().fit_transform(X), y, groups=groups)
     np.testing.assert_allclose(
         pipeline.predict_proba(X, groups=groups),
         direct.predict_proba(StandardScaler().fit_transform(X), groups),
@@ -251,11 +251,11 @@ def test_metadata_routing_brings_groups_through_a_pipeline(rows, quickest):
 
 @degraded
 @pytest.mark.usefixtures("routing")
-def test_cross_validation_that_loses_the_groups_on_the_way_to_predict_is_heard(rows, quickest):
+def test_cross_validation_that_loses_the_groups_on_the_way_to_predict_is_heard(rows, quick):
     # scikit-learn routes groups to fit but never to predict; without this warning nobody would notice.
     X, y, groups = rows
     known = y >= 0
-    model = quickest().set_fit_request(groups=True).set_predict_request(groups=True)
+    model = quick().set_fit_request(groups=True).set_predict_request(groups=True)
     with pytest.warns(UserWarning, match="fitted with groups, but none were given to predict"):
         cross_val_predict(model, X[known], y[known], cv=3, params={"groups": groups[known]})
 
@@ -281,11 +281,11 @@ def test_any_classifier_with_predict_proba_serves(rows, quick):
     np.testing.assert_allclose(probability.sum(1), 1)
 
 
-def test_cross_validation_leaves_unlabelled_rows_out_of_the_score(rows, quickest):
+def test_cross_validation_leaves_unlabelled_rows_out_of_the_score(rows, quick):
     X, y, groups = rows
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame(X, columns=["a", "b"]).assign(site=groups)
-    model = quickest(group="site")
+    model = quick(group="site")
     found = cross_val_score(model, table, y, cv=KFold(3, shuffle=True, random_state=0))
     fitted = model.fit(table, y)
     known = y >= 0
@@ -307,7 +307,7 @@ def test_a_score_of_foreign_labels_says_so(rows, fitted):
 
 
 @pytest.mark.parametrize("library", ["pandas", "pyarrow"])
-def test_a_column_name_that_is_there_twice_is_one_clear_error(rows, quickest, library):
+def test_a_column_name_that_is_there_twice_is_one_clear_error(rows, quick, library):
     X, y, groups = rows
     if library == "pandas":
         table = pytest.importorskip("pandas").DataFrame(X, columns=["age", "age"])
@@ -315,4 +315,4 @@ def test_a_column_name_that_is_there_twice_is_one_clear_error(rows, quickest, li
         pa = pytest.importorskip("pyarrow")
         table = pa.Table.from_arrays([pa.array(column) for column in X.T], names=["age", "age"])
     with pytest.raises(ValueError, match="X has 'age' more than once"):
-        quickest().fit(table, y, groups=groups)
+        quick().fit(table, y, groups=groups)

@@ -24,18 +24,18 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 from distributed import Client
-from groupshift._fit.estimate import Tally
-from groupshift._fit.packing import Packed
-from groupshift._math.feature_means import MeanSums
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from conftest import CLUSTER_MARKS
 from groupshift import GroupShiftClassifier, distributed
-from groupshift._math.points import BIN_WIDTH, collect_points
 from groupshift._rows.batches import Reader
 from groupshift._rows.roles import Roles
 from groupshift._rows.rows import InMemory
+from groupshift._shifts.common import MeanSums
+from groupshift._shifts.estimate import Tally
+from groupshift._shifts.packing import Packed
+from groupshift._shifts.sums import Bins, Sums
 from groupshift.distributed import Distributed
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, fit_on_cluster, halves, quick, table_of
 
@@ -55,7 +55,7 @@ def in_memory(table):
 
 @pytest.fixture(scope="module")
 def judged_in_memory(table):
-    """The same with the judge; the order of rows, which partitions change, is no part of the answer."""
+    """The same with a chosen partition; the order of rows, which partitions change, is no part of the answer."""
     return fit_in_memory(quick("validated"), table, COLUMNS)
 
 
@@ -148,7 +148,7 @@ def test_classifier_trained_elsewhere_is_passed_frozen(client, table):
     settings = {"estimator": FrozenEstimator(trained), "partition": 2, "random_state": 0}
     in_memory = fit_in_memory(GroupShiftClassifier(**settings), together, COLUMNS)
     model = fit_on_cluster(GroupShiftClassifier(**settings), rest, partitioned(parts), features=COLUMNS)
-    assert model.posterior_.classifier.estimator is trained
+    assert model.learned_.posterior.scorer.members[0].estimator is trained
     assert_same_model(model, in_memory)
 
 
@@ -161,31 +161,34 @@ def test_without_a_client_dask_does_the_work_itself(table, in_memory):
     assert_same_model(model, in_memory)
 
 
+def sums_of(score, cell, weight, n_cells):
+    return Sums.of(score, cell, weight, n_cells, Bins(prototypes=PROTOTYPES if score.shape[1] > 1 else None))
+
+
+# Square roots of probabilities of three classes.
+PROTOTYPES = np.sqrt(np.random.default_rng(5).dirichlet(np.ones(3), 64))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_packed_points_are_the_points_in_about_half_the_bytes(weighted):
+def test_packed_sums_are_the_sums_in_fewer_bytes(weighted, n_classes):
     rng = np.random.default_rng(0)
-    n, n_cells = 20_000, 400
-    weight = rng.uniform(0.5, 2, n) if weighted else None
-    points = collect_points(
-        rng.normal(0, 2, n), rng.integers(0, n_cells, n), n_cells=n_cells, weight=weight, bin_width=BIN_WIDTH
-    )
-    others = collect_points(
-        rng.normal(0, 2, n), rng.integers(0, n_cells, n), n_cells=n_cells, bin_width=BIN_WIDTH
-    )
-    means = MeanSums.of(rng.normal(size=(9, 2)), np.ones(9), np.arange(9) % 3, np.zeros(9, int), (3, 1))
-    tally = Tally(points, others, np.zeros((50, 2)), means)
-    packed = pickle.dumps(Packed(tally))
+    n, n_cells, n_contrasts = 20_000, 400, n_classes - 1
+    weight = rng.uniform(0.5, 2, n) if weighted else np.ones(n)
+    sums = sums_of(rng.normal(0, 2, (n, n_contrasts)), rng.integers(0, n_cells, n), weight, n_cells)
+    means = MeanSums(rng.normal(size=(9, 2)), np.ones(9), np.ones(9))
+    packed = pickle.dumps(Packed(Tally(sums, means)))
     back = pickle.loads(packed).value
-    for name in ("cell", "score", "weight", "rows", "weight_sum", "weight_square_sum"):
-        assert getattr(back.points, name).tolist() == getattr(points, name).tolist()
-        assert getattr(back.predicted, name).tolist() == getattr(others, name).tolist()
-    assert back.means.total.tolist() == means.total.tolist()
-    assert len(packed) < 0.55 * len(pickle.dumps(tally))
+    for name in Sums.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(back.scores, name), getattr(sums, name), err_msg=name)
+    assert back.means.values.tolist() == means.values.tolist()
+    # Of two classes 12 bytes a point and not 32, of three 28 and not 40.
+    assert len(packed) < {2: 0.55, 3: 0.75}[n_classes] * len(pickle.dumps(Tally(sums, means)))
 
 
 def test_what_travels_does_not_grow_with_cells_that_have_no_rows():
-    few = [collect_points([0.5], [0], n_cells=n, bin_width=BIN_WIDTH) for n in (10, 1_000_000)]
-    small, large = (len(pickle.dumps(Packed(Tally(points, None, np.zeros((1, 0)))))) for points in few)
+    few = [sums_of(np.array([[0.5]]), np.zeros(1, np.int64), np.ones(1), n) for n in (10, 1_000_000)]
+    small, large = (len(pickle.dumps(Packed(Tally(sums, None)))) for sums in few)
     assert large < small + 16
 
 
@@ -349,7 +352,7 @@ def test_a_classifier_trained_on_the_cluster_is_used_there_and_gives_the_answer_
     model = fit_on_cluster(
         GroupShiftClassifier(**settings), rest, dd.from_pandas(unlabeled, npartitions=4), features=COLUMNS
     )
-    assert model.posterior_.classifier.estimator is trees
+    assert model.learned_.posterior.scorer.members[0].estimator is trees
     assert_same_model(model, in_memory)
     found = distributed.predict(model, dd.from_pandas(unlabeled, npartitions=4), group="site").compute()
     expected = in_memory.predict_details(unlabeled[COLUMNS], unlabeled.site)

@@ -4,19 +4,18 @@ import inspect
 
 import numpy as np
 import pytest
-from groupshift._regions.candidates import group_folds
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
-from groupshift._fit import refine
+from groupshift._fit import pooled
 from groupshift._rows import keys, unseen
 from groupshift._rows.codes import Codes
 from groupshift._rows.keys import content_keys, fold_of, sampled, stratified_folds, uniform_keys
 from groupshift._rows.seeds import Seeds
 from groupshift._rows.workers import workers
-from groupshift.datasets import make_grouped_mixture
+from groupshift._scores import stack
 
 
 @pytest.fixture
@@ -51,36 +50,29 @@ def test_no_two_draws_of_a_fit_share_a_stream(asked, rows, settings):
 @given(st.integers(0, 2**31 - 1))
 def test_a_sample_by_one_stream_falls_into_all_folds_of_another(root):
     seeds, keys = Seeds(root), np.arange(40_000, dtype=np.uint64)
-    sample = keys[sampled(keys, 0.25, seeds.named("soft rows"))]
-    counts = np.bincount(fold_of(sample, 5, seeds.named("soft folds")), minlength=5)
+    sample = keys[sampled(keys, 0.25, seeds.named("clustering, population"))]
+    counts = np.bincount(fold_of(sample, 5, seeds.named("aligned folds")), minlength=5)
     # 10,000 rows in five folds: 2,000 each, with a standard deviation of 40; six of them.
     assert np.abs(counts - len(sample) / 5).max() < 240
 
 
-def test_soft_rows_of_a_large_population_train_every_fold(monkeypatch):
-    # Above the soft sample, folds and sample once came from one hash: all soft rows then fell into fold 0.
-    folds = []
-    of = refine.SoftTraining.of.__func__
+def test_rows_sampled_of_a_large_population_fall_into_all_folds(rows, quick, monkeypatch):
+    # With one stream for both, folds and sample come from one hash: all sampled rows fall into fold 0.
+    counts = []
 
-    def record(cls, *args):
-        soft = of(cls, *args)
-        folds.append(np.bincount(soft.fold, minlength=5))
-        return soft
+    def record(key, n_folds, seed):
+        fold = fold_of(key, n_folds, seed)
+        counts.append(np.bincount(fold, minlength=n_folds))
+        return fold
 
-    monkeypatch.setattr(refine.SoftTraining, "of", classmethod(record))
-    sample = make_grouped_mixture(
-        n_features=2,
-        n_clusters=1,
-        n_groups=5,
-        labeled_per_group=(80, 0),
-        unlabeled_per_group=(4_000, 0),
-        random_state=0,
-    )
-    X, y, groups, _ = sample.training()
-    GroupShiftClassifier(LogisticRegression(), 1, random_state=0).fit(X, y, groups=groups)
-    (counts,) = folds
-    assert refine.n_soft_rows(400) == 10_000 < (y < 0).sum()
-    assert counts.min() > 1_700
+    monkeypatch.setattr(stack, "fold_of", record)
+    monkeypatch.setattr(pooled, "MAX_CLUSTERING_ROWS", 800)
+    X, y, groups = rows
+    quick(partition=1).fit(X, y, groups=groups)
+    (count,) = counts
+    assert 400 < count.sum() < 800 < (y < 0).sum()
+    # A fifth each, less four standard deviations.
+    assert count.min() > count.sum() / 5 - 4 * np.sqrt(0.16 * count.sum())
 
 
 @given(st.permutations(range(30)), st.integers(0, 100))
@@ -91,13 +83,6 @@ def test_folds_of_rows_follow_the_example_wherever_it_stands(order, seed):
     fold = stratified_folds(y, keys, 3, seed)
     assert np.array_equal(stratified_folds(y[order], keys[order], 3, seed), fold[order])
     assert all(len(set(fold[keys == key])) == 1 for key in range(10))
-
-
-def test_folds_of_groups_are_equal_in_number_and_follow_the_group():
-    group = np.repeat(np.arange(30), 4)
-    fold = group_folds(group, 7)
-    assert np.bincount(fold[::4]).tolist() == [10, 10, 10]
-    assert all(len(set(fold[group == g])) == 1 for g in range(30))
 
 
 def test_keys_of_content_do_not_depend_on_chunks_or_precision():

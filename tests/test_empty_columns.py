@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from groupshift._fit.classifiers import fit_classifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from groupshift import GroupShiftClassifier
+from groupshift._scores.members import fit_classifier
 
 N = 200
 RNG = np.random.default_rng(0)

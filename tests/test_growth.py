@@ -1,19 +1,15 @@
 """What grows faster than its columns or groups is a defect: work is counted, at two sizes."""
 
 import sys
-from itertools import combinations
 
 import numpy as np
 import pytest
-from groupshift._regions.merging import merge_levels
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import gammaln
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier, save
 from groupshift._explain.caution import caution_sentences
-from groupshift._regions import merging
 from groupshift._rows.codes import Codes
 
 pa = pytest.importorskip("pyarrow", reason="reading files needs the extra files")
@@ -95,40 +91,6 @@ def test_the_command_numbers_groups_by_a_table_made_once(tmp_path, rows, monkeyp
     assert run(command) == 0
     assert f"{len(X):,} predictions" in capsys.readouterr().out
     assert len(made) == 1
-
-
-def test_groups_that_a_cell_does_not_hold_cost_its_merging_nothing(monkeypatch):
-    looked_at = []
-    monkeypatch.setattr(merging, "gammaln", lambda x: looked_at.append(np.size(x)) or gammaln(x))
-    rng = np.random.default_rng(0)
-    n, n_cells = 3000, 20
-    cell, y, weight = rng.integers(0, n_cells, n), rng.integers(0, 2, n), np.ones(n)
-    for n_groups in (30, 1000):
-        merge_levels(cell, rng.integers(0, n_groups, n), y, weight, levels=(2, 4), n_cells=n_cells)
-        looked_at.append(0)
-    few, many = np.split(np.array(looked_at), [looked_at.index(0) + 1])
-    # A number for each group and each row; a table of cells and groups would have 33 times as many entries.
-    assert many.sum() < 1.2 * few.sum()
-
-
-def test_factors_for_merging_are_those_of_whole_tables():
-    rng = np.random.default_rng(1)
-    n, n_cells, n_groups = 400, 5, 30
-    cell, group, y = (rng.integers(0, k, n) for k in (n_cells, n_groups, 2))
-    weight = rng.random(n) + 0.5
-    table = merging.cell_counts(cell, group, y, weight, n_cells)
-    base = table.sum(1) + 0.5
-    base = n_groups * base / base.sum(1, keepdims=True)
-
-    def evidence(counts):
-        alone = gammaln(base.sum(1)) - gammaln(base.sum(1) + counts.sum(1))
-        return (alone + (gammaln(base + counts) - gammaln(base)).sum(1)).sum()
-
-    cells = merging._Cells.of(cell, group, y, weight, n_cells).merged(0, 3)
-    table[:, 0] += table[:, 3]
-    for a, b in combinations((0, 1, 2, 4), 2):
-        together = evidence(table[:, a] + table[:, b]) - evidence(table[:, a]) - evidence(table[:, b])
-        assert cells.factors(a)[b] == pytest.approx(together)
 
 
 def test_cautions_are_summed_by_kind_not_by_line():

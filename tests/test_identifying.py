@@ -103,13 +103,13 @@ def test_the_sentence_says_what_to_type():
     assert '(--exclude "school id,lat")' in identified(["school id", "lat"])
 
 
-def test_the_diagnosis_begins_its_cautions_with_them(rows, quick, unrefined):
+def test_the_diagnosis_begins_its_cautions_with_them(rows, quick, fitted_copy):
     X, y, groups = rows
     number = np.unique(groups, return_inverse=True)[1]
     model = quick().fit(np.column_stack([X, number]), y, groups=groups)
     found = model.diagnose()
     assert found.caution[0].startswith("'x2' tells which group a row is of")
     assert found.features["identifies"][found.features["feature"] == "x2"] > 0.9
-    plain = unrefined.diagnose()
+    plain = fitted_copy.diagnose()
     assert "which group a row is of" not in " ".join(plain.sentences)
     assert np.isnan(plain.features["identifies"]).all()

@@ -15,7 +15,7 @@ pytest.importorskip("skops", reason="saving models needs the extra save")
 
 from groupshift import load, save
 from groupshift._io.model_files import ModelFileError
-from model_files import parts_of, seal, with_schema
+from model_files import forged, parts_of, seal, with_schema
 
 
 @settings(max_examples=40)
@@ -165,22 +165,24 @@ def test_a_function_that_hides_in_a_trusted_transformer_is_refused(saved, tmp_pa
     "estimator", [RandomForestClassifier(10, max_depth=5), HistGradientBoostingClassifier(max_iter=5)]
 )
 @pytest.mark.parametrize("damage", ["child", "loop", "feature"])
-def test_trees_that_lead_outside_are_refused(rows, tmp_path, quickest, estimator, damage):
+def test_trees_that_lead_outside_are_refused(rows, tmp_path, quick, estimator, damage):
     """scikit-learn would read foreign memory, or never come back."""
     X, y, groups = rows
-    model = quickest(estimator=estimator, partition=1).fit(X, y, groups=groups)
-    classifier = model.learned_.posterior.scorer.members[0]
-    if isinstance(estimator, RandomForestClassifier):
-        tree = classifier.estimators_[0].tree_
-        state = tree.__getstate__()
-        nodes = state["nodes"].copy()
-        _damage(nodes, damage, "left_child", "feature")
-        tree.__setstate__({**state, "nodes": nodes})
-    else:
-        _damage(classifier._predictors[0][0].nodes, damage, "left", "feature_idx")
-    save(model, tmp_path / "m.gshift")
+    model = quick(estimator=estimator, partition=1).fit(X, y, groups=groups)
+
+    def spoil(model):
+        classifier = model.learned_.posterior.scorer.members[0]
+        if isinstance(estimator, RandomForestClassifier):
+            tree = classifier.estimators_[0].tree_
+            state = tree.__getstate__()
+            nodes = state["nodes"].copy()
+            _damage(nodes, damage, "left_child", "feature")
+            tree.__setstate__({**state, "nodes": nodes})
+        else:
+            _damage(classifier._predictors[0][0].nodes, damage, "left", "feature_idx")
+
     with pytest.raises(ModelFileError, match="a decision tree in it"):
-        load(tmp_path / "m.gshift")
+        load(forged(tmp_path / "m.gshift", model, spoil))
 
 
 def _damage(nodes, damage, child, feature):
@@ -193,9 +195,9 @@ class Foreign(LogisticRegression):
     """A classifier that is not scikit-learn's."""
 
 
-def test_foreign_types_need_the_users_word_on_both_sides(rows, tmp_path, quickest):
+def test_foreign_types_need_the_users_word_on_both_sides(rows, tmp_path, quick):
     X, y, groups = rows
-    model = quickest(estimator=Foreign(), partition=1).fit(X, y, groups=groups)
+    model = quick(estimator=Foreign(), partition=1).fit(X, y, groups=groups)
     with pytest.raises(ValueError, match="Foreign"):
         save(model, tmp_path / "m.gshift")
     name = f"{Foreign.__module__}.Foreign"

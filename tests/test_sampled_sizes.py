@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from groupshift import GroupShiftClassifier, distributed, streaming
+from groupshift import GroupShiftClassifier, distributed, pipeline, streaming
 from groupshift._explain import evidence
-from groupshift._fit import learned, looked_at, pooled, refine
-from groupshift._regions import candidates, gaussian_cells
+from groupshift._fit import pooled
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, halves, table_of
 
 
@@ -16,25 +15,11 @@ from site_tables import COLUMNS, assert_same_model, fit_in_memory, halves, table
 def low_limits(monkeypatch):
     """Every sample that a fit takes of many rows is taken of a few hundred."""
     monkeypatch.setattr(pooled, "MAX_CLUSTERING_ROWS", 900)
-    monkeypatch.setattr(learned, "MAX_CLUSTERING_ROWS", 500)
-    monkeypatch.setattr(looked_at, "MAX_LOOKED_AT", 500)
-    monkeypatch.setattr(refine, "MIN_SOFT_ROWS", 400)
-    monkeypatch.setattr(refine, "MAX_SOFT_ROWS", 600)
-    monkeypatch.setattr(candidates, "MAX_GATE_ROWS", 400)
-    monkeypatch.setattr(gaussian_cells, "MAX_MIXTURE_ROWS", 700)
+    monkeypatch.setattr(pipeline, "ALIGNED_ROWS", 400)
     monkeypatch.setattr(evidence, "MAX_VALUES", 1_500)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {
-            "partition": 2,
-        },
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("settings", [{}, {"partition": 2}], ids=str)
 def test_files_and_dask_give_the_answer_of_memory_where_rows_are_sampled(low_limits, tmp_path, settings):
     table = table_of()
     labeled, unlabeled = halves(table)

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from groupshift._fit.view_shifts import ViewUse
 from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 from sklearn.naive_bayes import GaussianNB
@@ -77,7 +76,7 @@ def test_text_and_notebook_show_the_values_of_the_summary(model):
 
 def test_a_summary_without_shifts_has_overall_shares_and_no_table(rows, quick):
     X, y, groups = rows
-    summary = Summary.of(quick().fit(X, y, groups=groups))
+    summary = Summary.of(quick(shares=None).fit(X, y, groups=groups))
     assert summary.shares == ()
     assert 0 < summary.labeled_share < 1
     assert 0 < summary.population_share < 1
@@ -187,9 +186,7 @@ def test_clusters_beyond_a_screenful_are_counted_with_two_classes_and_with_more(
     assert lines[-1] == "and 3 more"
     X, y, groups = rows
     three = np.where((y == 1) & (X[:, 0] > np.median(X[y == 1, 0])), 2, y)
-    model = quick(
-        partition=8,
-    ).fit(X, three, groups=groups)
+    model = quick(partition=8, shrinkage="none").fit(X, three, groups=groups)
     assert len(model.classes_) == 3
     assert Summary.of(model).clusters[-1] == "and 2 more"
 
@@ -197,18 +194,13 @@ def test_clusters_beyond_a_screenful_are_counted_with_two_classes_and_with_more(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (
-            {"view_use_": ViewUse(0.0, 0.0, 0.0, 0.0, 1.0, 0.1, compared=0.3)},
-            "shifts of groups follow unlabelled rows beside labelled ones (30 %)",
-        ),
-        ({"known_overall_": (0.3, 0.0)}, "shifts by known shares alone"),
-        ({"known_groups_": np.array(["a"])}, "shifts by known shares alone"),
-        ({"audit_": object()}, "shifts by an audit alone"),
-        ({}, "next to no shifts"),
+        ({"shift_": np.zeros((2, 1))}, "no shifts"),
+        ({"shrinkage": "none"}, "every cell has a shift of its own"),
+        ({"shares": None}, "shifts by known shares alone"),
+        ({"shares": None, "audit_": object()}, "shifts by an audit alone"),
+        ({}, "shifts of groups follow their labels and scores"),
     ],
 )
-def test_shifts_are_of_known_shares_only_where_shares_are_known(given, said):
-    nothing = {"known_groups_": np.array([]), "known_overall_": None, "audit_": None, "context_": None}
-    nothing |= {"view_use_": ViewUse(0.0, 0.0, 0.0, 0.0, 1.0, 0.1), "trust_": 0.0}
-    model = SimpleNamespace(shift_=np.ones((2, 1)), **(nothing | given))
-    assert _shifts_used(model).replace("\u202f", " ").replace("\xa0", " ") == said
+def test_it_is_said_where_shifts_come_from(given, said):
+    model = {"shift_": np.ones((2, 1)), "shrinkage": "hierarchical", "shares": "mlls", "audit_": None}
+    assert _shifts_used(SimpleNamespace(**model | given)) == said

@@ -23,7 +23,7 @@ ESTIMATED = (
 
 @pytest.fixture(scope="module")
 def many_groups():
-    """Thirty groups, so that group means may speak; and copies of examples."""
+    """Thirty groups, and copies of examples."""
     sample = make_grouped_mixture(
         n_features=3,
         n_clusters=2,
@@ -51,14 +51,9 @@ def assert_same(before, after, rtol=0.0):
     "settings",
     [
         {},
-        {},
-        {},
-        {},
         {"partition": 3},
-        {
-            "partition": "silhouette",
-            "shrinkage": "none",
-        },
+        {"partition": 2, "selection": "by_label"},
+        {"partition": "silhouette", "shrinkage": "none"},
         {"shares": None},
     ],
     ids=str,
@@ -82,22 +77,6 @@ def test_updating_with_the_rows_and_ids_of_fit_changes_nothing(many_groups):
     own = y < 0
     model.update(X[own], groups[own], example_ids=ids[own])
     assert_same(before, state(model), rtol=1e-9)
-
-
-def test_context_and_shifts_belong_together_after_a_refused_round(many_groups, monkeypatch):
-    from groupshift._fit import refine
-
-    monkeypatch.setattr(refine, "confirmed", lambda *_: False)
-    X, y, groups, _ = many_groups
-    # Shares follow a feature, so that group means have something to say.
-    X = X + 2.0 * np.unique(groups, return_inverse=True)[1][:, None] / 30
-    plain = GroupShiftClassifier(LogisticRegression(), 1, random_state=0).fit(X, y, groups=groups)
-    refused = GroupShiftClassifier(LogisticRegression(), 1, random_state=0)
-    refused.fit(X, y, groups=groups)
-    assert_same(state(plain), state(refused))
-    assert (plain.context_ is None) == (refused.context_ is None)
-    if plain.context_ is not None:
-        np.testing.assert_array_equal(plain.context_.left_out_, refused.context_.left_out_)
 
 
 def refusals(X, groups):

@@ -28,8 +28,8 @@ def test_without_shift_it_is_not_worth_it_and_nothing_is_lost():
     model = fit_on(data, partition="validated")
     found = model.diagnose()
     assert found.worth == "no"
-    assert found.verdict.startswith("Not worth it, and nothing lost")
-    assert found.overview["loss_gain"] == 0
+    assert found.verdict.startswith("Neither labels nor scores show a shift between groups")
+    assert abs(found.overview["loss_gain"]) < 1e-3 * found.overview["loss_global"]
     assert not any("expected" in sentence for sentence in found.gain)
 
 
@@ -40,14 +40,14 @@ def test_unshrunk_shifts_from_a_few_rows_are_called_harmful():
     model = fit_on(data, shrinkage="none")
     found = model.diagnose()
     assert found.worth == "harmful"
-    assert "trust='learned'" in found.verdict
+    assert "shrinkage='hierarchical'" in found.verdict
 
 
 def test_theorem_1_expects_the_gain_that_held_out_truth_shows(shifted):
     (X, y, groups, truth), model = shifted
     found = model.diagnose()
     rows = y < 0
-    plain = expit(model.posterior_.score(model._read_rows(X[rows], groups[rows])[0])[0])
+    plain = expit(model.learned_.posterior(model._read_rows(X[rows], groups[rows])[0])[0][:, 0])
     before = roc_auc_score(truth[rows], plain)
     after = roc_auc_score(truth[rows], model.predict_proba(X[rows], groups=groups[rows])[:, 1])
     # 40 groups of 300 rows: AUCs of 12,000 rows have standard errors of 0.003, shares of 300 rows cost less.
@@ -85,89 +85,6 @@ def test_error_of_the_auc_gain_agrees_with_leaving_groups_out():
     assert error == pytest.approx(jackknife, rel=0.05)
 
 
-def test_hidden_label_losses_are_the_judges():
-    model = fit_on(draw(np.random.default_rng(12), n_groups=8), partition="validated")
-    overview = model.diagnose().overview
-    table = model.candidates_
-    assert overview["loss_global"] == pytest.approx(table["loss"][0])
-    # What is used of the chosen candidate's shifts was weighed once more: hidden labels must not regret it.
-    assert overview["loss_model"] < overview["loss_global"]
-
-
-@pytest.fixture
-def seen(monkeypatch):
-    """The problems and finished fits that evidence is recorded of."""
-    from groupshift._explain import whole_fit
-
-    seen, run = [], whole_fit.run
-
-    def record(problem):
-        seen.append((problem, run(problem)))
-        return seen[-1][1]
-
-    monkeypatch.setattr(whole_fit, "run", record)
-    return seen
-
-
-def loss_decided_on(problem, finished):
-    judged = finished.judged.trained.judged
-    return np.average(finished.settled.loss, weights=problem.labeled.weight[judged])
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {
-            "partition": "validated",
-        },
-        {
-            "partition": 2,
-        },
-    ],
-)
-def test_recorded_loss_is_the_one_that_fit_decided_on(settings, seen):
-    model = fit_on(draw(np.random.default_rng(20), n_groups=16, labeled=80, unlabeled=80), **settings)
-    assert model.diagnose().overview["loss_model"] == pytest.approx(loss_decided_on(*seen[0]))
-
-
-def in_context(distance, estimator=None):
-    """A model of groups that have a feature which tells their share of positives, and nothing about their rows."""
-    rng = np.random.default_rng(21)
-    X, y, groups, truth = draw(rng, n_groups=30, distance=distance)
-    for group in np.unique(groups):
-        own = groups == group
-        X[own, 1] += logit(truth[own & (y >= 0)].mean())
-    first = ColumnTransformer([("first", "passthrough", [0])])
-    estimator = GaussianNB() if estimator is None else estimator
-    return fit_on((X, y, groups, truth), estimator=make_pipeline(first, estimator))
-
-
-def test_recorded_loss_counts_what_groups_have_in_context(seen):
-    model = in_context(distance=0.7)
-    assert model.context_ is not None
-    assert model.diagnose().overview["loss_model"] == pytest.approx(loss_decided_on(*seen[0]))
-
-
-def test_shifts_by_mean_features_are_not_called_unused():
-    # A classifier that knows nothing: scores say nothing about shares, the groups' features do.
-    model = in_context(distance=0.7, estimator=DummyClassifier(strategy="prior"))
-    assert model.trust_ == 0
-    assert np.any(model.shift_)
-    found = model.diagnose()
-    assert any(sentence.endswith("none of what scores suggest is used.") for sentence in found.gain)
-    assert found.gain[-1].startswith("Labels confirm that groups with similar features have similar shifts")
-    assert "their mean features" in " ".join(model.summary().split())
-
-
-def test_shifts_by_mean_features_are_named_beside_others():
-    model = in_context(distance=0.7)
-    assert model.trust_ > 0
-    assert model.diagnose().gain[-1].startswith("Labels also confirm that groups with similar features")
-    assert "unlabelled rows (" in model.summary()
-    assert "their mean features" in " ".join(model.summary().split())
-
-
 @pytest.mark.parametrize("sign", [1, 0, -1])
 def test_a_gain_or_loss_that_rounds_to_nothing_is_not_called_one(shifted, sign):
     overview = {
@@ -193,16 +110,6 @@ def test_losses_of_groups_average_to_the_total(shifted):
 def test_observed_shifts_follow_estimated_ones(shifted):
     table = shifted[1].diagnose().hidden_labels
     assert np.corrcoef(table["estimated_shift"], table["observed_shift"])[0, 1] > 0.9
-
-
-def test_trust_above_all_is_said_in_words_not_in_thousands_of_percent(shifted):
-    # Groups of a few rows are pooled to next to no shift, of which labels then ask for forty times as much.
-    overview = {"trust_estimate": 40.41, "trust_error": 12.0}
-    model = fit_on(shifted[0])
-    sentence = next(verdict.gain_sentences(model, overview))
-    assert sentence.startswith("Labels confirm the full size of the shifts")
-    assert "90 % of every shift is used" in sentence
-    assert "4041" not in sentence
 
 
 def test_published_shifts_are_worth_it_where_rows_are_many():

@@ -15,7 +15,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
-from conftest import make_quickest
+from conftest import make_quick
 from groupshift import METHODS, GroupShiftClassifier
 from groupshift._rows.chunks import map_chunks
 from groupshift._rows.progress import listen
@@ -134,7 +134,7 @@ def test_limits_are_as_before_after_two_fits_of_which_the_first_ends_first(rows,
     before = threadpool_info()
     threads = {
         name: threading.Thread(
-            target=lambda: make_quickest(estimator=Waiting(), n_jobs=1).fit(X, y, groups=groups), name=name
+            target=lambda: make_quick(estimator=Waiting(), n_jobs=1).fit(X, y, groups=groups), name=name
         )
         for name in "ab"
     }
@@ -146,7 +146,7 @@ def test_limits_are_as_before_after_two_fits_of_which_the_first_ends_first(rows,
         thread.join()
     assert threadpool_info() == before
     # Some builds of BLAS count threads for each thread: here too.
-    make_quickest(n_jobs=2).fit(X, y, groups=groups)
+    make_quick(n_jobs=2).fit(X, y, groups=groups)
     assert threadpool_info() == before
 
 

@@ -70,7 +70,11 @@ class Fit:
 
 def fit(problem: Problem) -> Fit:
     """Pool rows, train, partition, learn from labels, estimate."""
-    verbose = problem.settings.verbose
+    verbose, shares = problem.settings.verbose, problem.settings.shares
+    if problem.n_classes > 2 and shares in ("bbse-hard", "bbse-soft"):
+        raise ValueError(
+            f"shares={shares!r} is for two classes, and the labels have {problem.n_classes}. Pass 'mlls' or 'em'."
+        )
     pooled = pool_rows(problem)
     given, partition_notes = fixed_partition(problem, pooled)
     begin("training classifiers", verbose)

@@ -46,9 +46,9 @@ class Diagnosis:
         (`score_effect`, `score_effect_error`, `feature_effect`, `feature_effect_error`, `mixture_gap`,
         `mixture_gap_by_chance`), `random_labels` (the probability that labels are a random sample), and
         labelled examples (`fewest_examples` of a class, `fewest_examples_rows` that it has, `unmarked_copies`: the part of rows
-        that repeat another under another id); the overall `share` with its 90 % interval (`share_low`, `share_high`), under other labelling
-        (`share_if_half`, `share_if_twice`, see `sensitivity`) and if all were used that scores say of all groups
-        (`share_at_face_value`). What is not known is left out.
+        that repeat another under another id); the overall `share` with its 90 % interval (`share_low`, `share_high`), under
+        other labelling (`share_if_half`, `share_if_twice`, see `sensitivity`) and if all were used that scores say of all
+        groups (`share_at_face_value`). What is not known is left out.
     hidden_labels : table by labelled group
         group, rows, share, loss_global, loss_model, auc_global, auc_model, mean_global, mean_model (mean
         probabilities), estimated_shift, observed_shift.

@@ -40,6 +40,7 @@ from groupshift._regions.partitions import Partition
 from groupshift._rows.keys import content_keys, hash_keys, sampled
 from groupshift._rows.rows import Rows
 from groupshift._shifts.effects import predict_labels_from_scores
+from groupshift._shifts.estimate import each_alone
 from groupshift._shifts.evidence import gather
 from groupshift.metrics import grouped_auc
 from groupshift.pipeline import Fit
@@ -72,7 +73,9 @@ class Judged:
         effect = rows.weight.sum() / (rows.weight**2).sum() / learned.labeled_effect
         n_groups = len(problem.labeled_groups)
         shift = np.zeros_like(held.score)
-        if n_groups > 1 and learned.shares is not None:
+        if n_groups > 1 and learned.shares is not None and learned.shrinkage != "hierarchical":
+            shift = each_alone(learned, learned.labeled.scores, n_groups).mean[rows.group, held.cluster]
+        elif n_groups > 1 and learned.shares is not None:
             shape = n_groups, learned.n_clusters, learned.n_contrasts
             evidence = partial(
                 gather,

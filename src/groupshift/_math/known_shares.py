@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import expit
 
 from groupshift._math.arrays import FloatArray, IntArray
@@ -15,6 +16,8 @@ CellShares = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 # Shifts are differences of two logits of shares; shares of 1 in 10,000 on both ends are 18 apart.
 MAX_SHIFT = 18.0
+# Error of a rate that the search for shifts begins with.
+LOOSE = 0.3
 
 
 @dataclass(frozen=True)
@@ -84,27 +87,42 @@ def condition_group(
     """
     error = max(std_error, 1e-6)
     precision = np.linalg.inv(covariance)
+    # A cell that was thought to be certain lies beyond the limit: held only in the end, it would move the rate again.
+    shift = np.clip(shift, -MAX_SHIFT, MAX_SHIFT)
 
-    def cost(candidate: FloatArray) -> float:
+    def rate(candidate: FloatArray) -> float:
+        return float(weight @ cell_shares(candidate)[0])
+
+    def cost(candidate: FloatArray, error: float = error) -> float:
         move = candidate - shift
-        misfit = (share - weight @ cell_shares(candidate)[0]) / error
-        return float(move @ precision @ move + misfit**2)
+        return float(move @ precision @ move + ((share - rate(candidate)) / error) ** 2)
 
-    current = shift.copy()
-    for _ in range(50):
-        alpha, slope = cell_shares(current)
-        jacobian = weight * slope
-        gain = covariance @ jacobian / (jacobian @ covariance @ jacobian + error**2)
-        wanted = shift + gain * (share - weight @ alpha - jacobian @ (shift - current))
-        step = np.clip(wanted - current, -1.0, 1.0)
-        # The rate is flat near 0 and 1, where a full step may overshoot: a shorter one then does better. Of a tiny step rounding
-        # would say so as well.
-        before = cost(current)
-        while np.abs(step).max() > 1e-6 and cost(current + step) > before:
-            step = step / 2
-        current = current + step
-        if np.abs(step).max() <= 1e-12:
-            break
+    def found(current: FloatArray) -> FloatArray:
+        for i in range(60):
+            # Shifts that meet an exact rate lie on a curve, along which steps are short: at first they need only be near it.
+            loose = max(error, LOOSE * 0.5**i)
+            alpha, slope = cell_shares(current)
+            jacobian = weight * slope
+            gain = covariance @ jacobian / (jacobian @ covariance @ jacobian + loose**2)
+            wanted = shift + gain * (share - weight @ alpha - jacobian @ (shift - current))
+            step = np.clip(wanted - current, -1.0, 1.0)
+            # The rate is flat near 0 and 1, where a full step may overshoot: a shorter one then does better. Of a tiny step
+            # rounding would say so as well.
+            before = cost(current, loose)
+            while np.abs(step).max() > 1e-6 and cost(current + step, loose) > before:
+                step = step / 2
+            current = current + step
+            if loose == error and np.abs(step).max() <= 1e-12:
+                break
+        return current
+
+    starts = [shift]
+    if rate(shift - MAX_SHIFT) < share < rate(shift + MAX_SHIFT):
+        # From a cell that seems certain no way leads back: another start meets the rate by moving all cells alike.
+        starts.append(shift + brentq(lambda move: rate(shift + move) - share, -MAX_SHIFT, MAX_SHIFT))
+    current = min(map(found, starts), key=cost)
+    jacobian = weight * cell_shares(current)[1]
+    gain = covariance @ jacobian / (jacobian @ covariance @ jacobian + error**2)
     return np.clip(current, -MAX_SHIFT, MAX_SHIFT), covariance - np.outer(gain, jacobian @ covariance)
 
 

@@ -94,10 +94,12 @@ class Directions:
         weight: FloatArray,
         n_groups: int,
         n_classes: int,
-    ) -> Self:
-        """Of labelled rows: features (n_rows, n_features), scores among them."""
+    ) -> Self | None:
+        """Of labelled rows: features (n_rows, n_features), scores last; None where rows of one class are all alike."""
         center = np.average(features, axis=0, weights=weight)
         scale = np.sqrt(np.average((features - center) ** 2, axis=0, weights=weight)) + 1e-9
+        # One scale for all contrasts of the scores: these turn where classes are renamed, and their lengths stay.
+        scale[1 - n_classes :] = np.sqrt((scale[1 - n_classes :] ** 2).mean())
         standard = (features - center) / scale
         means = np.stack(
             [np.average(standard[y == c], axis=0, weights=weight[y == c]) for c in range(n_classes)]
@@ -106,6 +108,8 @@ class Directions:
         covariance = (weight[:, None] * inside).T @ inside / weight.sum()
         variance, vectors = np.linalg.eigh(covariance)
         kept = np.flatnonzero(variance > LEAST_VARIANCE * variance.max())[-MOST_DIRECTIONS:]
+        if not len(kept):
+            return None
         axes = vectors[:, kept] / np.sqrt(variance[kept])
         root = covariance @ axes
         none = MeanSums(np.zeros((0, len(kept))), np.zeros(0), np.zeros(0))

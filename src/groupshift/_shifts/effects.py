@@ -20,7 +20,14 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
-from groupshift._shifts.evidence import LABELED_SCORES, LABELS, N_KINDS, POPULATION_SCORES, Evidence
+from groupshift._shifts.evidence import (
+    LABELED_SCORES,
+    LABELS,
+    N_KINDS,
+    POPULATION_SCORES,
+    Evidence,
+    held_within,
+)
 
 # How each kind of evidence sees (d_L, d_U), the misfit, and what two samples of a group do not share of it.
 LOADING = np.array([[1.0, 0], [1, 0], [0, 1], [-1, 1]])
@@ -38,6 +45,8 @@ RANDOM = 0.05
 SAME, APART = 7.0, -7.0
 # Approximations of the likelihoods are made again until shifts move by less than this.
 STILL, MOST_ROUNDS = 0.02, 8
+# No likelihood is approximated farther away than this.
+FARTHEST = 6.0
 # After so many, probabilities of hypotheses stay as they are, and partitions are compared.
 FEW_ROUNDS = 3
 
@@ -240,6 +249,7 @@ def learn_effects(
     at = np.zeros((N_KINDS, *shape))
     modes: list[FloatArray | None] = [None] * len(tried)
     weight = np.array([h.prior for h in tried])
+    weight /= weight.sum()
     for n_done in range(rounds):
         evidence = gather(at)
         models = [_Model(evidence, hypothesis, is_unlabeled) for hypothesis in tried]
@@ -252,7 +262,7 @@ def learn_effects(
         found = [model.posterior(x) for model, x in zip(models, fitted, strict=True)]
         spoken = _averaged(weight, [f[2] for f in found])
         moved = spoken + evidence.common[:, None, None] - at
-        at = np.clip(at + moved, -6, 6)
+        at = held_within(at + moved, FARTHEST)
         if np.abs(moved).max(initial=0) < STILL:
             break
     mean = _averaged(weight, [f[0] for f in found])

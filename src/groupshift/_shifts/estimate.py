@@ -32,6 +32,8 @@ from groupshift._shifts.sums import Bins, Sums
 # Variance of a shift of all groups alike that no row decides: positives twice or half as likely to be labelled lie at the
 # ends of its 90 % interval.
 UNIDENTIFIED = 0.42**2
+# Standard deviation of the shift of a group that no row is asked about.
+UNASKED = 1.0
 
 Score: TypeAlias = Callable[[Rows], tuple[FloatArray, IntArray]]
 # Rates of predicted positives among the positives and among the negatives of each cluster.
@@ -201,7 +203,7 @@ def _shifts(learned: Learned, sums: Sums, means: MeanSums | None, groups: ValueA
             zero, none, np.zeros((K, M)), np.zeros((K * M, K * M)), nothing, np.nan, 0.0, np.zeros(M)
         )
     if learned.shrinkage == "none":
-        return _each_alone(learned, sums, n_groups)
+        return each_alone(learned, sums, n_groups)
     codes = Codes().fit(np.concatenate([learned.labeled_groups, groups]))
     of_labeled, of_population = codes.transform(learned.labeled_groups), codes.transform(groups)
     n_all = len(codes.values_)
@@ -236,7 +238,7 @@ def _shifts(learned: Learned, sums: Sums, means: MeanSums | None, groups: ValueA
     )
 
 
-def _each_alone(learned: Learned, sums: Sums, n_groups: int) -> _Shifts:
+def each_alone(learned: Learned, sums: Sums, n_groups: int) -> _Shifts:
     """Each cell by its own rows, as in the article."""
     K, M = learned.n_clusters, learned.n_contrasts
     prior = np.tile(probabilities(learned.prior) if M > 1 else learned.labeled_prior[:, None], (n_groups, 1))
@@ -336,6 +338,10 @@ def _with_shares(learned: Learned, sums: Sums, found: _Shifts, groups: ValueArra
         )
         wide = np.broadcast_to(found.unseen_covariance, (1, *found.unseen_covariance.shape))
         unseen_variance = _against_rest(wide, learned.labeled_prior[None], learned.labeled_prior)[0][0]
+    if learned.shares is None:
+        # Nothing was asked of the rows: a rate that is known of a group is all that tells its shift.
+        is_known = np.array([g in known.shares for g in groups.tolist()], bool)
+        variance[is_known], shared[is_known] = UNASKED**2, UNASKED
     common = found.common.covariance.trace() / M
     settled = conditioned if M == 1 else agreeing
     agreed = settled(
@@ -352,11 +358,13 @@ def _with_shares(learned: Learned, sums: Sums, found: _Shifts, groups: ValueArra
         is_pooled=learned.shrinkage == "hierarchical",
     )
     share, slope = sums.mean_shares(agreed.shift, learned.labeled_prior)
+    follows = slope
     if found.share is not None and not known.any:
-        share = found.share
+        # The error of a share that was estimated for itself, not of a mean of predictions.
+        share, follows = found.share, found.share * (1 - found.share)
     effective = np.maximum(sums.effective_rows.reshape(n_groups, K), 0.5)
     by_chance = slope / (effective if M == 1 else effective[..., None])
-    error = np.sqrt(slope**2 * agreed.variance + by_chance)
+    error = np.sqrt(follows**2 * agreed.variance + by_chance)
     if agreed.known_error is not None:
         error = np.minimum(error, agreed.known_error)
     nobody = np.maximum(np.diagonal(found.unseen_covariance).reshape(K, M).mean(1), 1e-300)

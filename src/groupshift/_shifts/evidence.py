@@ -159,7 +159,14 @@ def _approximated(
     """Working response and noise of a log-likelihood with this gradient and curvature at `at`."""
     noise = _inverse(curvature + NONE * np.eye(at.shape[1]))
     step = np.einsum("cmk,ck->cm", noise, gradient)
-    return at + np.clip(step, -LONGEST_STEP, LONGEST_STEP), noise
+    return at + held_within(step, LONGEST_STEP), noise
+
+
+def held_within(steps: FloatArray, longest: float) -> FloatArray:
+    """Contrasts (…, M), none longer than `longest`: each coordinate by itself would depend on the order of the classes."""
+    length = np.sqrt((steps**2).sum(-1, keepdims=True))
+    result: FloatArray = steps * np.minimum(1, longest / np.maximum(length, 1e-300))
+    return result
 
 
 def _own_level(labeled: LabeledSums, own: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -10,7 +10,6 @@ from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.vq import kmeans2
 from scipy.special import expit, logit
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
@@ -27,7 +26,7 @@ MANY_CELLS = 5_000
 MAX_NUMBERS = 50_000_000
 MOST_PROTOTYPES, FEWEST_PROTOTYPES = 512, 64
 # Rows that prototypes are learned from, for each of them: more move them little.
-ROWS_EACH = 20
+ROWS_EACH, KMEANS_STEPS = 20, 8
 # Distances of so many pairs of rows and prototypes are held at a time: they stay in the processor's cache.
 MAX_PAIRS = 100_000
 
@@ -49,10 +48,15 @@ class Bins:
         root = np.sqrt(probabilities(scores))
         few = np.random.default_rng(seed).permutation(len(root))[: ROWS_EACH * n]
         root = np.unique(root[np.sort(few)].round(6), axis=0)
-        if len(root) > n:
-            start = root[np.random.default_rng(seed).permutation(len(root))[:n]]
-            root = kmeans2(root, start, iter=8, minit="matrix", missing="warn")[0]
-        return cls(0.0, root)
+        # In an order that does not depend on how classes are numbered.
+        root = root[np.lexsort(np.sort(root, axis=1).T)]
+        found = root[np.random.default_rng(seed).permutation(len(root))[:n]]
+        for _ in range(KMEANS_STEPS if len(root) > n else 0):
+            own = nearest(root**2, found)
+            count = np.bincount(own, minlength=n)[:, None]
+            total = np.column_stack([sum_by(own, column, n) for column in root.T])
+            found = np.where(count > 0, total / np.maximum(count, 1), found)
+        return cls(0.0, found)
 
     def for_cells(self, n_cells: int) -> "Bins":
         """The same bins; wider ones for very many cells, or their points would fill the memory."""
