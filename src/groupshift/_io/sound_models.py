@@ -176,7 +176,9 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, (list, tuple, set)):
         return all(map(_is_plain, value))
     if isinstance(value, np.ndarray):
-        return value.dtype.kind in "biufUMm"
+        return value.dtype.kind in "biufUMm" or (
+            value.dtype.kind == "O" and all(map(_is_plain, value.ravel().tolist()))
+        )
     return isinstance(value, (*PLAIN, slice, np.dtype))
 
 
@@ -341,7 +343,12 @@ def _check_part_of_ours(part: Any) -> None:
                 raise UnsoundError(f"{key} in its {name} is not what a fit leaves there")
     if name in FINITE:
         for key, value in own.items():
-            if key.endswith("groups") or not isinstance(value, (float, np.floating, np.ndarray)):
+            # No probability of random labels is known where no shift was asked about.
+            if (
+                key.endswith("groups")
+                or key == "random_labels"
+                or not isinstance(value, (float, np.floating, np.ndarray))
+            ):
                 continue
             numbers = np.asarray(value)
             if numbers.dtype.kind not in "biuf" or not np.isfinite(numbers).all():
