@@ -3,11 +3,11 @@
 import time
 
 import numpy as np
+from groupshift._fit import stages
 
 from benchmarks.harness import line, run
 from groupshift import GroupShiftClassifier
-from groupshift._explain import whole_fit
-from groupshift._fit import stages
+from groupshift._diagnosis import whole_fit
 from groupshift.datasets import make_grouped_mixture
 
 SIZES = {

@@ -49,8 +49,8 @@ def make_world(folder: Path) -> None:
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
     from groupshift import GroupShiftClassifier, save
-    from groupshift._io.columns import TableClassifier
-    from groupshift._io.files import write_table
+    from groupshift.tables.columns import TableClassifier
+    from groupshift.tables.files import write_table
 
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, 240)
@@ -212,8 +212,8 @@ def make_commands_quick() -> None:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     from groupshift import GroupShiftClassifier
-    from groupshift._io.columns import TableClassifier
     from groupshift.cli import fit, predict
+    from groupshift.tables.columns import TableClassifier
 
     trees = TableClassifier(HistGradientBoostingClassifier(max_iter=2, max_depth=2, early_stopping=False))
     # Sound models are loaded once. An update changes its model: each attempt has a copy.

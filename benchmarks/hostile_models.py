@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.hostile_files import cut, flip, insert, overwrite
-from groupshift._io.model_files import _sealed
+from groupshift._files.model_files import _sealed
 
 MODELS = ("boosted", "forest", "array", "classes")
 JUNK = (

@@ -56,7 +56,7 @@ def measure(quick: bool, repeats: int) -> dict:
 def _difference(model, bare, X, groups) -> float:
     from groupshift._fit.posterior import raw_score
 
-    from groupshift._rows.rows import Rows
+    from groupshift._data.rows import Rows
 
     n = len(X)
     rows = Rows(X, X, np.zeros(n, int), np.ones(n), np.arange(n).astype(np.uint64))

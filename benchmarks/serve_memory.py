@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.harness import line, run
-from groupshift._io.files import write_table
+from groupshift.tables.files import write_table
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 

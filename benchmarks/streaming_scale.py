@@ -21,7 +21,7 @@ SETTINGS = {"partition": 4, "refine": 0, "random_state": 0}
 def fit_once(path: str) -> dict:
     """Seconds, peak memory above the labelled data, and the shares, of one fit."""
     from groupshift import GroupShiftClassifier, streaming
-    from groupshift._rows.progress import listen
+    from groupshift._data.progress import listen
 
     sample = paper_sample(100, 1000)
     labeled = labeled_frame(sample)

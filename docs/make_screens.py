@@ -12,8 +12,8 @@ import pyarrow as pa
 from playwright.sync_api import Page, sync_playwright
 
 from groupshift import GroupShiftClassifier
-from groupshift._io.files import write_table
 from groupshift.datasets import make_survey
+from groupshift.tables.files import write_table
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 IMAGES = Path(__file__).parent / "images"

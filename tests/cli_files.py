@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from groupshift._io.files import write_table
 from groupshift.datasets import make_survey
+from groupshift.tables.files import write_table
 
 # Which columns of the survey are what.
 ROLES = ["--target", "in_favour", "--group", "state"]
@@ -60,8 +60,8 @@ def fit_survey(folder: Path):
 def make_fits_quick(monkeypatch):
     """A classifier of a few trees, for tests of what goes into a fit and comes out of it."""
     from groupshift import GroupShiftClassifier
-    from groupshift._io.columns import TableClassifier
     from groupshift.cli import fit
+    from groupshift.tables.columns import TableClassifier
 
     trees = TableClassifier(HistGradientBoostingClassifier(max_iter=5, early_stopping=False))
     monkeypatch.setattr(

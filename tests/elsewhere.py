@@ -10,11 +10,11 @@ HERE_OF_TEST = int(os.environ.setdefault("GROUPSHIFT_TEST_PROCESS", str(os.getpi
 
 def get_ready():
     """All that a process needs for what is here; boosted trees need more, which takes half as long again."""
-    import groupshift._rows.workers  # noqa: F401
+    import groupshift._data.workers  # noqa: F401
 
 
 def has_helpers():
-    from groupshift._rows import workers as spread
+    from groupshift._data import workers as spread
 
     with spread.workers(2, spread.FEWEST_NUMBERS):
         return spread._helpers.get() is not None

@@ -8,8 +8,8 @@ import zipfile
 import skops.io
 
 from groupshift import save
-from groupshift._io.allowed_parts import with_stable_names
-from groupshift._io.model_files import _sealed
+from groupshift._files.allowed_parts import with_stable_names
+from groupshift._files.model_files import _sealed
 
 
 def parts_of(path):

@@ -6,8 +6,8 @@ from scipy.stats import kstest
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
-from groupshift._explain import assumption_words
-from groupshift._explain.assumption import (
+from groupshift._diagnosis import assumption_words
+from groupshift._diagnosis.assumption import (
     Strata,
     comparable,
     group_effects,

@@ -14,10 +14,10 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 
 from cli_files import ROLES, small, survey_tables
-from groupshift._io.csv_cells import SourceError
-from groupshift._io.files import Spelt, clean, write_table
-from groupshift._io.places import open_source
 from groupshift.cli.errors import run
+from groupshift.tables.csv_cells import SourceError
+from groupshift.tables.files import Spelt, clean, write_table
+from groupshift.tables.places import open_source
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
 

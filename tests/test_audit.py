@@ -8,7 +8,7 @@ import pytest
 from audit_world import make_world
 from conftest import probability
 from groupshift import GroupShiftClassifier, load, save
-from groupshift._explain.share_tables import overall_shares
+from groupshift._diagnosis.share_tables import overall_shares
 
 WORLD = make_world()
 
@@ -231,7 +231,7 @@ def test_the_diagnosis_says_what_was_found_instead_of_what_might_be(model, learn
 
 def test_the_report_has_a_section_of_the_audit(model, learned):
     pytest.importorskip("jinja2")
-    from groupshift._explain.report import render_report
+    from groupshift._diagnosis.report import render_report
 
     before, after = render_report(model), render_report(learned)
     assert 'id="audit"' not in before
@@ -245,7 +245,7 @@ def test_the_report_has_a_section_of_the_audit(model, learned):
 def test_a_population_in_files_is_asked_as_one_in_memory(tmp_path):
     pa = pytest.importorskip("pyarrow")
     from groupshift import streaming
-    from groupshift._io.files import write_table
+    from groupshift.tables.files import write_table
 
     def table(X, groups, **others):
         return pa.table({**{f"x{j}": X[:, j] for j in range(3)}, "g": groups, **others})

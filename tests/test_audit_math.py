@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
-from groupshift._math.betting import (
+from groupshift._audit.betting import (
     LEVEL,
     Bounds,
     Steps,
@@ -16,7 +16,7 @@ from groupshift._math.betting import (
     sequence,
     wealth,
 )
-from groupshift._math.common_shift import (
+from groupshift._audit.common_shift import (
     GRID,
     AuditRows,
     CommonPrior,
@@ -24,7 +24,7 @@ from groupshift._math.common_shift import (
     helper_shift,
     learn_common_shift,
 )
-from groupshift._math.race import chances, inclusion, race_times
+from groupshift._audit.race import chances, inclusion, race_times
 
 # A population of 40 rows with unequal chances.
 RNG = np.random.default_rng(0)

@@ -306,7 +306,10 @@ SURVIVED = {
     "weights of all sizes": lambda: {"sample_weight": 10.0 ** (np.arange(N) % 20 - 10)},
     "weights of zero": lambda: {"sample_weight": (np.arange(N) % 3 > 0).astype(float)},
     "more clusters than rows": lambda: {
-        "X": X[::5], "y": Y[::5], "groups": GROUPS[::5], "model": logistic(partition=60)
+        "X": X[::5],
+        "y": Y[::5],
+        "groups": GROUPS[::5],
+        "model": logistic(partition=60),
     },
     "the judge on few rows": lambda: {"model": logistic(partition="validated")},
     "hard BBSE": lambda: {"model": logistic(shares="bbse-hard", shrinkage="none")},

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from groupshift._rows.keys import stratified_folds
+from groupshift._data.keys import stratified_folds
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30)), min_size=4, max_size=80), st.integers(2, 5))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from groupshift._explain.caution import caution_sentences
+from groupshift._diagnosis.caution import caution_sentences
 from shifted_groups import draw, fit_on
 
 
@@ -111,8 +111,8 @@ def test_a_cluster_that_shows_next_to_nothing_of_one_class_is_flagged():
 
 
 def test_cautions_come_by_what_they_may_cost_and_a_screen_says_how_many_more(shifted):
-    from groupshift._explain.caution import COST, KINDS, by_cost
-    from groupshift._explain.summary import MAX_CAUTIONS, Summary
+    from groupshift._diagnosis.caution import COST, KINDS, by_cost
+    from groupshift._diagnosis.summary import MAX_CAUTIONS, Summary
 
     assert COST.keys() == KINDS.keys()
     kinds = ["share at the edge", "few rows in cell", "classes look alike"]

@@ -8,8 +8,8 @@ import pytest
 from scipy.special import expit, logit
 
 from conftest import probability
-from groupshift._rows import progress
-from groupshift._rows.progress import listen
+from groupshift._data import progress
+from groupshift._data.progress import listen
 from shifted_groups import draw
 
 

@@ -140,9 +140,7 @@ def test_equal_weights_are_no_weights(rows, quick, fitted):
     X, y, groups = rows
     for weight in (np.ones(len(y)), np.full(len(y), 7.0), 3.0):
         model = quick().fit(X, y, groups=groups, sample_weight=weight)
-        np.testing.assert_allclose(
-            probability(model, X, groups), probability(fitted, X, groups), atol=1e-9
-        )
+        np.testing.assert_allclose(probability(model, X, groups), probability(fitted, X, groups), atol=1e-9)
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
@@ -155,9 +153,7 @@ def test_frames_and_arrays_agree(rows, fitted, quick, make):
     )
     with_groups = make({"a": X[:, 0], "state": groups, "b": X[:, 1]})
     model = quick(group="state").fit(with_groups, y)
-    np.testing.assert_allclose(
-        model.predict_proba(with_groups), fitted.predict_proba(X, groups), atol=1e-12
-    )
+    np.testing.assert_allclose(model.predict_proba(with_groups), fitted.predict_proba(X, groups), atol=1e-12)
     assert type(model.group_shares()) is type(frame)
 
 
@@ -182,9 +178,7 @@ def test_missing_labels_mark_unlabelled_rows(rows, fitted, quick, labels, reques
     if "Int64" in request.node.name:
         given[y < 0] = pd.NA
     model = quick().fit(X, given, groups=groups)
-    np.testing.assert_allclose(
-        probability(model, X, groups), probability(fitted, X, groups), atol=1e-12
-    )
+    np.testing.assert_allclose(probability(model, X, groups), probability(fitted, X, groups), atol=1e-12)
     assert set(model.predict(X, groups)) == set(model.classes_)
 
 
@@ -192,9 +186,7 @@ def test_another_value_may_mark_unlabelled_rows(rows, fitted, quick):
     X, y, groups = rows
     model = quick(unlabeled_value="?").fit(X, np.array(["?", "no", "yes"])[y + 1], groups=groups)
     assert model.classes_.tolist() == ["no", "yes"]
-    np.testing.assert_allclose(
-        probability(model, X, groups), probability(fitted, X, groups), atol=1e-12
-    )
+    np.testing.assert_allclose(probability(model, X, groups), probability(fitted, X, groups), atol=1e-12)
 
 
 def test_labels_minus_one_and_one_are_classes_where_the_user_says_so(rows, fitted, quick):
@@ -202,9 +194,7 @@ def test_labels_minus_one_and_one_are_classes_where_the_user_says_so(rows, fitte
     signs = np.where(y < 0, np.nan, 2 * y - 1)
     model = quick(unlabeled_value=None).fit(X, signs, groups=groups)
     assert model.classes_.tolist() == [-1, 1]
-    np.testing.assert_allclose(
-        probability(model, X, groups), probability(fitted, X, groups), atol=1e-12
-    )
+    np.testing.assert_allclose(probability(model, X, groups), probability(fitted, X, groups), atol=1e-12)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

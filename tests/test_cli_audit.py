@@ -11,9 +11,9 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("skops")
 
 from groupshift import load
-from groupshift._io.places import open_source
 from groupshift.cli.errors import run
 from groupshift.datasets import make_survey
+from groupshift.tables.places import open_source
 
 
 @pytest.fixture(scope="module")

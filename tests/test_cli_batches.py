@@ -14,8 +14,8 @@ import pyarrow.parquet
 
 from cli_files import ROLES, column, peaks_of, stacked, survey_tables
 from groupshift import GroupShiftClassifier, load, save
-from groupshift._io.files import write_table
 from groupshift.cli.errors import run
+from groupshift.tables.files import write_table
 
 FEATURES = ["age", "education", "urban", "income_band", "work", "hours_online"]
 FITTED = ("group_prior_", "shift_", "shift_variance_", "labeled_prior_", "row_weight_", "rows_")
@@ -24,8 +24,8 @@ FITTED = ("group_prior_", "shift_", "shift_variance_", "labeled_prior_", "row_we
 @pytest.fixture
 def small_batches(monkeypatch):
     """Batches of a few rows, none of which is kept."""
-    monkeypatch.setattr("groupshift._io.table_files.BATCH_ROWS", 53)
-    monkeypatch.setattr("groupshift._io.csv_cells.BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr("groupshift.tables.table_files.BATCH_ROWS", 53)
+    monkeypatch.setattr("groupshift.tables.csv_cells.BLOCK_BYTES", 1 << 12)
     monkeypatch.setattr("groupshift.cli.prepared.KEPT_CELLS", 0)
 
 
@@ -186,7 +186,7 @@ def test_check_tries_a_sample_that_does_not_depend_on_the_batches(world, monkeyp
     command = ["check", f"{world}/labeled.csv", f"{world}/unlabeled.parquet", *ROLES, "--json"]
     answers = []
     for rows in (65_536, 53):
-        monkeypatch.setattr("groupshift._io.table_files.BATCH_ROWS", rows)
+        monkeypatch.setattr("groupshift.tables.table_files.BATCH_ROWS", rows)
         assert run(command) == 0
         answers.append(json.loads(capsys.readouterr().out))
     assert answers[0] == answers[1]

@@ -10,8 +10,8 @@ pytest.importorskip("typer", reason="the command line needs the extra cli")
 pytest.importorskip("pyarrow")
 
 from cli_files import ROLES, run_cli, survey_tables
-from groupshift._io.files import write_table
 from groupshift.cli.errors import run
+from groupshift.tables.files import write_table
 
 
 @pytest.fixture

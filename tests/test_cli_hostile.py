@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from cli_files import ROLES, column, small, survey_tables
 from groupshift import load
-from groupshift._io.files import write_table
-from groupshift._io.places import open_source
 from groupshift.cli.errors import run
+from groupshift.tables.files import write_table
+from groupshift.tables.places import open_source
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
 
@@ -196,7 +196,7 @@ def test_one_value_against_the_rest(tmp_path):
     ("values", "positive"), [(["late", "on time"], "on time"), (["Yes", "No"], "Yes"), (["2", "10"], "10")]
 )
 def test_the_positive_value_is_guessed_as_people_would(tmp_path, values, positive):
-    from groupshift._io.model_files import read_manifest
+    from groupshift._files.model_files import read_manifest
 
     y = np.array([*values, None], object)[np.arange(400) % 3]
     assert fit_small(tmp_path, small(y=y)) == 0

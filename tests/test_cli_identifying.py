@@ -11,8 +11,8 @@ pytest.importorskip("skops")
 import numpy as np
 
 from cli_files import ROLES, survey_tables
-from groupshift._io.files import write_table
 from groupshift.cli.errors import run
+from groupshift.tables.files import write_table
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
 SAID = "tells which group a row is of"

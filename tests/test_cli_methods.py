@@ -11,10 +11,10 @@ from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 from cli_files import ROLES, column, write_survey  # noqa: E402
 from groupshift import GroupShiftClassifier, load  # noqa: E402
-from groupshift._io.columns import TableClassifier  # noqa: E402
-from groupshift._io.places import open_source  # noqa: E402
 from groupshift.cli.errors import run  # noqa: E402
 from groupshift.cli.fit import make_model  # noqa: E402
+from groupshift.tables.columns import TableClassifier  # noqa: E402
+from groupshift.tables.places import open_source  # noqa: E402
 
 
 @pytest.fixture(scope="module")

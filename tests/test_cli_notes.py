@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from cli_files import ROLES, make_fits_quick, stacked, survey_tables
 from groupshift import load
-from groupshift._io.files import write_table
-from groupshift._io.places import open_source
 from groupshift.cli.errors import run
 from groupshift.cli.target import read_target
+from groupshift.tables.files import write_table
+from groupshift.tables.places import open_source
 
 UNKNOWN = "means that the label is not known"
 

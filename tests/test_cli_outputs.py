@@ -14,9 +14,9 @@ pytest.importorskip("skops")
 import pyarrow as pa
 
 from cli_files import ROLES, peaks_of
-from groupshift._io.files import write_table
-from groupshift._io.places import open_source
 from groupshift.cli.errors import run
+from groupshift.tables.files import write_table
+from groupshift.tables.places import open_source
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
 
@@ -67,7 +67,7 @@ def test_a_killed_run_leaves_nothing(world, tmp_path, ending):
     (tmp_path / "out").mkdir()
     waiting = (
         "import sys\n"
-        "from groupshift._io import csv_cells, files\n"
+        "from groupshift.tables import csv_cells, files\n"
         "from groupshift.cli import main\n"
         "write = files.TableWriter.write\n"
         "def write_and_wait(writer, table):\n"

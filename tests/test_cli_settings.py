@@ -9,10 +9,10 @@ import pytest
 pytest.importorskip("typer", reason="the command line needs the extra cli")
 
 from cli_files import make_fits_quick, write_survey
-from groupshift._io.places import open_source
 from groupshift.cli.app import app
 from groupshift.cli.errors import run
 from groupshift.cli.job import job_commands
+from groupshift.tables.places import open_source
 
 JOB = """
 [fit]

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cells import mixture
-from groupshift._math.conditioning import KnownRate, condition_on_rates
-from groupshift._math.known_shares import KnownShares, by_rows, condition_group, mean_posterior
 from groupshift._math.points import collect_points
+from groupshift._shifts.conditioning import KnownRate, condition_on_rates
+from groupshift._shifts.known_shares import KnownShares, by_rows, condition_group, mean_posterior
 
 GROUPS, CLUSTERS = 20, 2
 COMMON = 0.2

@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
 from groupshift import METHODS, DegradedWarning, GroupShiftClassifier
-from groupshift._regions import kmeans
+from groupshift._partitions import kmeans
 from repeated import assert_same_numbers
 
 # Checks fit without groups or unlabelled rows, which the estimator says out loud.

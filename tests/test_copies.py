@@ -6,9 +6,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
+from groupshift._data.keys import copy_correlation, design_effect
 from groupshift._math.label_shift import mlls
 from groupshift._math.points import collect_points
-from groupshift._rows.keys import copy_correlation, design_effect
 
 
 def test_examples_that_are_there_once_have_no_design_effect():

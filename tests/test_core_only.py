@@ -92,13 +92,15 @@ def test_importing_brings_nothing_that_scikit_learn_does_not():
 # import stands.
 LAYERS = [
     "_math theory _article",
-    "_rows metrics",
-    "_io",
-    "_regions",
-    "_fit",
+    "_data metrics",
+    "tables",
+    "_scores",
+    "_shifts",
+    "_partitions",
+    "pipeline",
     "_audit",
-    "_multi",
-    "_explain displays",
+    "_diagnosis displays",
+    "_files",
     "classifier baselines streaming distributed datasets",
     "cli serve",
 ]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from groupshift._fit.judge import Judged
 from groupshift._fit.trials import LabeledRows, try_held_out, try_partition
+from groupshift._regions import cut_candidates, cutting
 from groupshift._regions.candidates import Candidate, group_folds
 from groupshift._regions.cut_candidates import ShownLabels, cut_partitions, with_held_out
 from groupshift._regions.cutting import MAX_ONE_HOT, CutPartition, CutTable, Unexplained, largest_groups
@@ -16,12 +17,11 @@ from scipy.special import expit
 from sklearn.metrics import adjusted_rand_score
 
 from groupshift import GroupShiftClassifier, load, save
+from groupshift._data.rows import Rows
+from groupshift._data.seeds import Seeds
+from groupshift._data.space import Space
 from groupshift._math.odds import log_loss_rows
-from groupshift._regions import cut_candidates, cutting
-from groupshift._regions.partitions import WholeSpace
-from groupshift._regions.space import Space
-from groupshift._rows.rows import Rows
-from groupshift._rows.seeds import Seeds
+from groupshift._partitions.partitions import WholeSpace
 
 
 def rows_of(X, group=None):

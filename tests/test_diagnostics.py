@@ -11,7 +11,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import groupshift
 from groupshift import DegradedWarning, GroupShiftClassifier
-from groupshift._explain.diagnostics import TABLES, diagnose
+from groupshift._diagnosis.diagnostics import TABLES, diagnose
 from shifted_groups import draw, fit_on
 
 CONFIGURATIONS = {

@@ -29,9 +29,9 @@ from sklearn.linear_model import LogisticRegression
 
 from conftest import CLUSTER_MARKS
 from groupshift import GroupShiftClassifier, distributed
-from groupshift._rows.batches import Reader
-from groupshift._rows.roles import Roles
-from groupshift._rows.rows import InMemory
+from groupshift._data.batches import Reader
+from groupshift._data.roles import Roles
+from groupshift._data.rows import InMemory
 from groupshift._shifts.common import MeanSums
 from groupshift._shifts.estimate import Tally
 from groupshift._shifts.packing import Packed

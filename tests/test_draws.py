@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
-from groupshift._fit import pooled
-from groupshift._rows import keys, unseen
-from groupshift._rows.codes import Codes
-from groupshift._rows.keys import content_keys, fold_of, sampled, stratified_folds, uniform_keys
-from groupshift._rows.seeds import Seeds
-from groupshift._rows.workers import workers
+from groupshift._data import keys, pooled, unseen
+from groupshift._data.codes import Codes
+from groupshift._data.keys import content_keys, fold_of, sampled, stratified_folds, uniform_keys
+from groupshift._data.seeds import Seeds
+from groupshift._data.workers import workers
 from groupshift._scores import stack
 
 

@@ -70,8 +70,8 @@ def test_frames_of_the_users_classifier_keep_their_other_columns(library):
 def test_commands_leave_the_column_out_with_a_note(tmp_path, capsys, n_values):
     pytest.importorskip("typer", reason="the command line needs the extra cli")
     pa = pytest.importorskip("pyarrow")
-    from groupshift._io.files import write_table
     from groupshift.cli.errors import run
+    from groupshift.tables.files import write_table
 
     values = VALUES.copy()
     values[np.flatnonzero(Y >= 0)[n_values:]] = np.nan

@@ -7,9 +7,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
-from groupshift._explain.report import render_report
-from groupshift._explain.report.formats import percent
-from groupshift._explain.share_tables import overall_shares
+from groupshift._diagnosis.report import render_report
+from groupshift._diagnosis.report.formats import percent
+from groupshift._diagnosis.share_tables import overall_shares
 from report_pages import Page
 from shifted_groups import draw, fit_on
 

@@ -47,8 +47,8 @@ def test_the_parts_of_a_row_add_up_to_its_prediction(fitted):
 
 
 def test_explain_by_the_command_line(world, tmp_path, capsys):
-    from groupshift._io.places import open_source
     from groupshift.cli.errors import run
+    from groupshift.tables.places import open_source
 
     model = f"{world}/m.gshift"
     assert run(["explain", model]) == 0
@@ -68,8 +68,8 @@ def test_compare_tells_groups_that_moved_from_noise(world, tmp_path, capsys):
 
     from cli_files import survey_tables
     from groupshift import load
-    from groupshift._io.files import write_table
     from groupshift.cli.errors import run
+    from groupshift.tables.files import write_table
 
     _, unlabeled, _ = survey_tables()
     assert run(["compare", f"{world}/m.gshift", f"{world}/m.gshift"]) == 0

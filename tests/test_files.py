@@ -13,12 +13,12 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="reading files needs the extra files")
 
-from groupshift._io.arrow import pa as pa_when_used  # noqa: E402
-from groupshift._io.column_facts import plan_column  # noqa: E402
-from groupshift._io.columns import ColumnPlan, as_text, convert, group_values  # noqa: E402
-from groupshift._io.csv_cells import SourceError  # noqa: E402
-from groupshift._io.files import OutputError, check_output, table_format, whole_file, write_table  # noqa: E402
-from groupshift._io.places import open_source  # noqa: E402
+from groupshift.tables.arrow import pa as pa_when_used  # noqa: E402
+from groupshift.tables.column_facts import plan_column  # noqa: E402
+from groupshift.tables.columns import ColumnPlan, as_text, convert, group_values  # noqa: E402
+from groupshift.tables.csv_cells import SourceError  # noqa: E402
+from groupshift.tables.files import OutputError, check_output, table_format, whole_file, write_table  # noqa: E402
+from groupshift.tables.places import open_source  # noqa: E402
 
 TABLE = {"name": ["Zoë", "Ödön", "naïve; café"], "x": ["1", "2", "3"]}
 
@@ -227,7 +227,7 @@ def test_a_file_appears_only_when_complete(tmp_path):
 @pytest.mark.parametrize("unnamed", [True, False])
 def test_an_existing_file_is_replaced_only_by_force(tmp_path, monkeypatch, unnamed):
     monkeypatch.setattr(
-        "groupshift._io.files._has_unnamed_files", lambda: unnamed and hasattr(os, "O_TMPFILE")
+        "groupshift.tables.files._has_unnamed_files", lambda: unnamed and hasattr(os, "O_TMPFILE")
     )
     path = tmp_path / "a.csv"
     path.write_text("old")
@@ -243,7 +243,7 @@ def test_an_existing_file_is_replaced_only_by_force(tmp_path, monkeypatch, unnam
 @pytest.mark.parametrize("unnamed", [True, False])
 def test_a_file_that_came_up_meanwhile_is_left_alone(tmp_path, monkeypatch, unnamed):
     monkeypatch.setattr(
-        "groupshift._io.files._has_unnamed_files", lambda: unnamed and hasattr(os, "O_TMPFILE")
+        "groupshift.tables.files._has_unnamed_files", lambda: unnamed and hasattr(os, "O_TMPFILE")
     )
     path = tmp_path / "a.csv"
 
@@ -268,7 +268,7 @@ def test_a_full_device_is_said():
 def test_a_disk_that_fills_up_leaves_no_half_file(tmp_path):
     """A limit on the size of files stands for a full disk: writing fails in the middle."""
     code = (
-        "import sys; from groupshift._io.files import whole_file\n"
+        "import sys; from groupshift.tables.files import whole_file\n"
         "with whole_file(sys.argv[1]) as file:\n"
         "    for _ in range(100): file.write(b'x' * 100_000)\n"
     )

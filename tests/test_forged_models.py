@@ -35,7 +35,7 @@ from sklearn.tree import DecisionTreeClassifier
 pytest.importorskip("skops", reason="saving models needs the extra save")
 
 from groupshift import GroupShiftClassifier, load, save
-from groupshift._io.model_files import ModelFileError
+from groupshift._files.model_files import ModelFileError
 from model_files import forged, parts_of, seal, with_schema
 
 FOREST = RandomForestClassifier(3, max_depth=3)
@@ -317,7 +317,7 @@ def test_what_ends_a_process_ends_the_one_where_it_is_tried(table, tmp_path, mon
     code = "import os; os.kill(os.getpid(), 11)"
     import subprocess
 
-    from groupshift._io import trial
+    from groupshift._files import trial
 
     monkeypatch.setattr(
         trial,

@@ -13,12 +13,12 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="reading files needs the extra files")
 
-from groupshift._io.batch_sources import as_source  # noqa: E402
-from groupshift._io.column_facts import plan_column  # noqa: E402
-from groupshift._io.columns import as_text, convert  # noqa: E402
-from groupshift._io.csv_cells import SourceError  # noqa: E402
-from groupshift._io.files import OutputError, table_format, write_table  # noqa: E402
-from groupshift._io.places import open_source  # noqa: E402
+from groupshift.tables.batch_sources import as_source  # noqa: E402
+from groupshift.tables.column_facts import plan_column  # noqa: E402
+from groupshift.tables.columns import as_text, convert  # noqa: E402
+from groupshift.tables.csv_cells import SourceError  # noqa: E402
+from groupshift.tables.files import OutputError, table_format, write_table  # noqa: E402
+from groupshift.tables.places import open_source  # noqa: E402
 
 TABLE = pa.table(
     {
@@ -268,7 +268,7 @@ def test_a_damaged_file_of_another_program_is_said_to_be_damaged(tmp_path, endin
 
 
 def test_a_missing_package_is_said_before_any_work(monkeypatch, tmp_path):
-    from groupshift._io import extras
+    from groupshift._data import extras
 
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
     for name, extra in (("a.xlsx", "excel"), ("a.dta", "statistics")):

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier, save
-from groupshift._explain.caution import caution_sentences
-from groupshift._rows.codes import Codes
+from groupshift._data.codes import Codes
+from groupshift._diagnosis.caution import caution_sentences
 
 pa = pytest.importorskip("pyarrow", reason="reading files needs the extra files")
 
-from groupshift._io import csv_cells  # noqa: E402
-from groupshift._io.column_facts import Distinct  # noqa: E402
-from groupshift._io.files import write_table  # noqa: E402
 from groupshift.cli import columns_read  # noqa: E402
 from groupshift.cli.column_notes import look, single_column_auc  # noqa: E402
 from groupshift.cli.errors import run  # noqa: E402
 from groupshift.cli.training import Roles, read_training  # noqa: E402
+from groupshift.tables import csv_cells  # noqa: E402
+from groupshift.tables.column_facts import Distinct  # noqa: E402
+from groupshift.tables.files import write_table  # noqa: E402
 
 
 def calls_of(function):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from groupshift._explain.identified import identified
-from groupshift._fit.identifying import identifying_features
+from groupshift._diagnosis.identified import identified
+from groupshift._diagnosis.identifying import identifying_features
 
 
 def found_in(columns, group, *, category=(), key=None):

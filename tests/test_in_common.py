@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
-from groupshift._explain.report import render_report
+from groupshift._diagnosis.report import render_report
 from groupshift._shifts.common import Directions, learn_common_shift
 from report_pages import Page
 

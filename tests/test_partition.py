@@ -7,13 +7,13 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from groupshift import GroupShiftClassifier
+from groupshift._data.keys import fold_of, sampled, uniform_keys
+from groupshift._data.rows import InMemory, Rows
+from groupshift._data.seeds import Seeds
+from groupshift._data.space import MAX_ONE_HOT, Space
 from groupshift._math.points import collect_points
-from groupshift._regions.kmeans import kmeans_partition, silhouette_partition, silhouettes
-from groupshift._regions.partitions import GivenPartition, LinearPartition, WholeSpace
-from groupshift._regions.space import MAX_ONE_HOT, Space
-from groupshift._rows.keys import fold_of, sampled, uniform_keys
-from groupshift._rows.rows import InMemory, Rows
-from groupshift._rows.seeds import Seeds
+from groupshift._partitions.kmeans import kmeans_partition, silhouette_partition, silhouettes
+from groupshift._partitions.partitions import GivenPartition, LinearPartition, WholeSpace
 
 NUMBERS = np.zeros(2, bool)
 

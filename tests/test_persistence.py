@@ -23,12 +23,12 @@ pytest.importorskip("skops", reason="saving models needs the extra save")
 
 import groupshift
 from groupshift import METHODS, GroupShiftClassifier, load, save
-from groupshift._io import allowed_parts
-from groupshift._io.columns import TableClassifier
-from groupshift._io.model_files import ModelFileError, read_manifest
-from groupshift._rows.frames import take_rows
+from groupshift._data.frames import take_rows
+from groupshift._files import allowed_parts
+from groupshift._files.model_files import ModelFileError, read_manifest
 from groupshift._shifts.sums import Sums
 from groupshift.datasets import make_survey
+from groupshift.tables.columns import TableClassifier
 from model_files import parts_of, seal, with_schema
 from repeated import assert_same_numbers
 
@@ -216,7 +216,7 @@ def test_another_version_of_scikit_learn_is_said_once(saved, tmp_path):
 def test_importing_groupshift_stays_cheap_and_loading_a_model_brings_no_dask(saved):
     code = (
         "import sys, groupshift\n"
-        "assert not {'skops', 'typer', 'groupshift._io.files'} & set(sys.modules)\n"
+        "assert not {'skops', 'typer', 'groupshift.tables.files'} & set(sys.modules)\n"
         "groupshift.load(sys.argv[1])\n"
         "assert 'dask' not in sys.modules\n"
     )

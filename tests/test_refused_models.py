@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 pytest.importorskip("skops", reason="saving models needs the extra save")
 
 from groupshift import load, save
-from groupshift._io.model_files import ModelFileError
+from groupshift._files.model_files import ModelFileError
 from model_files import forged, parts_of, seal, with_schema
 
 

@@ -10,11 +10,11 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from groupshift import GroupShiftClassifier
-from groupshift._explain.report import render_report, write_report
-from groupshift._explain.report.answer import believe, beware, learned, worth
-from groupshift._explain.report.facts import Facts
-from groupshift._explain.report.formats import percent, percent_range
-from groupshift._explain.wording import tidy
+from groupshift._diagnosis.report import render_report, write_report
+from groupshift._diagnosis.report.answer import believe, beware, learned, worth
+from groupshift._diagnosis.report.facts import Facts
+from groupshift._diagnosis.report.formats import percent, percent_range
+from groupshift._diagnosis.wording import tidy
 from report_pages import SECTIONS, Page
 
 
@@ -59,7 +59,7 @@ def test_words_of_the_field_are_explained(page):
 
 
 def test_the_answer_comes_first_and_is_the_diagnosis(fitted, page):
-    from groupshift._explain.diagnostics import diagnose
+    from groupshift._diagnosis.diagnostics import diagnose
 
     found = diagnose(fitted)
     answer = page.text[: page.text.index("Shares of the groups")]

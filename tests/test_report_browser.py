@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from browsers import CHROMIUM, luminance
 from groupshift import GroupShiftClassifier
-from groupshift._explain.report import write_report
+from groupshift._diagnosis.report import write_report
 from groupshift.datasets import make_grouped_mixture
 from report_pages import five_thousand_groups
 

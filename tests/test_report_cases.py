@@ -8,9 +8,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
-from groupshift._explain.report import render_report
-from groupshift._explain.report.facts import shown_names
-from groupshift._explain.report.page import templates
+from groupshift._diagnosis.report import render_report
+from groupshift._diagnosis.report.facts import shown_names
+from groupshift._diagnosis.report.page import templates
 from report_pages import SECTIONS, Page, five_thousand_groups
 
 TEMPLATES = ("base", "page", "class_page", "sections", "pieces", "words")
@@ -190,8 +190,8 @@ def test_5000_groups_stay_below_5_megabytes():
 
 
 def test_beyond_what_a_page_holds_the_largest_groups_are_shown_and_the_rest_is_named(fitted, monkeypatch):
-    monkeypatch.setattr("groupshift._explain.report.facts.MAX_GROUPS", 5)
-    monkeypatch.setattr("groupshift._explain.report.facts.MAX_CELLS", 6)
+    monkeypatch.setattr("groupshift._diagnosis.report.facts.MAX_GROUPS", 5)
+    monkeypatch.setattr("groupshift._diagnosis.report.facts.MAX_CELLS", 6)
     found = Page(render_report(fitted))
     shown = np.sort(np.argsort(-fitted.rows_.sum(1), kind="stable")[:5])
     assert found.figures["shares"]["names"] == fitted.groups_[shown].tolist()

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
-from groupshift._rows.keys import content_keys, copies_expected, told_apart
-from groupshift._rows.rows import InMemory, Rows
+from groupshift._data.keys import content_keys, copies_expected, told_apart
+from groupshift._data.rows import InMemory, Rows
 
 # Sums over the same rows in another order differ in their last bits; no draw may depend on them.
 ROUNDING = 1e-7

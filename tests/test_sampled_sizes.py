@@ -6,8 +6,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier, distributed, pipeline, streaming
-from groupshift._explain import evidence
-from groupshift._fit import pooled
+from groupshift._data import pooled
+from groupshift._diagnosis import evidence
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, halves, table_of
 
 

@@ -14,8 +14,8 @@ pytest.importorskip("starlette", reason="the page needs the extra serve")
 from browsers import CHROMIUM, luminance
 from class_samples import draw_table
 from cli_files import survey_tables, write_table
-from groupshift._io.files import write_whole
 from groupshift.cli.errors import run
+from groupshift.tables.files import write_whole
 from serve_pages import served, workers_of
 
 pytestmark = pytest.mark.skipif(

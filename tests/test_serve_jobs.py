@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 pytest.importorskip("starlette", reason="the page needs the extra serve")
 
 from cli_files import ROLES, survey_tables, write_survey
-from groupshift._io.files import write_table, write_whole
 from groupshift.cli import training
 from groupshift.cli.errors import InputError, run
 from groupshift.cli.screen import Screen
@@ -33,6 +32,7 @@ from groupshift.serve.pages import JobView
 from groupshift.serve.tasks import TASKS
 from groupshift.serve.wording_of_pages import on_page, without_paths
 from groupshift.serve.work_queue import outcome, read_events
+from groupshift.tables.files import write_table, write_whole
 from serve_pages import served
 
 NAMES = (

@@ -8,9 +8,9 @@ import pytest
 
 from class_samples import draw_table
 from groupshift import share_changes
-from groupshift._explain.sensitivity import shares_if_selected
-from groupshift._math.known_shares import mean_posterior
+from groupshift._diagnosis.sensitivity import shares_if_selected
 from groupshift._shifts.estimate import UNIDENTIFIED
+from groupshift._shifts.known_shares import mean_posterior
 from shifted_groups import draw, fit_on
 
 

@@ -10,9 +10,9 @@ from scipy.stats import norm
 
 from groupshift._math import shrinkage
 from groupshift._math.cell_likelihood import CellLikelihood
-from groupshift._math.known_shares import MAX_SHIFT
 from groupshift._math.label_shift import mlls
 from groupshift._math.points import collect_points
+from groupshift._shifts.known_shares import MAX_SHIFT
 
 PRIOR = 0.4
 Z90 = norm.ppf(0.95)

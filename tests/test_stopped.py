@@ -69,8 +69,8 @@ def test_the_time_to_predict_grows_with_the_groups_and_not_with_their_square(tmp
     from sklearn.linear_model import LogisticRegression
 
     from groupshift import GroupShiftClassifier, save
-    from groupshift._io.files import write_table
     from groupshift.cli.errors import run
+    from groupshift.tables.files import write_table
 
     seconds = {}
     for n in (2_000, 20_000):

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from groupshift import GroupShiftClassifier, streaming
-from groupshift._rows.chunks import add_up, map_chunks
+from groupshift._data.chunks import add_up, map_chunks
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, halves, quick, table_of
 
 BATCH = 700

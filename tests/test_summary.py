@@ -12,10 +12,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.naive_bayes import GaussianNB
 
 from groupshift import DegradedWarning, GroupShiftClassifier
-from groupshift._explain.cluster_profile import cluster_profiles, describe_clusters
-from groupshift._explain.summary import MAX_CLUSTERS, WIDTH, Summary, _shifts_used, cluster_lines
-from groupshift._explain.wording import percent
-from groupshift._rows.encoder import FeatureEncoder
+from groupshift._data.encoder import FeatureEncoder
+from groupshift._diagnosis.cluster_profile import cluster_profiles, describe_clusters
+from groupshift._diagnosis.summary import MAX_CLUSTERS, WIDTH, Summary, _shifts_used, cluster_lines
+from groupshift._diagnosis.wording import percent
 from groupshift.datasets import make_grouped_mixture
 
 

@@ -16,9 +16,9 @@ from sklearn.naive_bayes import GaussianNB
 
 from class_samples import draw_table
 from groupshift import METHODS, GroupShiftClassifier, load, save, streaming
+from groupshift._data.keys import class_order, stratified_folds
 from groupshift._math.label_shift import bbse, prediction_rates
 from groupshift._math.points import collect_points
-from groupshift._rows.keys import class_order, stratified_folds
 from groupshift.datasets import make_grouped_mixture
 
 SAME = 1e-9

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupshift._rows.codes import Codes
-from groupshift._rows.encoder import MAX_CATEGORIES, FeatureEncoder
-from groupshift._rows.frames import (
+from groupshift._data.codes import Codes
+from groupshift._data.encoder import MAX_CATEGORIES, FeatureEncoder
+from groupshift._data.frames import (
     as_column,
     as_frame,
     concat_rows,

@@ -22,10 +22,10 @@ from sklearn.linear_model import LogisticRegression
 from class_cells import draw_cells
 from class_samples import draw_table
 from groupshift import GroupShiftClassifier
-from groupshift._math.known_shares import by_rows, condition_group, mean_posterior
 from groupshift._math.label_shift import em
 from groupshift._math.odds import log_loss_rows, shift_posterior
 from groupshift._math.points import collect_points
+from groupshift._shifts.known_shares import by_rows, condition_group, mean_posterior
 
 SAME = 1e-9
 

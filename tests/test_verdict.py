@@ -2,15 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
-from sklearn.compose import ColumnTransformer
-from sklearn.dummy import DummyClassifier
+from scipy.special import expit
 from sklearn.metrics import roc_auc_score
-from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
 
-from groupshift._explain import verdict
-from groupshift._explain.expected_gain import coarser, grouped_auc_gain
+from groupshift._diagnosis import verdict
+from groupshift._diagnosis.expected_gain import coarser, grouped_auc_gain
 from groupshift._math.points import collect_points
 from shifted_groups import draw, fit_on
 

@@ -17,9 +17,9 @@ from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limi
 
 from conftest import make_quick
 from groupshift import METHODS, GroupShiftClassifier
-from groupshift._rows.chunks import map_chunks
-from groupshift._rows.progress import listen
-from groupshift._rows.workers import at_once, n_workers, workers
+from groupshift._data.chunks import map_chunks
+from groupshift._data.progress import listen
+from groupshift._data.workers import at_once, n_workers, workers
 
 # Fits with the defaults of the library where OpenMP would take eight threads, and counts the threads that it starts.
 COUNTED = """
@@ -185,7 +185,7 @@ def test_coral_fits_its_groups_at_once_and_alike(rows):
 
 def test_no_jobs_named_is_what_the_environment_and_joblib_say(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS")
-    monkeypatch.setattr("groupshift._rows.workers.cpu_count", lambda: 6)
+    monkeypatch.setattr("groupshift._data.workers.cpu_count", lambda: 6)
     with workers(None):
         assert n_workers() == 6
         monkeypatch.setenv("OMP_NUM_THREADS", "4")

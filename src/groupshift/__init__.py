@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from groupshift._audit.found import AuditFound
     from groupshift._audit.plan import AuditPlan
-    from groupshift._explain.diagnostics import Diagnosis
-    from groupshift._io.model_files import ModelFileError, load, read_manifest, save
-    from groupshift._rows.checks import DegradedWarning
-    from groupshift._rows.progress import listen
+    from groupshift._data.checks import DegradedWarning
+    from groupshift._data.progress import listen
+    from groupshift._diagnosis.diagnostics import Diagnosis
+    from groupshift._files.model_files import ModelFileError, load, read_manifest, save
     from groupshift.baselines import METHODS
     from groupshift.classifier import GroupShiftClassifier
 
@@ -33,15 +33,15 @@ _LAZY = {
     "METHODS": "groupshift.baselines",
     "AuditFound": "groupshift._audit.found",
     "AuditPlan": "groupshift._audit.plan",
-    "DegradedWarning": "groupshift._rows.checks",
-    "Diagnosis": "groupshift._explain.diagnostics",
+    "DegradedWarning": "groupshift._data.checks",
+    "Diagnosis": "groupshift._diagnosis.diagnostics",
     "GroupShiftClassifier": "groupshift.classifier",
-    "ModelFileError": "groupshift._io.model_files",
-    "listen": "groupshift._rows.progress",
-    "load": "groupshift._io.model_files",
-    "read_manifest": "groupshift._io.model_files",
-    "save": "groupshift._io.model_files",
-    "share_changes": "groupshift._explain.share_errors",
+    "ModelFileError": "groupshift._files.model_files",
+    "listen": "groupshift._data.progress",
+    "load": "groupshift._files.model_files",
+    "read_manifest": "groupshift._files.model_files",
+    "save": "groupshift._files.model_files",
+    "share_changes": "groupshift._diagnosis.share_errors",
 }
 
 

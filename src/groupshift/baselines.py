@@ -14,18 +14,18 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from groupshift._data.checks import DegradedWarning, accepts_missing, check_features, split_groups
+from groupshift._data.codes import Codes
+from groupshift._data.encoder import FeatureEncoder
+from groupshift._data.frames import Features
+from groupshift._data.problem import Classifier
+from groupshift._data.reading import ReadOptions, Training, column_attributes, read_training
+from groupshift._data.rows import CHUNK_ROWS, InMemory, Rows
+from groupshift._data.space import Space
+from groupshift._data.unseen import group_numbers
+from groupshift._data.workers import at_once, workers
 from groupshift._math.alignment import recolor, whiten
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
-from groupshift._regions.space import Space
-from groupshift._rows.checks import DegradedWarning, accepts_missing, check_features, split_groups
-from groupshift._rows.codes import Codes
-from groupshift._rows.encoder import FeatureEncoder
-from groupshift._rows.frames import Features
-from groupshift._rows.reading import ReadOptions, Training, column_attributes, read_training
-from groupshift._rows.rows import CHUNK_ROWS, InMemory, Rows
-from groupshift._rows.unseen import group_numbers
-from groupshift._rows.workers import at_once, workers
-from groupshift._scores.members import Classifier
 from groupshift.classifier import GroupShiftClassifier
 
 # Unaware of groups: one classifier, calibrated, no shift.

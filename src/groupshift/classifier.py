@@ -14,14 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from groupshift import pipeline
 from groupshift._audit.doors import Audited, still_audited
-from groupshift._explain.class_evidence import record_class_evidence
-from groupshift._explain.evidence import record_evidence
-from groupshift._explain.explained import Explained
-from groupshift._explain.whole_fit import detail_columns, known_of, scorer_of
-from groupshift._fit.problem import KnownRates, KnownShare, Problem, Settings, sentences
-from groupshift._fit.scorer import AnyScorer, concatenated_details
-from groupshift._math.arrays import FloatArray, ValueArray
-from groupshift._rows.checks import (
+from groupshift._data.checks import (
     DegradedWarning,
     accepts_missing,
     check_features,
@@ -29,11 +22,12 @@ from groupshift._rows.checks import (
     check_settings,
     check_weights,
 )
-from groupshift._rows.chunks import map_chunks
-from groupshift._rows.codes import Codes
-from groupshift._rows.frames import Features, as_frame, frame_beside, library_of, take_rows
-from groupshift._rows.progress import begin, steps
-from groupshift._rows.reading import (
+from groupshift._data.chunks import map_chunks
+from groupshift._data.codes import Codes
+from groupshift._data.frames import Features, as_frame, frame_beside, library_of, take_rows
+from groupshift._data.problem import Classifier, KnownRates, KnownShare, Problem, Settings, sentences
+from groupshift._data.progress import begin, steps
+from groupshift._data.reading import (
     COLUMN_ATTRIBUTES,
     ReadOptions,
     Training,
@@ -43,12 +37,17 @@ from groupshift._rows.reading import (
     read_training,
     split_fitted,
 )
-from groupshift._rows.rows import InMemory, Population, Rows
-from groupshift._rows.seeds import Seeds
-from groupshift._rows.unseen import NOT_GIVEN, group_numbers, report_unseen
-from groupshift._rows.workers import workers
-from groupshift._scores.members import Classifier
+from groupshift._data.rows import InMemory, Population, Rows
+from groupshift._data.seeds import Seeds
+from groupshift._data.unseen import NOT_GIVEN, group_numbers, report_unseen
+from groupshift._data.workers import workers
+from groupshift._diagnosis.class_evidence import record_class_evidence
+from groupshift._diagnosis.evidence import record_evidence
+from groupshift._diagnosis.explained import Explained
+from groupshift._diagnosis.whole_fit import detail_columns, known_of, scorer_of
+from groupshift._math.arrays import FloatArray, ValueArray
 from groupshift._shifts.estimate import estimate
+from groupshift._shifts.scorer import AnyScorer, concatenated_details
 
 # Rows that are predicted at a time: with a dozen features, what is made of them stays in the processor's cache.
 PREDICTED_ROWS = 32_768

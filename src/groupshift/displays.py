@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from groupshift._explain.fitted_model import FittedModel
-from groupshift._explain.share_tables import group_level_shares, labeled_sample
-from groupshift._explain.wording import short
-from groupshift._io.extras import need
+from groupshift._data.codes import Codes
+from groupshift._data.extras import need
+from groupshift._data.frames import some
+from groupshift._diagnosis.fitted_model import FittedModel
+from groupshift._diagnosis.share_tables import group_level_shares, labeled_sample
+from groupshift._diagnosis.wording import short
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.sums import mean_by
-from groupshift._rows.codes import Codes
-from groupshift._rows.frames import some
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

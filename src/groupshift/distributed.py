@@ -20,16 +20,16 @@ from uuid import uuid4
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from groupshift._fit.problem import KnownRates, KnownShare
-from groupshift._io.extras import need
-from groupshift._rows.batches import OutsideMemory, Reader
-from groupshift._rows.checks import MissingGroupsError, check_settings
-from groupshift._rows.chunks import Sum, add_up
-from groupshift._rows.first_pass import FirstLook, FirstPass, population_groups, read_both
-from groupshift._rows.frames import Features
-from groupshift._rows.roles import ColumnNames, assign_roles, check_columns, fitted_roles, framed
-from groupshift._rows.rows import Rows
-from groupshift._rows.workers import as_worker
+from groupshift._data.batches import OutsideMemory, Reader
+from groupshift._data.checks import MissingGroupsError, check_settings
+from groupshift._data.chunks import Sum, add_up
+from groupshift._data.extras import need
+from groupshift._data.first_pass import FirstLook, FirstPass, population_groups, read_both
+from groupshift._data.frames import Features
+from groupshift._data.problem import KnownRates, KnownShare
+from groupshift._data.roles import ColumnNames, assign_roles, check_columns, fitted_roles, framed
+from groupshift._data.rows import Rows
+from groupshift._data.workers import as_worker
 from groupshift._shifts.packing import Packed
 from groupshift.classifier import GroupShiftClassifier
 from groupshift.streaming import Columns, Predictor

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from groupshift._data.codes import Codes
+from groupshift._data.frames import as_column, is_missing
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.sums import ratio, sum_by
-from groupshift._rows.codes import Codes
-from groupshift._rows.frames import as_column, is_missing
 
 # Ten bins are the custom; a bin of fewer rows than this shows noise, not calibration.
 _BINS, _ROWS_PER_BIN = 10, 25

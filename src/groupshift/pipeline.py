@@ -10,8 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupshift._article import labeled_shares
-from groupshift._fit.pooled import Pooled, pool_rows
-from groupshift._fit.problem import Note, Notes, Problem
+from groupshift._data.frames import some
+from groupshift._data.keys import copy_correlation, design_effect, within
+from groupshift._data.pooled import Pooled, pool_rows
+from groupshift._data.problem import Classifier, Note, Notes, Problem
+from groupshift._data.progress import begin
+from groupshift._data.rows import Rows
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.label_shift import prediction_rates
 from groupshift._math.sums import renumbered
@@ -24,14 +28,10 @@ from groupshift._partitions.choice import (
 )
 from groupshift._partitions.correction import learn_correction
 from groupshift._partitions.given import fixed_partition
-from groupshift._regions.partitions import Partition, WholeSpace
-from groupshift._rows.frames import some
-from groupshift._rows.keys import copy_correlation, design_effect, within
-from groupshift._rows.progress import begin
-from groupshift._rows.rows import Rows
+from groupshift._partitions.partitions import Partition, WholeSpace
+from groupshift._partitions.posterior import Posterior
 from groupshift._scores.contrasts import probabilities
-from groupshift._scores.members import Classifier, default_members, seeded_classifier
-from groupshift._scores.posterior import Posterior
+from groupshift._scores.members import default_members, seeded_classifier
 from groupshift._scores.stack import ALIGNED_ROWS, HeldOutScores, cross_fit, hold_out_once
 from groupshift._shifts.common import Directions
 from groupshift._shifts.estimate import Estimate, Learned, PredictionRates, estimate, features_of

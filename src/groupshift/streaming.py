@@ -25,25 +25,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from groupshift._audit.doors import census_of_batches, plan_audit
 from groupshift._audit.plan import AuditPlan
-from groupshift._explain.diagnostics import Diagnosis
-from groupshift._fit.problem import KnownRates, KnownShare
-from groupshift._fit.scorer import AnyScorer, Details
-from groupshift._io.arrow import pa
-from groupshift._io.batch_sources import BatchSource, as_source
-from groupshift._io.files import write_batches
-from groupshift._io.parquet import BATCH_ROWS
-from groupshift._io.streamed import Streamed, first_pass
-from groupshift._math.arrays import ValueArray
-from groupshift._rows import reading
-from groupshift._rows.batches import Reader
-from groupshift._rows.checks import MissingGroupsError, check_settings
-from groupshift._rows.chunks import map_chunks
-from groupshift._rows.encoder import column_kinds
-from groupshift._rows.first_pass import FirstLook, FirstPass, population_groups, read_both
-from groupshift._rows.frames import Features, in_library
-from groupshift._rows.keys import sampled
-from groupshift._rows.progress import begin, counted, steps
-from groupshift._rows.roles import (
+from groupshift._data import reading
+from groupshift._data.batches import Reader
+from groupshift._data.checks import MissingGroupsError, check_settings
+from groupshift._data.chunks import map_chunks
+from groupshift._data.encoder import column_kinds
+from groupshift._data.first_pass import FirstLook, FirstPass, population_groups, read_both
+from groupshift._data.frames import Features, in_library
+from groupshift._data.keys import sampled
+from groupshift._data.problem import KnownRates, KnownShare
+from groupshift._data.progress import begin, counted, steps
+from groupshift._data.roles import (
     ColumnNames,
     Roles,
     assign_roles,
@@ -53,10 +45,18 @@ from groupshift._rows.roles import (
     group_column,
     unlabeled_in,
 )
-from groupshift._rows.rows import InMemory, Rows
-from groupshift._rows.unseen import report_unseen
-from groupshift._rows.workers import workers
+from groupshift._data.rows import InMemory, Rows
+from groupshift._data.unseen import report_unseen
+from groupshift._data.workers import workers
+from groupshift._diagnosis.diagnostics import Diagnosis
+from groupshift._math.arrays import ValueArray
+from groupshift._shifts.scorer import AnyScorer, Details
 from groupshift.classifier import GroupShiftClassifier
+from groupshift.tables.arrow import pa
+from groupshift.tables.batch_sources import BatchSource, as_source
+from groupshift.tables.files import write_batches
+from groupshift.tables.parquet import BATCH_ROWS
+from groupshift.tables.streamed import Streamed, first_pass
 
 # Details of rows, column by column.
 Columns: TypeAlias = Details

@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from groupshift import GroupShiftClassifier, save
-from groupshift._io.columns import TableClassifier
-from groupshift._rows.frames import take_rows
+from groupshift._data.frames import take_rows
 from groupshift.datasets import make_survey
+from groupshift.tables.columns import TableClassifier
 
 HERE = Path(__file__).parent
 

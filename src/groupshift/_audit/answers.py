@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from groupshift._audit.plan import LABEL, ROW, TICKET
+from groupshift._audit.race import inclusion
 from groupshift._audit.tickets import Asked, Design, asked_from, finished, read_ticket
+from groupshift._data.checks import check_labels
+from groupshift._data.frames import Features, as_column, as_frame, is_missing_value, some
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
-from groupshift._math.race import inclusion
-from groupshift._rows.checks import check_labels
-from groupshift._rows.frames import Features, as_column, as_frame, is_missing_value, some
 
 # What people write where a row could not be labelled; anything else that is no class is an error.
 REFUSED = ("", "refused", "missing", "unknown", "na", "n/a", "none", "nan", "?", "-")

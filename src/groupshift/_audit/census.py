@@ -7,10 +7,10 @@ import numpy as np
 from scipy.special import expit
 
 from groupshift._audit.tickets import CURVE
-from groupshift._fit.scorer import Scored
+from groupshift._data.keys import content_keys, hash_keys
+from groupshift._data.rows import Rows
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._rows.keys import content_keys, hash_keys
-from groupshift._rows.rows import Rows
+from groupshift._shifts.scorer import Scored
 
 
 @dataclass(frozen=True)

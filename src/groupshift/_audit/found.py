@@ -6,13 +6,13 @@ import numpy as np
 from scipy.special import expit, stdtrit
 
 from groupshift._audit.answers import Answers
+from groupshift._audit.betting import LEVEL, Steps, calibration_wealth, sequence, wealth
+from groupshift._audit.common_shift import AuditedShift, AuditRows, helper_shift, learn_common_shift
 from groupshift._audit.moved import SharePosterior, audited, share_posterior
 from groupshift._audit.purchases import ShareCurve
 from groupshift._audit.state import State
+from groupshift._data.codes import Codes
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
-from groupshift._math.betting import LEVEL, Steps, calibration_wealth, sequence, wealth
-from groupshift._math.common_shift import AuditedShift, AuditRows, helper_shift, learn_common_shift
-from groupshift._rows.codes import Codes
 from groupshift._shifts.estimate import Estimate
 
 # Errors of the overall share that the confidence sequence tells apart.

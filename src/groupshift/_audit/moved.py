@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit, logit, ndtr
 
+from groupshift._audit.common_shift import GRID, AuditedShift
 from groupshift._math.arrays import FloatArray
-from groupshift._math.common_shift import GRID, AuditedShift
-from groupshift._math.known_shares import mean_posterior
 from groupshift._math.points import Points
 from groupshift._math.sums import ratio, sum_by
 from groupshift._shifts.estimate import Estimate
+from groupshift._shifts.known_shares import mean_posterior
 
 # Shifts at which the shares of groups are tabled, to be read between them.
 TABLED = np.arange(-8.0, 8.01, 0.25)

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import expit
 
+from groupshift._audit.betting import Bounds
 from groupshift._audit.census import Census
+from groupshift._audit.common_shift import GRID
 from groupshift._audit.purchases import purchases
+from groupshift._audit.race import chances, inclusion, race_times
 from groupshift._audit.state import State
 from groupshift._audit.tickets import Asked, Design, finished, order_uniform, write_tickets
+from groupshift._data.frames import Features, frame_like
+from groupshift._data.seeds import Seeds
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
-from groupshift._math.betting import Bounds
-from groupshift._math.common_shift import GRID
-from groupshift._math.race import chances, inclusion, race_times
-from groupshift._rows.frames import Features, frame_like
-from groupshift._rows.seeds import Seeds
 from groupshift._shifts.estimate import Estimate
 
 # Rows below the ones to label, for those that cannot be labelled: a fifth as many, and a handful at least.

@@ -4,11 +4,11 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.special import expit, logit
 
+from groupshift._audit.betting import LEVEL, Bounds, Steps, wealth
 from groupshift._audit.census import Census
+from groupshift._audit.common_shift import GRID, AuditRows, CommonPrior, learn_common_shift
 from groupshift._audit.tickets import CURVE, Design
 from groupshift._math.arrays import FloatArray, ValueArray
-from groupshift._math.betting import LEVEL, Bounds, Steps, wealth
-from groupshift._math.common_shift import GRID, AuditRows, CommonPrior, learn_common_shift
 
 LABELS = (25, 50, 100, 200)
 # Audits that are tried for each number of labels: widths and errors to about a tenth.

@@ -5,8 +5,8 @@ from hashlib import blake2b
 
 import numpy as np
 
+from groupshift._audit.common_shift import CommonPrior
 from groupshift._math.arrays import BoolArray, FloatArray
-from groupshift._math.common_shift import CommonPrior
 from groupshift._shifts.estimate import UNIDENTIFIED, Estimate
 
 # A group's own shift is never known for sure: this variance moves no share by more than a thousandth.

@@ -13,11 +13,11 @@ from hashlib import blake2b
 
 import numpy as np
 
+from groupshift._audit.betting import Bounds
+from groupshift._audit.race import race_times
+from groupshift._data.keys import uniform_keys
+from groupshift._data.seeds import Seeds
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._math.betting import Bounds
-from groupshift._math.race import race_times
-from groupshift._rows.keys import uniform_keys
-from groupshift._rows.seeds import Seeds
 
 # Common shifts at which the overall share is carried along; a smooth curve goes through them.
 CURVE = np.arange(-6.0, 6.5, 1.0)

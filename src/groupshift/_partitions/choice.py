@@ -11,17 +11,17 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import t as student
 
+from groupshift._data.keys import fold_of
+from groupshift._data.rows import Rows
+from groupshift._data.seeds import Seeds
+from groupshift._data.space import Space
+from groupshift._data.workers import at_once
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.sums import renumbered, sum_by
 from groupshift._partitions.correction import LEVEL_SPREAD
 from groupshift._partitions.cuts import CutPartition, grow_cuts
-from groupshift._regions.kmeans import kmeans_partition
-from groupshift._regions.partitions import GivenPartition, Partition, WholeSpace
-from groupshift._regions.space import Space
-from groupshift._rows.keys import fold_of
-from groupshift._rows.rows import Rows
-from groupshift._rows.seeds import Seeds
-from groupshift._rows.workers import at_once
+from groupshift._partitions.kmeans import kmeans_partition
+from groupshift._partitions.partitions import GivenPartition, Partition, WholeSpace
 from groupshift._scores.contrasts import log_loss
 from groupshift._shifts.effects import predict_labels_from_scores
 from groupshift._shifts.evidence import LABELS, LabeledSums, gather, labeled_prior

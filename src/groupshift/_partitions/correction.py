@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from groupshift._data.rows import Rows
+from groupshift._data.space import Space
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._regions.space import Space
-from groupshift._rows.rows import Rows
 from groupshift._scores.contrasts import log_loss
 from groupshift._scores.linear import fit_linear, standardized
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from groupshift._data.rows import Rows
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.sums import sum_by
-from groupshift._rows.rows import Rows
 from groupshift._scores.contrasts import expected, information, observed
 
 # Quantiles that may be cut at.

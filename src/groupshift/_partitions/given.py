@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from groupshift._fit.pooled import Pooled
-from groupshift._fit.problem import Note, Notes, Problem
-from groupshift._regions.kmeans import kmeans_partition, silhouette_partition
-from groupshift._regions.partitions import GivenPartition, Partition
-from groupshift._rows.frames import some
+from groupshift._data.frames import some
+from groupshift._data.pooled import Pooled
+from groupshift._data.problem import Note, Notes, Problem
+from groupshift._partitions.kmeans import kmeans_partition, silhouette_partition
+from groupshift._partitions.partitions import GivenPartition, Partition
 
 # Kinds of columns that numbers stand for themselves in.
 IN_NUMBERS = ("number", "boolean")

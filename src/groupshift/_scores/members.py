@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
 
 import numpy as np
 from joblib import parallel_config
@@ -15,8 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from groupshift._data.frames import Features, take_rows, with_some_value
+from groupshift._data.problem import Classifier
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
-from groupshift._rows.frames import Features, take_rows, with_some_value
 from groupshift._scores.contrasts import contrasts, log_scores
 from groupshift._scores.linear import LinearClassifier
 
@@ -24,16 +24,6 @@ from groupshift._scores.linear import LinearClassifier
 LARGEST_SCORE = 15.0
 # Log-odds outside the edge that n rows support lie within a tenth of it: enough for their order.
 BESIDE = 0.02
-
-
-class Classifier(Protocol):
-    """What scikit-learn calls a classifier."""
-
-    def fit(self, X: Features, y: IntArray, **weights: FloatArray) -> Self: ...
-
-    def predict_proba(self, X: Features) -> FloatArray: ...
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
 
 
 def default_members(is_category: BoolArray, seed: int) -> list[Classifier]:

@@ -13,15 +13,16 @@ import numpy as np
 from scipy.optimize import minimize
 
 from groupshift._article import hold_out, platt_lines, training_rows
+from groupshift._data.frames import Features, take_rows
+from groupshift._data.keys import class_order, fold_of, stratified_folds
+from groupshift._data.problem import Classifier
+from groupshift._data.progress import counted
+from groupshift._data.rows import Rows
+from groupshift._data.workers import at_once
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
-from groupshift._rows.frames import Features, take_rows
-from groupshift._rows.keys import class_order, fold_of, stratified_folds
-from groupshift._rows.progress import counted
-from groupshift._rows.rows import Rows
-from groupshift._rows.workers import at_once
 from groupshift._scores.contrasts import expected, log_loss, observed
 from groupshift._scores.linear import fit_linear
-from groupshift._scores.members import Classifier, PerCluster, fit_classifier, raw_score, scores_of
+from groupshift._scores.members import PerCluster, fit_classifier, raw_score, scores_of
 
 N_FOLDS = 5
 # Pull of the models' weights towards equal ones, as that many rows of information would have: labels may be few.

@@ -8,13 +8,13 @@ from typing import Self, TypeAlias
 import numpy as np
 
 from groupshift._article import EM_STEPS, cell_shares, finite_shifts
-from groupshift._fit.problem import Known
+from groupshift._data.codes import Codes
+from groupshift._data.problem import Known
+from groupshift._data.rows import InMemory, Population, Rows
+from groupshift._data.space import Space
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.label_shift import bbse, em, mlls
 from groupshift._math.points import Points
-from groupshift._regions.space import Space
-from groupshift._rows.codes import Codes
-from groupshift._rows.rows import InMemory, Population, Rows
 from groupshift._scores.contrasts import basis, contrasts, log_scores, probabilities
 from groupshift._scores.linear import standardized
 from groupshift._shifts.common import (

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupshift._fit.problem import Known
+from groupshift._data.problem import Known, KnownRate
 from groupshift._math.arrays import FloatArray, ValueArray
-from groupshift._math.conditioning import CellShifts, KnownRate, condition_on_rates
-from groupshift._math.known_shares import KnownShares, check_reached
 from groupshift._scores.contrasts import log_scores
+from groupshift._shifts.conditioning import CellShifts, condition_on_rates
 from groupshift._shifts.known_classes import (
     ALL_GROUPS,
     agreed_shares,
@@ -17,6 +16,7 @@ from groupshift._shifts.known_classes import (
     inside,
     numbered_known,
 )
+from groupshift._shifts.known_shares import KnownShares, check_reached
 from groupshift._shifts.sums import Sums
 
 # A known rate of all rows moves groups together even where nothing else is open: by what no row decides.

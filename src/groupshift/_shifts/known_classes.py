@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from groupshift._fit.problem import Known, KnownRates, of_present_groups, share_and_error
+from groupshift._data.problem import Known, KnownRates, of_present_groups, share_and_error
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
-from groupshift._math.known_shares import check_reached
+from groupshift._shifts.known_shares import check_reached
 
 if TYPE_CHECKING:
-    from groupshift._math.conditioning import KnownRate
+    from groupshift._data.problem import KnownRate
 
 # Number of all groups together.
 ALL_GROUPS = -1

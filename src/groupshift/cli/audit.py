@@ -22,22 +22,22 @@ from groupshift._audit.doors import (
     take_answers,
 )
 from groupshift._audit.plan import LABEL, ROW, TICKET, AuditPlan
-from groupshift._explain.audit_words import audit_sentences, purchase_lines
-from groupshift._explain.share_tables import overall_shares
-from groupshift._io.columns import as_text
-from groupshift._io.csv_cells import HEAD_MARK, MISSING
-from groupshift._io.files import SEPARATORS, STANDARD_OUTPUT, check_output, table_format, whole_file
-from groupshift._io.model_files import save
-from groupshift._io.places import open_source
-from groupshift._io.table_files import Source, no_column
-from groupshift._rows.batches import Reader
-from groupshift._rows.roles import Roles
+from groupshift._data.batches import Reader
+from groupshift._data.roles import Roles
+from groupshift._diagnosis.audit_words import audit_sentences, purchase_lines
+from groupshift._diagnosis.share_tables import overall_shares
+from groupshift._files.model_files import save
 from groupshift.cli.classifiers_named import trusted_types
 from groupshift.cli.errors import InputError, check_model_output
 from groupshift.cli.fit import group_role, new_rows
 from groupshift.cli.prepared import WEIGHT
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, print_json, this_command
+from groupshift.tables.columns import as_text
+from groupshift.tables.csv_cells import HEAD_MARK, MISSING
+from groupshift.tables.files import SEPARATORS, STANDARD_OUTPUT, check_output, table_format, whole_file
+from groupshift.tables.places import open_source
+from groupshift.tables.table_files import Source, no_column
 
 ORDER = "order"
 

@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import JustifyMethod
 
 from groupshift import GroupShiftClassifier
-from groupshift._explain.summary import Summary
-from groupshift._explain.wording import percent
+from groupshift._diagnosis.summary import Summary
+from groupshift._diagnosis.wording import percent
 from groupshift.cli.column_notes import ColumnFacts, Groups, look
 from groupshift.cli.groups import told_first, twice_spelled
 from groupshift.cli.screen import Screen, bold, listed, print_json

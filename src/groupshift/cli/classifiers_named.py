@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from sklearn.base import BaseEstimator
 
-from groupshift._io.columns import TableClassifier
-from groupshift._io.extras import need
+from groupshift._data.extras import need
 from groupshift.cli.errors import InputError
+from groupshift.tables.columns import TableClassifier
 
 
 def classifier_named(name: str) -> BaseEstimator | None:

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from groupshift._explain.wording import short
-from groupshift._io.column_facts import MOST_DISTINCT, Distinct, counts_of_texts
-from groupshift._rows.chunks import add_up, map_chunks
-from groupshift._rows.keys import uniform_keys
+from groupshift._data.chunks import add_up, map_chunks
+from groupshift._data.keys import uniform_keys
+from groupshift._diagnosis.wording import short
 from groupshift.cli.prepared import GROUP, as_floats, unlabeled
 from groupshift.cli.training import WHY_LEFT_OUT, Training
+from groupshift.tables.column_facts import MOST_DISTINCT, Distinct, counts_of_texts
 
 Groups = tuple[frozenset[str], frozenset[str]]
 # The ends of numbers, of truth values and of dates; None where all are missing.

@@ -10,13 +10,13 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupshift._io.column_facts import Distinct, Surveys, counts_of_texts, survey_column
-from groupshift._io.columns import ColumnPlan, as_text, convert, group_text
-from groupshift._io.csv_cells import MISSING_GROUP
-from groupshift._io.table_files import Source
-from groupshift._rows.chunks import add_up, map_chunks
-from groupshift._rows.progress import counted
+from groupshift._data.chunks import add_up, map_chunks
+from groupshift._data.progress import counted
 from groupshift.cli.errors import InputError
+from groupshift.tables.column_facts import Distinct, Surveys, counts_of_texts, survey_column
+from groupshift.tables.columns import ColumnPlan, as_text, convert, group_text
+from groupshift.tables.csv_cells import MISSING_GROUP
+from groupshift.tables.table_files import Source
 
 
 @dataclass(frozen=True)

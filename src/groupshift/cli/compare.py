@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from groupshift import GroupShiftClassifier
-from groupshift._explain.share_errors import share_changes
-from groupshift._explain.wording import percent, plural
-from groupshift._io.files import STANDARD_OUTPUT, write_table
+from groupshift._diagnosis.share_errors import share_changes
+from groupshift._diagnosis.wording import percent, plural
 from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.recipe import load_model
 from groupshift.cli.screen import Screen, bold, print_json
 from groupshift.cli.share_commands import ALL, MOST_ROWS
+from groupshift.tables.files import STANDARD_OUTPUT, write_table
 
 Row = Mapping[str, Any]
 # Classes whose overall change is told in words; all are in the table.

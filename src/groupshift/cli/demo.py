@@ -17,12 +17,9 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from groupshift import METHODS
-from groupshift._io.columns import group_values
-from groupshift._io.files import write_table
-from groupshift._io.model_files import save
-from groupshift._io.places import open_source
-from groupshift._rows.encoder import FeatureEncoder
-from groupshift._rows.frames import take_rows
+from groupshift._data.encoder import FeatureEncoder
+from groupshift._data.frames import take_rows
+from groupshift._files.model_files import save
 from groupshift.cli.errors import InputError
 from groupshift.cli.fit import make_model
 from groupshift.cli.predict import predict as predict_command
@@ -34,6 +31,9 @@ from groupshift.cli.training import Roles, Training, read_training
 from groupshift.datasets import bias_groups, load_flights, make_survey
 from groupshift.datasets.sample import GroupedSample
 from groupshift.metrics import evaluate
+from groupshift.tables.columns import group_values
+from groupshift.tables.files import write_table
+from groupshift.tables.places import open_source
 
 COMPARED = {
     "global": "Global: one classifier, blind to groups",

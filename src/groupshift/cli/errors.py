@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from groupshift._io.csv_cells import SourceError
-from groupshift._io.files import STANDARD_OUTPUT, OutputError, check_output, table_format
 from groupshift.cli.screen import Screen
+from groupshift.tables.csv_cells import SourceError
+from groupshift.tables.files import STANDARD_OUTPUT, OutputError, check_output, table_format
 
 OK, INTERNAL, BAD_INPUT, STOPPED = 0, 1, 2, 130
 STOPPED_SAID = "Stopped. An output that was not complete is not written."

@@ -10,13 +10,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from groupshift import GroupShiftClassifier
-from groupshift._explain.identified import importance_of
-from groupshift._explain.wording import percent
-from groupshift._io.files import STANDARD_OUTPUT, write_batches
+from groupshift._diagnosis.identified import importance_of
+from groupshift._diagnosis.wording import percent
 from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, print_json
 from groupshift.streaming import beside
+from groupshift.tables.files import STANDARD_OUTPUT, write_batches
 
 
 def explain(

@@ -11,13 +11,12 @@ import numpy as np
 
 from groupshift import METHODS as ALL_METHODS
 from groupshift import GroupShiftClassifier, streaming
-from groupshift._explain.class_model import ClassModel
-from groupshift._explain.class_share_tables import overall_class_shares
-from groupshift._explain.share_tables import overall_shares
-from groupshift._explain.summary import Summary
-from groupshift._explain.wording import percent
-from groupshift._io.model_files import save
-from groupshift._io.table_files import Source
+from groupshift._diagnosis.class_model import ClassModel
+from groupshift._diagnosis.class_share_tables import overall_class_shares
+from groupshift._diagnosis.share_tables import overall_shares
+from groupshift._diagnosis.summary import Summary
+from groupshift._diagnosis.wording import percent
+from groupshift._files.model_files import save
 from groupshift.cli import prepared
 from groupshift.cli.classifiers_named import ALLOWED, LIGHTGBM_TYPES, classifier_named, trusted_types
 from groupshift.cli.columns_read import FileSurveyor, survey_file
@@ -31,6 +30,7 @@ from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json, this_command
 from groupshift.cli.training import Roles, Training, read_training
 from groupshift.pipeline import LEFT_OUT
+from groupshift.tables.table_files import Source
 
 # Those that answer with shares and intervals; the others are for comparison and live in Python.
 METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")

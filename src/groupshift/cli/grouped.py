@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupshift._io.columns import group_text
-from groupshift._io.table_files import Source, no_column
 from groupshift.cli.errors import InputError
+from groupshift.tables.columns import group_text
+from groupshift.tables.table_files import Source, no_column
 
 # Between the names of the columns that make a group, and between their values.
 OF_NAMES, OF_VALUES = ", ", " × "  # noqa: RUF001

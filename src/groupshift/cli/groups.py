@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from groupshift._io.column_facts import ColumnSurvey, Distinct
-from groupshift._io.columns import ColumnPlan
 from groupshift.cli.columns_read import FileSurvey
+from groupshift.tables.column_facts import ColumnSurvey, Distinct
+from groupshift.tables.columns import ColumnPlan
 
 # Names that people give to columns of groups, alone or as a part ("home_state", "hospital id").
 # fmt: off

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupshift._explain.identified import identified
-from groupshift._fit.identifying import MAX_ROWS, identifying_features
-from groupshift._io.columns import ColumnPlan
+from groupshift._data.keys import uniform_keys
+from groupshift._diagnosis.identified import identified
+from groupshift._diagnosis.identifying import MAX_ROWS, identifying_features
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift._rows.keys import uniform_keys
 from groupshift.cli.prepared import EXAMPLE, GROUP, Prepared, as_floats, unlabeled
+from groupshift.tables.columns import ColumnPlan
 
 
 def about_identifying(

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from groupshift._io.column_facts import plan_column
-from groupshift._io.columns import ColumnPlan, convert, group_text
-from groupshift._io.places import open_source
-from groupshift._io.table_files import no_column
 from groupshift.cli.errors import InputError
+from groupshift.tables.column_facts import plan_column
+from groupshift.tables.columns import ColumnPlan, convert, group_text
+from groupshift.tables.places import open_source
+from groupshift.tables.table_files import no_column
 
 # A rate, or the rate and its standard error.
 KnownShare = float | tuple[float, float]

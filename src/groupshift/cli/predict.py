@@ -12,21 +12,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from groupshift import GroupShiftClassifier
-from groupshift._explain.wording import percent
-from groupshift._io.files import STANDARD_OUTPUT, write_batches
-from groupshift._io.table_files import Source
-from groupshift._rows.checks import MissingGroupsError
-from groupshift._rows.chunks import map_chunks
-from groupshift._rows.frames import is_missing
-from groupshift._rows.progress import counted
-from groupshift._rows.roles import Roles
-from groupshift._rows.workers import workers
+from groupshift._data.checks import MissingGroupsError
+from groupshift._data.chunks import map_chunks
+from groupshift._data.frames import is_missing
+from groupshift._data.progress import counted
+from groupshift._data.roles import Roles
+from groupshift._data.workers import workers
+from groupshift._diagnosis.wording import percent
 from groupshift.cli.columns_read import FileSurveyor, survey_file
 from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.prepared import GROUP
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json
 from groupshift.streaming import Columns, Predictor, beside
+from groupshift.tables.files import STANDARD_OUTPUT, write_batches
+from groupshift.tables.table_files import Source
 
 
 @dataclass(frozen=True)

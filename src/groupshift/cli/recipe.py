@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from groupshift import GroupShiftClassifier
-from groupshift._io.columns import ColumnPlan, convert, group_values, is_plain
-from groupshift._io.file_readings import read_file
-from groupshift._io.model_files import Manifest, ModelFileError, load, read_manifest
-from groupshift._io.places import open_source
-from groupshift._io.table_files import Source, no_column
+from groupshift._files.model_files import Manifest, ModelFileError, load, read_manifest
 from groupshift.cli.classifiers_named import ALLOWED, trusted_types
 from groupshift.cli.errors import InputError
 from groupshift.cli.grouped import group_name, with_groups
 from groupshift.cli.screen import Screen
+from groupshift.tables.columns import ColumnPlan, convert, group_values, is_plain
+from groupshift.tables.file_readings import read_file
+from groupshift.tables.places import open_source
+from groupshift.tables.table_files import Source, no_column
 
 
 @dataclass(frozen=True)

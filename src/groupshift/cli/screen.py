@@ -15,8 +15,8 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from groupshift._io.files import STANDARD_OUTPUT, STEERING, spelt
-from groupshift._rows import progress
+from groupshift._data import progress
+from groupshift.tables.files import STANDARD_OUTPUT, STEERING, spelt
 
 # Told what a screen would show: the kind of it ("error", "alarm", "note", "say", "step"), and the text.
 Listener = Callable[[str, str], None]

@@ -10,17 +10,17 @@ import pyarrow as pa
 from rich.console import JustifyMethod
 
 from groupshift import GroupShiftClassifier
-from groupshift._explain.class_model import ClassModel
-from groupshift._explain.class_share_tables import class_shares_by
-from groupshift._explain.report import write_report
-from groupshift._explain.report.facts import Names
-from groupshift._explain.share_errors import shares_by, shares_of_levels
-from groupshift._explain.wording import percent
-from groupshift._io.files import STANDARD_OUTPUT, check_output, check_page_name, write_table
+from groupshift._diagnosis.class_model import ClassModel
+from groupshift._diagnosis.class_share_tables import class_shares_by
+from groupshift._diagnosis.report import write_report
+from groupshift._diagnosis.report.facts import Names
+from groupshift._diagnosis.share_errors import shares_by, shares_of_levels
+from groupshift._diagnosis.wording import percent
 from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.grouped import parts_of
 from groupshift.cli.recipe import load_model
 from groupshift.cli.screen import Screen, bold, print_json
+from groupshift.tables.files import STANDARD_OUTPUT, check_output, check_page_name, write_table
 
 # What fits a screen; all of them go to a file.
 MOST_ROWS = 40

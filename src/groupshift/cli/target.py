@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from groupshift._io.columns import as_text
-from groupshift._io.csv_cells import MISSING
 from groupshift.cli.errors import InputError
 from groupshift.cli.screen import listed
+from groupshift.tables.columns import as_text
+from groupshift.tables.csv_cells import MISSING
 
 # Positive second, as sorting would have it or not.
 # fmt: off

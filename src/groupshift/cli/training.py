@@ -16,16 +16,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from groupshift import GroupShiftClassifier, streaming
-from groupshift._explain.wording import percent, short
-from groupshift._io.column_facts import ColumnSurvey, Nearly, plan_of
-from groupshift._io.columns import ColumnPlan, is_plain
-from groupshift._io.file_readings import plans_in_file, read_file, with_typical
-from groupshift._io.places import open_source
-from groupshift._io.table_files import Source, no_column
-from groupshift._rows.checks import unlabeled_mask
-from groupshift._rows.chunks import add_up
-from groupshift._rows.keys import sampled
-from groupshift._rows.roles import Roles as ColumnRoles
+from groupshift._data.checks import unlabeled_mask
+from groupshift._data.chunks import add_up
+from groupshift._data.keys import sampled
+from groupshift._data.roles import Roles as ColumnRoles
+from groupshift._diagnosis.wording import percent, short
 from groupshift.cli import prepared
 from groupshift.cli.columns_read import FileSurvey, FileSurveyor, survey_file
 from groupshift.cli.errors import InputError
@@ -37,6 +32,11 @@ from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, Part, Prepar
 from groupshift.cli.recipe import Recipe
 from groupshift.cli.screen import listed
 from groupshift.cli.target import Target, read_target
+from groupshift.tables.column_facts import ColumnSurvey, Nearly, plan_of
+from groupshift.tables.columns import ColumnPlan, is_plain
+from groupshift.tables.file_readings import plans_in_file, read_file, with_typical
+from groupshift.tables.places import open_source
+from groupshift.tables.table_files import Source, no_column
 
 WHY_LEFT_OUT = {
     "id": "looks like an id (nearly all values differ)",

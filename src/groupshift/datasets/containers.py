@@ -6,8 +6,8 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
-from groupshift._io.extras import need
-from groupshift._rows import frames
+from groupshift._data import frames
+from groupshift._data.extras import need
 
 Table: TypeAlias = "np.ndarray | dict[str, np.ndarray] | IntoDataFrame"
 AnyTable = TypeVar("AnyTable", bound=Table)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from groupshift._io.extras import need
+from groupshift._data.extras import need
 from groupshift.datasets.containers import Seed, assemble
 from groupshift.datasets.examples import some_examples
 from groupshift.datasets.sample import LabeledTable

@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from groupshift._explain.wording import percent
+from groupshift._diagnosis.wording import percent
 from groupshift.datasets.containers import Seed, Table, frame_of, is_frame, n_rows, named_columns, take_rows
 from groupshift.datasets.examples import encode_ids, some_examples
 

@@ -6,7 +6,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from groupshift._regions.kmeans import silhouettes
+from groupshift._partitions.kmeans import silhouettes
 from groupshift.datasets.containers import Seed, Table, named_columns
 
 CANDIDATES = (1, 2, 4, 8)

@@ -9,10 +9,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from groupshift._io.files import OutputError, table_format
 from groupshift.cli.options import as_typed
 from groupshift.serve.jobs import OF_ONE_COLUMN, Job, Refused, Settings
 from groupshift.serve.jobs_folder import BEFORE, KNOWN, MODEL, REPORT
+from groupshift.tables.files import OutputError, table_format
 
 # Columns of a file as a look at it found them: the role that each has if nobody says otherwise.
 UsualRoles = Mapping[str, str]

@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from groupshift._io.files import write_whole
 from groupshift.cli.errors import InputError
 from groupshift.serve.jobs import NOT_HERE, SLOTS, TASK_NAMES, Job, Refused, Settings, TaskState
+from groupshift.tables.files import write_whole
 
 JOB_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 # What a job writes beside the files that it was given.

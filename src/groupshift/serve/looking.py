@@ -8,11 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from groupshift._explain.wording import percent, short
-from groupshift._io.column_facts import ColumnSurvey, counts_of_texts, kind_of_type, plan_of, survey_column
-from groupshift._io.columns import ColumnPlan, as_text
-from groupshift._io.places import open_source
-from groupshift._io.table_files import Source
+from groupshift._diagnosis.wording import percent, short
 from groupshift.cli.check import composition
 from groupshift.cli.column_notes import ColumnFacts, look
 from groupshift.cli.errors import InputError, for_user
@@ -22,6 +18,10 @@ from groupshift.cli.target import means_no_label
 from groupshift.cli.training import WHY_LEFT_OUT, Roles, Training, read_training
 from groupshift.serve.command_lines import feature_lists
 from groupshift.serve.jobs import Job, Settings
+from groupshift.tables.column_facts import ColumnSurvey, counts_of_texts, kind_of_type, plan_of, survey_column
+from groupshift.tables.columns import ColumnPlan, as_text
+from groupshift.tables.places import open_source
+from groupshift.tables.table_files import Source
 
 # Values of a column that are shown, and how much of each.
 FIRST_VALUES, SHORT = 4, 30

@@ -12,7 +12,7 @@ from typing import Any
 
 import jinja2
 
-from groupshift._explain.wording import tidy
+from groupshift._diagnosis.wording import tidy
 from groupshift.serve import command_lines
 from groupshift.serve.jobs import ROLES, Job, Refused
 from groupshift.serve.jobs_folder import MODEL, REPORT, JobsFolder

@@ -11,19 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 from groupshift import GroupShiftClassifier
-from groupshift._explain.class_model import ClassModel
-from groupshift._explain.class_share_tables import group_class_shares, overall_class_shares
-from groupshift._explain.in_common import common_shift, statement
-from groupshift._explain.report import answer
-from groupshift._explain.report.class_page import ClassFacts
-from groupshift._explain.report.facts import Facts, Names
-from groupshift._explain.report.formats import rounded, texts
-from groupshift._explain.report.page import policy
-from groupshift._explain.sensitivity import shares_if_selected
-from groupshift._explain.share_errors import overall_share
-from groupshift._explain.share_tables import group_level_shares, labeled_sample, overall_shares
-from groupshift._explain.summary import Summary
-from groupshift._io.files import write_whole
+from groupshift._diagnosis.class_model import ClassModel
+from groupshift._diagnosis.class_share_tables import group_class_shares, overall_class_shares
+from groupshift._diagnosis.in_common import common_shift, statement
+from groupshift._diagnosis.report import answer
+from groupshift._diagnosis.report.class_page import ClassFacts
+from groupshift._diagnosis.report.facts import Facts, Names
+from groupshift._diagnosis.report.formats import rounded, texts
+from groupshift._diagnosis.report.page import policy
+from groupshift._diagnosis.sensitivity import shares_if_selected
+from groupshift._diagnosis.share_errors import overall_share
+from groupshift._diagnosis.share_tables import group_level_shares, labeled_sample, overall_shares
+from groupshift._diagnosis.summary import Summary
 from groupshift._math.arrays import FloatArray
 from groupshift.cli.compare import change_table, show_changes
 from groupshift.cli.errors import OK, run
@@ -39,6 +38,7 @@ from groupshift.serve.command_lines import (
 from groupshift.serve.jobs import Job
 from groupshift.serve.jobs_folder import BEFORE, MODEL
 from groupshift.serve.looking import look_at
+from groupshift.tables.files import write_whole
 
 # How much likelier positives are to be labelled, in what the page draws beside the shares.
 LIKELIER = 2.0

@@ -18,7 +18,6 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from groupshift._io.files import write_whole
 from groupshift.serve.command_lines import fit_arguments, known_shares_file, usual_roles
 from groupshift.serve.connections import in_time
 from groupshift.serve.guard import Guard
@@ -36,6 +35,7 @@ from groupshift.serve.jobs_folder import KNOWN, REPORT, JobsFolder, safe_name
 from groupshift.serve.pages import DOWNLOADS, JobView, templates
 from groupshift.serve.uploads import received
 from groupshift.serve.work_queue import WorkQueue
+from groupshift.tables.files import write_whole
 
 STATIC = Path(__file__).parent / "static"
 # By its path: importing the report would bring scikit-learn, which the page's process does without.

@@ -1,0 +1,177 @@
+"""What a fit is given: rows, labels, a population, settings and seeds; and the notes that its stages leave."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeAlias
+
+import numpy as np
+
+from groupshift._data.encoder import FeatureEncoder
+from groupshift._data.frames import Features
+from groupshift._data.rows import Population, Rows
+from groupshift._data.seeds import Seeds
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
+
+# A rate of positives, or the rate and its standard error; by class, such of each class.
+Rate: TypeAlias = float | tuple[float, float]
+KnownShare: TypeAlias = Rate | Mapping[Any, Rate]
+KnownRates: TypeAlias = Mapping[Any, Any]
+
+
+class Classifier(Protocol):
+    """What scikit-learn calls a classifier."""
+
+    def fit(self, X: Features, y: IntArray, **weights: FloatArray) -> Self: ...
+
+    def predict_proba(self, X: Features) -> FloatArray: ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class KnownRate:
+    """A rate of positives in the whole population; a standard error of 0: it is exact."""
+
+    share: float
+    std_error: float = 0.0
+
+
+@dataclass(frozen=True)
+class Known:
+    """Rates of positives that the user knows: of groups, and of the whole population."""
+
+    shares: Mapping[Any, KnownRate]  # by group
+    overall: KnownRate | None = None
+    classes: ValueArray | None = None  # of more than two, where rates are by class
+
+    @classmethod
+    def of(cls, shares: KnownRates | None, overall: Rate | None, groups: ValueArray) -> "Known":
+        """Rates as users give them, each between 0 and 1 and of a group of the population."""
+        found = {
+            group: _rate(value, f"known_shares of group {group!r}")
+            for group, value in of_present_groups(shares, groups).items()
+        }
+        return cls(found, None if overall is None else _rate(overall, "known_overall"))
+
+    @property
+    def any(self) -> bool:
+        return bool(self.shares) or self.overall is not None
+
+    def among(self, groups: ValueArray) -> ValueArray:
+        """Those of the groups whose rates are known."""
+        known: ValueArray = groups[np.array([g in self.shares for g in groups.tolist()], bool)]
+        return known
+
+    def check_rows(self) -> None:
+        """Refuse what is known of a population that is not there."""
+        if self.overall is not None:
+            raise ValueError(
+                "known_overall is a rate of unlabelled rows, and there are none. Add them, or leave it out."
+            )
+
+
+NOTHING_KNOWN = Known({})
+
+
+def of_present_groups(shares: KnownRates | None, groups: ValueArray) -> dict[Any, Any]:
+    """What is known of groups, all of them of the population."""
+    known, present = dict(shares or {}), set(groups.tolist())
+    for group in known:
+        if group not in present:
+            raise ValueError(
+                f"known_shares names group {group!r}, which has no unlabelled rows. Leave it out, or add rows of it."
+            )
+    return known
+
+
+def share_and_error(value: object) -> tuple[float, float]:
+    """A share as users give it, alone or with its standard error."""
+    share, error = value if isinstance(value, (tuple, list)) else (value, 0.0)
+    return float(share), float(error)
+
+
+def _rate(value: Rate, name: str) -> KnownRate:
+    try:
+        rate = KnownRate(*share_and_error(value))
+    except (TypeError, ValueError):
+        rate = KnownRate(np.nan)
+    if not (0 <= rate.share <= 1 and 0 <= rate.std_error < np.inf):
+        raise ValueError(f"{name} is {value!r}. Pass a share between 0 and 1, or (share, standard error).")
+    return rate
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a `GroupShiftClassifier` that its fit reads; its docstring says what they mean."""
+
+    estimator: Classifier | Sequence[Classifier] | None
+    partition: Any
+    calibration: str
+    shares: str | None
+    shrinkage: str
+    selection: str
+    per_cluster: bool
+    labeled_prior: str
+    verbose: int
+
+    @property
+    def is_left_to_judge(self) -> bool:
+        """Whether the partition is not given: the judge finds it, if there are labels to hide."""
+        wanted = self.partition
+        return isinstance(wanted, (list, tuple)) or (isinstance(wanted, str) and wanted == "validated")
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence about what was decided on the way; `degraded`: the data did not allow what was asked for."""
+
+    sentence: str
+    degraded: bool = False
+
+
+Notes: TypeAlias = tuple[Note, ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Everything that a fit may look at."""
+
+    labeled: Rows  # weights in units of their mean, since penalties and sampling errors count rows
+    y: IntArray  # numbers of classes, from 0
+    population: Population | None  # weights in the units that they came in
+    unit: float  # mean weight of a labelled row in those units
+    labeled_groups: ValueArray  # names of groups, in the order of their numbers among labelled rows
+    groups: ValueArray  # the same for the population
+    has_groups: bool
+    encoder: FeatureEncoder
+    settings: Settings
+    seeds: Seeds
+    known: Known = NOTHING_KNOWN
+
+    @classmethod
+    def of(cls, labeled: Rows, y: IntArray, **others: Any) -> "Problem":
+        """The problem of labelled rows whose weights have any unit."""
+        unit = float(labeled.weight.mean())
+        return cls(labeled=labeled.in_units(unit), y=y, unit=unit, **others)
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.y.max()) + 1
+
+    @property
+    def n_labeled_groups(self) -> int:
+        return len(self.labeled_groups) if self.has_groups else 1
+
+    @property
+    def fewest_examples(self) -> int:
+        """Distinct examples of the class that has fewest."""
+        return min(len(np.unique(self.labeled.key[self.y == c])) for c in range(self.n_classes))
+
+    def sample(self, n_rows: int, seed: int) -> Rows:
+        """About so many rows of the population, weights in units of a labelled row."""
+        assert self.population is not None
+        return self.population.sample(n_rows, seed).in_units(self.unit)
+
+
+def sentences(notes: Sequence[Note]) -> list[str]:
+    return [note.sentence for note in notes]

@@ -1,0 +1,161 @@
+"""What users pass, read: tables in memory become rows, and rows for training become labelled rows and a population."""
+
+from copy import copy
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
+
+from groupshift._data.checks import (
+    check_all_grouped,
+    check_features,
+    check_labels,
+    check_length,
+    check_weighed_classes,
+    check_weights,
+    column_name,
+    example_keys,
+    split_groups,
+)
+from groupshift._data.codes import Codes
+from groupshift._data.encoder import FeatureEncoder
+from groupshift._data.frames import Features, as_frame, library_of, take_rows
+from groupshift._data.rows import InMemory, Population, Rows, draws_by_content
+from groupshift._data.schema import Schema
+from groupshift._math.arrays import FloatArray, IntArray, ValueArray
+
+# What scikit-learn keeps of the columns of X.
+COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Settings of an estimator that say how its tables are read."""
+
+    group: str | None  # column of X that holds the groups
+    unlabeled_value: object  # label that marks unlabelled rows
+    takes_matrix: bool  # this and the next: see `Schema`
+    needs_values: str | None
+
+
+@dataclass(frozen=True)
+class Training:
+    """What `fit` is given, read: labelled rows in memory, and the population wherever it is.
+
+    Labelled rows stand in the order of their keys, not in that of the table. `labeled` and `population` are numbered by
+    `labeled_groups` and `groups`. `head` is the first row of X as it came,
+    for scikit-learn to take the names of features from.
+    """
+
+    schema: Schema
+    head: Features
+    labeled: Rows
+    y: IntArray
+    labeled_groups: ValueArray
+    population: Population | None
+    groups: ValueArray
+
+
+def read_training(
+    options: ReadOptions,
+    X: Features,
+    y: ArrayLike,
+    groups: ArrayLike | None,
+    sample_weight: ArrayLike | None = None,
+    example_ids: ArrayLike | None = None,
+    encoder: FeatureEncoder | None = None,
+) -> Training:
+    """Labelled and unlabelled rows of one table, checked and numbered; `encoder`: one that has seen more than X.
+
+    Rows of weight zero are left out: a classifier would count them among the rows of a leaf, and the judge among labels.
+    """
+    X = check_features(X)
+    n_rows = X.shape[0]
+    weight = check_weights(sample_weight, n_rows)
+    features, values = split_groups(X, groups, options.group, n_rows, weight)
+    labels, classes = check_labels(y, options.unlabeled_value, n_rows)
+    key = example_keys(example_ids, n_rows)
+    check_weighed_classes(labels, classes, weight)
+    if len(own := np.flatnonzero(weight)) < n_rows:
+        features, labels, weight, key = take_rows(features, own), labels[own], weight[own], key[own]
+        values = None if values is None else values[own]
+    schema = Schema(
+        encoder=FeatureEncoder().fit(features) if encoder is None else encoder,
+        classes=classes,
+        has_groups=values is not None,
+        library=library_of(X),
+        takes_matrix=options.takes_matrix,
+        needs_values=options.needs_values,
+        target_name=column_name(y),
+        group_name=options.group or column_name(groups),
+    )
+    has_ids = example_ids is not None
+    rows = schema.rows(features, weight=weight, key=key, has_ids=has_ids)
+    if empty := _hardly_any_value(rows.matrix[labels >= 0]):
+        schema = replace(schema, encoder=schema.encoder.without(empty))
+        rows = schema.rows(features, weight=weight, key=key, has_ids=has_ids)
+    has_label, unlabeled = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
+    known = labels[has_label]
+    labeled, labeled_groups = numbered(rows, values, has_label)
+    labeled, order = labeled.ordered(known)
+    population: Population | None = None
+    population_groups = np.empty(0, labeled_groups.dtype)
+    if len(unlabeled):
+        population_rows, population_groups = numbered(rows, values, unlabeled)
+        population = InMemory(population_rows, draws_by_content(labeled, len(unlabeled)))
+    head = take_rows(X, slice(0, 1))
+    return Training(schema, head, labeled, known[order], labeled_groups, population, population_groups)
+
+
+def _hardly_any_value(labeled: NDArray[np.floating]) -> list[int]:
+    """Columns in which fewer than two labelled rows have a value: nothing can be learned from them."""
+    empty: list[int] = np.flatnonzero((~np.isnan(labeled)).sum(0) < 2).tolist()
+    return empty
+
+
+def split_fitted(
+    schema: Schema,
+    group: str | None,
+    X: Features,
+    groups: ArrayLike | None,
+    weight: FloatArray | None = None,
+) -> tuple[Features, ValueArray | None]:
+    """Features and groups of a table for a fitted model."""
+    if not schema.by_name or as_frame(X) is None:
+        return split_groups(X, groups, group, X.shape[0], weight)
+    features, values = schema.picked(X, groups)
+    if values is not None:
+        check_length("groups", values, X.shape[0])
+        check_all_grouped(values, weight)
+    return features, values
+
+
+def read_rows(
+    schema: Schema,
+    group: str | None,
+    X: Features,
+    groups: ArrayLike | None,
+    sample_weight: ArrayLike | None = None,
+    example_ids: ArrayLike | None = None,
+) -> tuple[Rows, ValueArray | None]:
+    """Rows for a fitted model, not yet numbered by group, and their groups as given."""
+    n_rows = X.shape[0]
+    weight, key = check_weights(sample_weight, n_rows), example_keys(example_ids, n_rows)
+    features, values = split_fitted(schema, group, X, groups, weight)
+    return schema.rows(features, weight=weight, key=key, has_ids=example_ids is not None), values
+
+
+def numbered(rows: Rows, values: ValueArray | None, own: IntArray) -> tuple[Rows, ValueArray]:
+    """Some of the rows, numbered by their groups, and these groups; one for all where rows have none."""
+    values = np.zeros(len(own), int) if values is None else values[own]
+    codes = Codes().fit(values)
+    rows = rows if len(own) == len(rows) else rows.take(own)
+    return rows.numbered(codes.transform(values)), codes.values_
+
+
+def column_attributes(model: object, X: Features) -> dict[str, object]:
+    """Names and number of features, as scikit-learn keeps them; a copy is asked, so that a failed fit changes nothing."""
+    asked = copy(model)
+    validate_data(asked, X, skip_check_array=True, reset=True)
+    return {name: getattr(asked, name) for name in COLUMN_ATTRIBUTES if hasattr(asked, name)}

@@ -1,1 +1,0 @@
-"""Regions of feature space: partitions and the candidates for them."""

@@ -1,0 +1,275 @@
+"""Tables in files: CSV with any separator and encoding, Parquet, Arrow, and files that are read once (pyarrow)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from groupshift.tables.arrow import pa
+from groupshift.tables.csv_cells import Dialect, SourceError, dialect_of
+from groupshift.tables.databases import database_of, file_tables
+from groupshift.tables.files import kind_of
+from groupshift.tables.json_lines import is_json, json_tables
+from groupshift.tables.packed import DAMAGED, packing_of, unpacked
+from groupshift.tables.parquet import FileTable, file_table
+from groupshift.tables.snapshots import Snapshot
+from groupshift.tables.statistics_files import program_of, statistics_tables
+from groupshift.tables.workbooks import is_workbook, sheet_tables
+
+BATCH_ROWS = 65_536
+# As many first bytes as any format needs to be told.
+HEAD_BYTES = 64
+
+
+class Tables(Protocol):
+    """Rows that are kept elsewhere than in the file itself."""
+
+    def batches(self, names: Sequence[str]) -> Iterator[pa.Table]: ...
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table in a file: its columns are known, its rows are read when asked for.
+
+    A folder of Parquet files is one table. `schema` holds the types of the columns; None for text files, whose
+    cells are all read as text, as `dialect` says. `tables` has the rows of files that cannot be read in parts, and of
+    several files; `known` what the names of a file's folders (``name=value``) say of it.
+    """
+
+    path: Path
+    format: str
+    columns: tuple[str, ...]
+    n_rows: int | None = None
+    schema: pa.Schema = None
+    dialect: Dialect | None = None
+    tables: Tables | None = None
+    known: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def separator(self) -> str | None:
+        """What stands between the cells of a text file."""
+        return None if self.dialect is None else self.dialect.separator
+
+    def describe(self) -> str:
+        """How the file is read, in a few words."""
+        if self.dialect is not None:
+            return str(self.dialect)
+        return "folder of Parquet" if self.path.is_dir() else self.format
+
+    def type_of(self, column: str) -> pa.DataType:
+        """The Arrow type that a column is read as."""
+        if self.schema is None or column in self.known:
+            return pa.string()
+        return self.schema.field(column).type
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """Tables of some ten thousand rows, one after the other, with these columns in this order."""
+        names = list(self.columns if columns is None else columns)
+        known = set(self.columns)
+        if missing := [name for name in names if name not in known]:
+            raise SourceError(no_column(missing, self))
+        with _reading(self):
+            if not self.known:
+                yield from self._tables(names)
+                return
+            inside = [name for name in self.columns if name not in self.known]
+            for table in self._tables([name for name in inside if name in names] or inside[:1]):
+                outside = {name: pa.repeat(value, len(table)) for name, value in self.known.items()}
+                yield pa.table({name: outside[name] if name in outside else table[name] for name in names})
+
+    def _tables(self, names: list[str]) -> Iterator[pa.Table]:
+        if self.tables is not None:
+            yield from self.tables.batches(names)
+        elif self.dialect is not None:
+            yield from self.dialect.cells(self.path, names)
+        elif self.format == "Parquet":
+            # Read like any population in files: a batch at a time, without whole column chunks ahead.
+            yield from file_table(self.path, batch_rows=BATCH_ROWS).batches(names)
+        else:
+            yield from self._arrow(names)
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The whole table."""
+        names = list(self.columns if columns is None else columns)
+        parts = list(self.batches(names))
+        return (
+            pa.concat_tables(parts) if parts else pa.table({n: pa.array([], self.type_of(n)) for n in names})
+        )
+
+    def _arrow(self, names: list[str]) -> Iterator[pa.Table]:
+        with _arrow_reader(self.path) as reader:
+            n_batches = getattr(reader, "num_record_batches", None)
+            for batch in reader if n_batches is None else map(reader.get_batch, range(n_batches)):
+                table = pa.Table.from_batches([batch]).select(names)
+                # A file is trusted with its numbers only: an offset that points elsewhere would be followed.
+                table.validate(full=True)
+                for start in range(0, table.num_rows, BATCH_ROWS):
+                    yield table.slice(start, BATCH_ROWS)
+
+
+def no_column(names: Sequence[str], source: Source) -> str:
+    """The sentence about columns that a file does not have, with the likeliest typing slip."""
+    from difflib import get_close_matches
+
+    known = {column.lower(): column for column in source.columns}
+    close = [known[m] for name in names for m in get_close_matches(name.lower(), list(known), n=1)]
+    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else "Check the name."
+    shown = ", ".join(map(repr, source.columns[:8])) + (" …" if len(source.columns) > 8 else "")
+    return f"{source.path} has no column {', '.join(map(repr, names))}; it has {shown}. {hint}"
+
+
+def is_parquet(path: Path) -> bool:
+    return _head(path).startswith(b"PAR1")
+
+
+def _head(path: Path) -> bytes:
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise SourceError(
+                f"{path} is no file but {kind_of(path)}. Write what it gives to a file, and pass that."
+            )
+        with open(path, "rb") as file:
+            head = file.read(HEAD_BYTES)
+    except FileNotFoundError as error:
+        raise SourceError(f"There is no file {path}. Check the name and the folder.") from error
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror}.") from error
+    if not head:
+        raise SourceError(f"{path} is empty: it has no header and no rows. Check how it was made.")
+    return head
+
+
+def open_file(path: Path, part: str | None = None, *, shown: Path | None = None) -> Source:
+    """Look at a file: what it is written in, and which columns it has.
+
+    `part` is the sheet of a workbook, or the query to a database; `shown` what messages call the file.
+    """
+    head, name = _head(path), shown or path
+    program, database, packing = program_of(head), database_of(head), packing_of(head)
+    if head.startswith(b"PK\x03\x04") and is_workbook(path):
+        return snapshot_source(name, "Excel", sheet_tables(path, part))
+    if database is not None:
+        return snapshot_source(name, database, file_tables(path, database, part))
+    if part is not None:
+        raise SourceError(f"{path} is no workbook and no database, so that it has no part {part!r}.")
+    if program is not None:
+        return snapshot_source(name, program, statistics_tables(path, program))
+    if head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        raise SourceError(
+            f"{path} is an old Excel workbook or a zip archive. Save the workbook as .xlsx or CSV, or unpack the "
+            "archive, and pass that file."
+        )
+    if head.startswith(b"PAR1"):
+        return _open_parquet(path)
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return _open_arrow(path)
+    if is_json(_unpacked_head(path, packing)):
+        return snapshot_source(name, "JSON lines", json_tables(path, packing))
+    dialect = dialect_of(path, packing)
+    return Source(path, "CSV", dialect.columns, dialect=dialect)
+
+
+def snapshot_source(shown: Path, kind: str, tables: Iterator[pa.Table]) -> Source:
+    """Rows that are read once and kept: of a sheet, of a statistical program's file, of a query."""
+    kept = Snapshot.of(_read_by_others(shown, kind, tables))
+    return Source(shown, kind, tuple(kept.schema.names), kept.n_rows, kept.schema, tables=kept)
+
+
+def _read_by_others(shown: Path, kind: str, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Tables that another library reads, whatever it raises at a damaged file said in one way."""
+    try:
+        yield from tables
+    except (SourceError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        raise SourceError(
+            f"{shown} begins like a file of {kind} but cannot be read ({_first_line(error)}). It may be damaged: copy or "
+            "export it again, or export it as CSV."
+        ) from error
+
+
+def _unpacked_head(path: Path, packing: str | None) -> bytes:
+    try:
+        with unpacked(path, packing) as file:
+            return file.read(HEAD_BYTES)
+    except (*DAMAGED, OSError):
+        # Said by whoever reads the file as text.
+        return b""
+
+
+def open_parquet_folder(path: Path) -> Source:
+    """All Parquet files of a folder and its folders, as Spark and Dask write them, as one table."""
+    with _opening(f"A file in the folder {path}"):
+        table = file_table(path)
+        _check_same_columns(path, table)
+        schema = table.dataset.schema
+        return Source(path, "Parquet", tuple(table.columns), table.dataset.count_rows(), schema)
+
+
+def _check_same_columns(path: Path, table: FileTable) -> None:
+    """Files of a folder must have the columns of the first one."""
+    first, *others = table.dataset.get_fragments()
+    for other in others:
+        missing = set(first.physical_schema.names) - set(other.physical_schema.names)
+        if missing:
+            raise SourceError(
+                f"{Path(other.path).name} in the folder {path} has no column {sorted(missing)[0]!r}, which "
+                f"{Path(first.path).name} has. Pass files with the same columns."
+            )
+
+
+def _open_parquet(path: Path) -> Source:
+    with _opening(f"{path} begins like Parquet but"), pa.parquet.ParquetFile(path) as file:
+        schema = file.schema_arrow
+        return Source(path, "Parquet", tuple(schema.names), file.metadata.num_rows, schema)
+
+
+def _open_arrow(path: Path) -> Source:
+    with _opening(f"{path} begins like Arrow but"), _arrow_reader(path) as reader:
+        return Source(path, "Arrow", tuple(reader.schema.names), schema=reader.schema)
+
+
+def _arrow_reader(path: Path) -> pa.RecordBatchFileReader:
+    mapped = pa.memory_map(str(path))
+    try:
+        return pa.ipc.open_file(mapped)
+    except pa.ArrowInvalid:
+        mapped.seek(0)
+        return pa.ipc.open_stream(mapped)
+
+
+@contextmanager
+def _opening(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise SourceError(
+            f"{what} cannot be read ({_first_line(error)}). It may have been cut short: copy it again."
+        ) from error
+
+
+@contextmanager
+def _reading(source: Source) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, UnicodeError, EOFError, OSError) as error:
+        reason = _first_line(error)
+        if source.dialect is not None and "Expected" in reason and "columns, got" in reason:
+            raise SourceError(
+                f"{source.path} has a row with another number of cells than its header ({reason}). Check the quoting "
+                f"of cells that hold a {source.dialect.separator!r}, or how the file was made."
+            ) from error
+        raise SourceError(
+            f"{source.path} cannot be read to its end: {reason}. It may be damaged: copy or export it again."
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    shown = lines[0] if lines else type(error).__name__
+    return shown if len(shown) <= 200 else shown[:200] + "…"
