@@ -33,7 +33,7 @@ from groupshift._data.batches import Reader
 from groupshift._data.roles import Roles
 from groupshift._data.rows import InMemory
 from groupshift._shifts.common import MeanSums
-from groupshift._shifts.estimate import Tally
+from groupshift._shifts.estimate import Counts
 from groupshift._shifts.packing import Packed
 from groupshift._shifts.sums import Bins, Sums
 from groupshift.distributed import Distributed
@@ -177,18 +177,18 @@ def test_packed_sums_are_the_sums_in_fewer_bytes(weighted, n_classes):
     weight = rng.uniform(0.5, 2, n) if weighted else np.ones(n)
     sums = sums_of(rng.normal(0, 2, (n, n_contrasts)), rng.integers(0, n_cells, n), weight, n_cells)
     means = MeanSums(rng.normal(size=(9, 2)), np.ones(9), np.ones(9))
-    packed = pickle.dumps(Packed(Tally(sums, means)))
+    packed = pickle.dumps(Packed(Counts(sums, means)))
     back = pickle.loads(packed).value
     for name in Sums.__dataclass_fields__:
         np.testing.assert_array_equal(getattr(back.scores, name), getattr(sums, name), err_msg=name)
     assert back.means.values.tolist() == means.values.tolist()
     # Of two classes 12 bytes a point and not 32, of three 28 and not 40.
-    assert len(packed) < {2: 0.55, 3: 0.75}[n_classes] * len(pickle.dumps(Tally(sums, means)))
+    assert len(packed) < {2: 0.55, 3: 0.75}[n_classes] * len(pickle.dumps(Counts(sums, means)))
 
 
 def test_what_travels_does_not_grow_with_cells_that_have_no_rows():
     few = [sums_of(np.array([[0.5]]), np.zeros(1, np.int64), np.ones(1), n) for n in (10, 1_000_000)]
-    small, large = (len(pickle.dumps(Packed(Tally(sums, None)))) for sums in few)
+    small, large = (len(pickle.dumps(Packed(Counts(sums, None)))) for sums in few)
     assert large < small + 16
 
 

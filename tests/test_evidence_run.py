@@ -14,9 +14,8 @@ from benchmarks import evidence_methods as methods  # noqa: E402
 from benchmarks.evidence_draws import KINDS, Place, make_draw  # noqa: E402
 from benchmarks.evidence_methods import METHODS, methods_of  # noqa: E402
 from benchmarks.evidence_summary import COMPARED, read_draws, summary, verdicts  # noqa: E402
-from groupshift._fit.classifiers import default_classifier  # noqa: E402
-
 from groupshift._fit import trained  # noqa: E402
+from groupshift._fit.classifiers import default_classifier  # noqa: E402
 
 SPEC = evidence.tomllib.loads(evidence.SPEC.read_text(encoding="utf-8"))
 SMALL = """

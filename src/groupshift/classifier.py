@@ -2,6 +2,8 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -46,7 +48,7 @@ from groupshift._diagnosis.evidence import record_evidence
 from groupshift._diagnosis.explained import Explained
 from groupshift._diagnosis.whole_fit import detail_columns, known_of, scorer_of
 from groupshift._math.arrays import FloatArray, ValueArray
-from groupshift._shifts.estimate import estimate
+from groupshift._shifts.estimate import estimate, estimate_from_counts
 from groupshift._shifts.scorer import AnyScorer, concatenated_details
 
 # Rows that are predicted at a time: with a dozen features, what is made of them stays in the processor's cache.
@@ -256,6 +258,37 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
             )
         rows, names = numbered(rows, values, np.flatnonzero(rows.weight))
         return self._update(InMemory(rows), names, known_shares, known_overall)
+
+    def assuming(
+        self,
+        selection: str,
+        *,
+        known_shares: KnownRates | None = None,
+        known_overall: KnownShare | None = None,
+    ) -> Self:
+        """A copy of the fitted model whose shares are estimated again under another answer to how labels were chosen.
+
+        Nothing is trained: the copy shares everything else with the model. Known rates are not carried over.
+
+        Parameters
+        ----------
+        selection : {"unknown", "random", "by_label"}
+            See the parameter of the same name.
+        """
+        check_is_fitted(self)
+        other = copy(self)
+        other.selection = selection
+        check_settings(other)
+        if self.estimate_.counts is None:
+            raise ValueError(
+                "This model was fitted without unlabelled rows, so there are no shares to estimate again. Give it a population "
+                "with update()."
+            )
+        groups, learned = self.estimate_.groups, replace(self.learned_, selection=selection)
+        known = known_of(known_shares, known_overall, groups, self.classes_)
+        fresh = estimate_from_counts(learned, self.estimate_.counts, groups, known)
+        other.__dict__.update(learned_=learned, estimate_=fresh, audit_=None)
+        return other
 
     def predict_proba(self, X: Features, groups: ArrayLike | None = None) -> FloatArray:
         """Probabilities of the classes for rows of the given groups; they depend on the row and its group alone."""

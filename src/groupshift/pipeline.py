@@ -151,8 +151,7 @@ def learn(
         shares = [labeled_shares(one, problem.labeled.weight, everywhere, K) for one in is_class.T]
         prior = np.column_stack(shares)
     has_common = (
-        settings.selection != "random"
-        and settings.shares is not None
+        settings.shares is not None
         and settings.shrinkage == "hierarchical"
         and problem.population is not None
     )

@@ -199,7 +199,7 @@ def _asked_by(model: Auditable, answers: Answers) -> tuple[Estimate, State]:
     if state.mark == answers.design.model:
         return model.estimate_, state
     if found is not None and found.state.mark == answers.design.model:
-        return replace(found.before, points=model.estimate_.points), found.state
+        return replace(found.before, counts=model.estimate_.counts), found.state
     raise ValueError(
         "These labels were asked for by another model, or by this one before it was fitted or updated again. Pass the model that "
         "the audit was made with, or plan a new audit with this one."

@@ -91,7 +91,7 @@ class AuditFound:
     groups: ValueArray
     group_labels: IntArray
     state: State = field(repr=False)
-    before: Estimate = field(repr=False)  # without its points
+    before: Estimate = field(repr=False)  # without its counts
 
     def applied(self, estimate: Estimate) -> tuple["AuditFound", Estimate]:
         """What was found, with another estimate of the same model to go back to, and that estimate moved by it."""
@@ -105,7 +105,7 @@ class AuditFound:
             groups=estimate.groups,
             group_labels=_by_name(self.groups, self.group_labels, estimate.groups, 0),
             state=state,
-            before=replace(estimate, points=None),
+            before=replace(estimate, counts=None),
         )
         return found, moved
 
@@ -127,7 +127,7 @@ def learn(answers: Answers, estimate: Estimate, state: State) -> tuple[AuditFoun
         groups=estimate.groups,
         group_labels=np.bincount(rows.group[rows.group >= 0], minlength=len(estimate.groups)),
         state=state,
-        before=replace(estimate, points=None),
+        before=replace(estimate, counts=None),
     )
     return found, audited(estimate, common, counted=state.common, own=state.own)
 

@@ -29,7 +29,6 @@ OWN = {
         "LabeledSample Reliability ScoreDistributions ScoreIndependence Totals",
     "tables.columns": "TableClassifier",
     "_audit.common_shift": "CommonPrior",
-    "_math.points": "Points",
     "_partitions.correction": "CellCorrection",
     "_partitions.cuts": "CutPartition",
     "_partitions.partitions": "GivenPartition LinearPartition WholeSpace",
@@ -42,7 +41,7 @@ OWN = {
     "_partitions.posterior": "Posterior",
     "_scores.stack": "ClusterLines Combination Stack",
     "_shifts.common": "CommonShift Directions MeanSums",
-    "_shifts.estimate": "Estimate Learned",
+    "_shifts.estimate": "Counts Estimate Learned",
     "_shifts.evidence": "LabeledSums",
     "_shifts.sums": "Bins Sums",
 }

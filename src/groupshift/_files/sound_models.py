@@ -39,7 +39,6 @@ FINITE = (
     "LinearClassifier",
     "LinearPartition",
     "MeanSums",
-    "Points",
     "Space",
     "Stack",
     "Sums",
@@ -353,8 +352,8 @@ def _check_part_of_ours(part: Any) -> None:
             numbers = np.asarray(value)
             if numbers.dtype.kind not in "biuf" or not np.isfinite(numbers).all():
                 raise UnsoundError(f"{key} in its {name} has missing or infinite numbers")
-    if name in ("Points", "Sums"):
-        of_points = [own[key] for key in ("cell", "bin", "score", "weight") if key in own]
+    if name == "Sums":
+        of_points = [own[key] for key in ("cell", "bin", "score", "weight")]
         if not _are_numbers_below(part.cell, len(part.rows)) or len({len(one) for one in of_points}) > 1:
             raise UnsoundError("its scores of rows do not lie in its groups and clusters")
 

@@ -90,6 +90,18 @@ class Learned:
 
 
 @dataclass(frozen=True)
+class Counts:
+    """All that an estimate needs of the population: sums over its rows, by group and cluster. Those of two parts are added."""
+
+    scores: Sums
+    means: MeanSums | None
+
+    def __add__(self, other: Self) -> "Counts":
+        means = None if self.means is None or other.means is None else self.means + other.means
+        return Counts(self.scores + other.scores, means)
+
+
+@dataclass(frozen=True)
 class Estimate:
     """What the population's rows say, given what was learned; `update` replaces it whole.
 
@@ -109,7 +121,8 @@ class Estimate:
     share_error: FloatArray  # *: given that nothing but what was estimated shifts all groups alike
     unseen_shift: FloatArray  # (n_clusters,) *: of a group that has no rows here
     unseen_variance: FloatArray  # (n_clusters,) *
-    points: Points | Sums | None  # the sums that all this was made of; None without a population
+    counts: Counts | None  # what all this was made of; None without a population
+    design_effect: float  # how many times fewer examples than rows the population has
     known_groups: ValueArray  # groups whose rates the user knows
     known_overall: (
         FloatArray | None
@@ -120,22 +133,18 @@ class Estimate:
     random_labels: float  # probability that labels are a random sample of their groups
     face_value: FloatArray  # (M,): what scores of all groups together suggest, beside the common shift in use
 
-
-@dataclass(frozen=True)
-class Tally:
-    """What is summed over the population."""
-
-    scores: Sums
-    means: MeanSums | None
-
-    def __add__(self, other: Self) -> "Tally":
-        means = None if self.means is None or other.means is None else self.means + other.means
-        return Tally(self.scores + other.scores, means)
+    @property
+    def points(self) -> Points | Sums | None:
+        """Scores of the population, worth as many rows as there are examples; of two classes as `Points`."""
+        if self.counts is None:
+            return None
+        sums = self.counts.scores.thinned(self.design_effect)
+        return sums.points() if sums.n_contrasts == 1 else sums
 
 
 @dataclass(frozen=True)
-class TallyRows:
-    """The sums of a chunk of unlabelled rows; it travels to every machine of a cluster."""
+class CountRows:
+    """Counts of a chunk of unlabelled rows; it travels to every machine of a cluster."""
 
     posterior: Score
     bins: Bins
@@ -144,15 +153,15 @@ class TallyRows:
     n_groups: int
     n_clusters: int
 
-    def __call__(self, rows: Rows) -> Tally:
+    def __call__(self, rows: Rows) -> Counts:
         score, cluster = self.posterior(rows)
         n_cells = self.n_groups * self.n_clusters
         cell = rows.group * self.n_clusters + cluster
         sums = Sums.of(score, cell, rows.weight, n_cells, self.bins)
         if self.directions is None:
-            return Tally(sums, None)
+            return Counts(sums, None)
         features = features_of(self.space, rows, score)
-        return Tally(sums, self.directions.sums(features, rows.group, rows.weight, self.n_groups))
+        return Counts(sums, self.directions.sums(features, rows.group, rows.weight, self.n_groups))
 
 
 def features_of(space: Space, rows: Rows, score: FloatArray) -> FloatArray:
@@ -170,11 +179,14 @@ def estimate(learned: Learned, population: Population | None, groups: ValueArray
     if learned.is_text and isinstance(population, InMemory):
         # The article's shares are those of the rows, as long as memory holds these.
         bins = replace(bins, width=0.0)
-    count = TallyRows(learned.posterior, bins, learned.space, learned.directions, n_groups, K)
-    tally = population.sum(count)
-    sums = tally.scores.thinned(learned.design_effect)
-    found = _shifts(learned, sums, tally.means, groups)
-    return _with_shares(learned, sums, found, groups, known)
+    count = CountRows(learned.posterior, bins, learned.space, learned.directions, n_groups, K)
+    return estimate_from_counts(learned, population.sum(count), groups, known)
+
+
+def estimate_from_counts(learned: Learned, counts: Counts, groups: ValueArray, known: Known) -> Estimate:
+    """Shares and shifts of every cell of a population that was counted before."""
+    sums = counts.scores.thinned(learned.design_effect)
+    return _with_shares(learned, counts, _shifts(learned, sums, counts.means, groups), groups, known)
 
 
 @dataclass(frozen=True)
@@ -220,7 +232,7 @@ def _shifts(learned: Learned, sums: Sums, means: MeanSums | None, groups: ValueA
     )
     effects = learn_effects(evidence, (n_all, K, M), is_unlabeled, hypotheses(learned.selection))
     common = nothing
-    if learned.directions is not None and means is not None:
+    if learned.selection != "random" and learned.directions is not None and means is not None:
         same = Codes.of(learned.labeled_groups).transform(groups)
         common = learn_common_shift(
             learned.directions, means, same, is_certain=learned.selection == "by_label"
@@ -324,8 +336,11 @@ def _softmax(log_p: FloatArray) -> FloatArray:
     return result
 
 
-def _with_shares(learned: Learned, sums: Sums, found: _Shifts, groups: ValueArray, known: Known) -> Estimate:
+def _with_shares(
+    learned: Learned, counts: Counts, found: _Shifts, groups: ValueArray, known: Known
+) -> Estimate:
     n_groups, K, M = found.mean.shape
+    sums = counts.scores.thinned(learned.design_effect)
     rows, weight = sums.rows.reshape(n_groups, K), sums.weight_sum.reshape(n_groups, K)
     if M == 1:
         shift, unseen = found.mean[..., 0], found.unseen[:, 0]
@@ -382,7 +397,8 @@ def _with_shares(learned: Learned, sums: Sums, found: _Shifts, groups: ValueArra
         share_error=error,
         unseen_shift=agreed.unseen_shift,
         unseen_variance=agreed.unseen_variance,
-        points=_kept(learned, sums),
+        counts=_on_a_grid(learned, counts) if learned.is_text else counts,
+        design_effect=learned.design_effect,
         known_groups=known.among(groups),
         known_overall=agreed.known_overall,
         common=found.common,
@@ -393,12 +409,13 @@ def _with_shares(learned: Learned, sums: Sums, found: _Shifts, groups: ValueArra
     )
 
 
-def _kept(learned: Learned, sums: Sums) -> Points | Sums:
-    """The sums as a model keeps them: on a grid, which is small."""
-    if sums.n_contrasts > 1:
-        return sums
-    points = sums.points()
-    return points.binned(learned.bins.for_cells(sums.n_cells).width) if learned.is_text else points
+def _on_a_grid(learned: Learned, counts: Counts) -> Counts:
+    """Counts that kept each score, as small as those of other models."""
+    sums = counts.scores
+    bins = learned.bins.for_cells(sums.n_cells)
+    binned = Sums.of(sums.score, sums.cell, sums.weight, sums.n_cells, bins)
+    totals = {name: getattr(sums, name) for name in ("rows", "weight_sum", "weight_square_sum")}
+    return replace(counts, scores=replace(binned, **totals))
 
 
 def _spread(covariance: FloatArray, K: int) -> tuple[FloatArray, FloatArray]:
@@ -444,7 +461,8 @@ def _of_nothing(learned: Learned, groups: ValueArray) -> Estimate:
         share_error=empty,
         unseen_shift=zero,
         unseen_variance=zero,
-        points=None,
+        counts=None,
+        design_effect=1.0,
         known_groups=groups,
         known_overall=None,
         common=no_common_shift(learned.n_contrasts),

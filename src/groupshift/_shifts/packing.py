@@ -8,24 +8,24 @@ from numpy.typing import NDArray
 
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._shifts.common import MeanSums
-from groupshift._shifts.estimate import Tally
+from groupshift._shifts.estimate import Counts
 from groupshift._shifts.sums import Sums
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A value that is small when it is pickled; tallies are what it is for, others pass as they are."""
+    """A value that is small when it is pickled; counts are what it is for, others pass as they are."""
 
     value: Any
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if isinstance(self.value, Tally):
+        if isinstance(self.value, Counts):
             return _unpacked, (PackedSums.of(self.value.scores), self.value.means)
         return Packed, (self.value,)
 
 
 def _unpacked(scores: "PackedSums", means: MeanSums | None) -> Packed:
-    return Packed(Tally(scores.unpacked(), means))
+    return Packed(Counts(scores.unpacked(), means))
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class AnyScorer(ABC):
 
     @classmethod
     def of(cls, score: Score, estimate: Estimate, *others: ValueArray) -> Self:
-        return cls(score, replace(estimate, points=None), *others)
+        return cls(score, replace(estimate, counts=None), *others)
 
     @property
     def groups(self) -> ValueArray:
