@@ -1,145 +1,218 @@
-"""Everything in one table: python -m benchmarks.evidence --data DIR --out results/evidence --jobs 16.
+"""The registered run: what is claimed stands in `results/evidence.toml`, was committed before, and is run once at one commit.
 
-What is claimed, with which seeds and sizes, stands in `results/evidence.toml`. A draw is run by one process with one thread,
-first draw 1 of every place, then draw 2: a run that is stopped has the same number of draws everywhere, but for one.
-The same command goes on where it was.
+    python -m benchmarks.ablation prepare --data ../shared/data --out TABLES
+    git worktree add ../before 015ec12
+    python -m benchmarks.evidence run --draws TABLES --before ../before/src --out results/evidence --jobs 2
+    python -m benchmarks.evidence summary results/evidence
+
+Runs of the file come one after the other, each seed by seed; the same command goes on where it was. With --stop-after no fit
+begins later, and what is there counts: a claim says how many draws it rests on. Draws and methods are those of `ablation`.
+`summary` writes table.csv (means over draws by size, kind and method) and claims.csv.
 """
 
 import argparse
-import hashlib
+import gzip
 import json
+import math
 import os
 import tomllib
-import traceback
-import warnings
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from time import process_time, time
+from time import time
 
-# Before NumPy is loaded: as many processes as cores, one thread each.
+# Before NumPy is loaded, and in every process: one thread each.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
 from joblib import Parallel, delayed
 
-from benchmarks.evidence_draws import Place, make_draw
-from benchmarks.evidence_methods import METHODS, methods_of
-from benchmarks.evidence_scores import scores
+from benchmarks import ablation
+from benchmarks.ablation_draws import TABLES, list_draws
 
-SPEC = Path(__file__).parent.parent / "results" / "evidence.toml"
-Json = dict[str, object]
+ROOT = Path(__file__).resolve().parent.parent
+SPEC = ROOT / "results" / "evidence.toml"
+DRAWS, TABLE, CLAIMS, ORIGIN = "draws.jsonl", "table.csv", "claims.csv", "experiment.json"
+DIFFERENCES = ("auc_test", "log_loss_test", "share_error")
+PLAIN = ("coverage", "width", "coverage_wide", "width_wide", "n_clusters", "seconds")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder made by benchmarks.evidence_data")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--stop-after", type=float, default=float("inf"), help="seconds; then no draw begins")
-    parser.add_argument("--commit", help="of the code, where the machine has no git")
-    parser.add_argument("--spec", type=Path, default=SPEC)
-    parser.add_argument("--seeds", help="other seeds, for development: 1,2")
-    parser.add_argument("--only", default="", help="places with this word alone, for development")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    go = commands.add_parser("run")
+    go.add_argument("--spec", type=Path, default=SPEC)
+    go.add_argument("--draws", type=Path, required=True)
+    go.add_argument("--before", type=Path, help="source folder of the version to be compared with")
+    go.add_argument("--out", type=Path, required=True)
+    go.add_argument("--jobs", type=int, default=os.cpu_count())
+    go.add_argument("--stop-after", type=float, default=math.inf, help="seconds; then no fit begins")
+    summed = commands.add_parser("summary")
+    summed.add_argument("folder", type=Path)
+    summed.add_argument("--spec", type=Path, default=SPEC)
     options = parser.parse_args()
-    deadline = time() + options.stop_after
     spec = tomllib.loads(options.spec.read_text(encoding="utf-8"))
-    seeds = [int(seed) for seed in options.seeds.split(",")] if options.seeds else spec["seeds"]
+    if options.command == "run":
+        run(spec, options)
+    else:
+        summarize(spec, options.folder)
+
+
+def run(spec: dict, options: argparse.Namespace) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
-    _write_origin(options.out / "experiment.json", _origin(options.spec, options.commit, seeds))
-    kept = options.out / "draws.jsonl"
-    done = {_key(rows[0]) for rows in kept_draws(kept)}
-    tasks = [task for task in list_tasks(spec, seeds) if _key(task) not in done]
-    tasks = [task for task in tasks if options.only in f"{task['table']}, {task['kind']}"]
-    parallel = Parallel(n_jobs=options.jobs, return_as="generator_unordered", pre_dispatch="n_jobs")
-    with kept.open("a") as file:
-        for found in parallel(delayed(run_draw)(options.data, task, deadline) for task in tasks):
-            if found:
-                file.write(json.dumps(found) + "\n")
-                file.flush()
+    _write_origin(options.out / ORIGIN)
+    out, deadline = options.out / DRAWS, time() + options.stop_after
+    done = {
+        (*(line[name] for name in ablation.KEY), line["method"])
+        for line in ablation.read_lines([out])
+        if "error" not in line
+    }
+    ablation._finish_line(out)
+    tasks = []
+    for draw, names in planned(spec):
+        methods = [m for m in methods_of(spec, names, options.before) if (*draw.values(), m.name) not in done]
+        if methods:
+            tasks.append(delayed(ablation.run_draw)(draw, methods, options.draws, out, deadline))
+    print(f"{len(tasks)} draws are left", flush=True)
+    Parallel(n_jobs=options.jobs, pre_dispatch="n_jobs", batch_size=1)(tasks)
 
 
-def kept_draws(path: Path) -> list[list[Json]]:
-    """A line of the file is a draw with all its methods. What was killed while it wrote is half a line, and is cut off."""
-    text = path.read_text() if path.exists() else ""
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        path.write_text(whole)
-    return [json.loads(line) for line in whole.splitlines()]
+def planned(spec: dict) -> Iterator[tuple[dict, list[str]]]:
+    """Every draw of the file with the names of its methods."""
+    for part in spec["runs"]:
+        tables = [t for name in part["tables"] for t in TABLES.get(name, [name])]
+        kinds, rows = part["kinds"], [part["rows"]]
+        for draw in list_draws(tables, kinds, rows, part["seeds"]):
+            only = {name for name, wanted in spec.get("only", {}).items() if draw["kind"] not in wanted}
+            yield draw, [name for name in part["methods"] if name not in only]
 
 
-def list_tasks(spec: dict, seeds: list[int]) -> Iterator[Json]:
-    """One for each draw: seed by seed, and of one seed the largest tables first, so that no core waits at the end."""
-    places = [
-        {"table": table, "kind": kind, "rows": entry["rows"], "gpboost": _has_gpboost(entry, table, kind)}
-        for entry in spec["places"]
-        for table in entry["tables"]
-        for kind in entry["kinds"]
-    ]
-    places.sort(key=lambda place: (-place["gpboost"], -place["rows"]))
-    for number, seed in enumerate(seeds):
-        left_out = spec.get("left_out", []) if number >= spec.get("whole_seeds", len(seeds)) else []
-        yield from ({**place, "seed": seed, "left_out": left_out} for place in places)
+def methods_of(spec: dict, names: list[str], before: Path | None) -> list[ablation.Method]:
+    """Methods of the file by name: settings of this version, patches of it, a version before, intercepts on scores."""
+    sources = [f"groupshift={ROOT / 'src'}"]
+    settings = [f"{name}={value}" for name, value in spec.get("settings", {}).items()]
+    if before is not None:
+        sources.append(f"before={before.resolve()}")
+    else:
+        settings = [said for said in settings if "@before" not in said]
+        names = [name for name in names if not name.startswith("before")]
+    options = argparse.Namespace(
+        methods=names,
+        src=sources,
+        lean=None,
+        settings=settings,
+        patch=[
+            f"{name}={path}={value}"
+            for name, patch in spec.get("patches", {}).items()
+            for path, value in patch.items()
+        ],
+        intercept=[f"{name}={base}" for name, base in spec.get("intercepts", {}).items()],
+    )
+    return ablation.list_methods(options)
 
 
-def _has_gpboost(entry: dict, table: str, kind: str) -> bool:
-    """Where a random intercept is of use: it is 0 for groups without labels, and where shares do not differ."""
-    return table in entry.get("gpboost", ()) and kind in ("random", "volunteers", "setting 2")
-
-
-def run_draw(data: Path, task: Json, deadline: float = float("inf")) -> list[Json]:
-    """All methods on one draw; nothing after the deadline. A method that fails is a result too."""
-    if time() > deadline:
-        return []
-    warnings.simplefilter("ignore")
-    place = Place(task["table"], task["kind"], task["rows"])
-    seed = task["seed"]
-    draw = make_draw(data, place, seed)
-    hidden = draw.y < 0
-    same = {name: task[name] for name in ("table", "kind", "rows", "seed")}
-    rows = []
-    for method in methods_of(draw, place.kind, with_gpboost=task["gpboost"]):
-        if method in task.get("left_out", ()):
-            continue
-        start = process_time()
-        try:
-            p, extra = METHODS[method](draw, seed)
-            found = {**scores(p, draw.truth[hidden], draw.group[hidden]), **extra}
-        except Exception:
-            found = {"error": traceback.format_exc()}
-        rows.append({**same, "method": method, "seconds": process_time() - start, **found})
-    return rows
-
-
-def _key(row: Json) -> tuple:
-    return row["table"], row["kind"], row["rows"], row["seed"]
-
-
-def _origin(spec: Path, commit: str | None, seeds: list[int]) -> Json:
-    """Code, libraries and machine, and what was written down."""
+def _write_origin(path: Path) -> None:
+    """Once: draws of two commits or two machines do not go into one table."""
     from paper.origin import described_origin
 
-    origin: Json = {**described_origin(), "spec": hashlib.sha256(spec.read_bytes()).hexdigest()[:12]}
-    origin |= {"seeds": seeds, "benchmarks": _sources()}
-    for package in ("pandas", "gpboost"):
-        try:
-            origin[package] = version(package)
-        except PackageNotFoundError:
-            origin[package] = "none"
-    return origin | ({"commit": commit} if commit else {})
-
-
-def _sources() -> str:
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("evidence*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def _write_origin(path: Path, origin: Json) -> None:
-    """Once: draws of two codes or two machines do not go into one table."""
+    origin = described_origin()
     if path.exists() and json.loads(path.read_text()) != origin:
-        raise SystemExit(f"{path} is of another code, file or machine: choose another --out.")
+        raise SystemExit(f"{path} is of another commit or machine: choose another --out.")
     path.write_text(json.dumps(origin, indent=2) + "\n")
+
+
+def read(folder: Path):
+    """A frame with a line for each draw and method; scores of failed methods are missing."""
+    import pandas as pd
+
+    packed = folder / f"{DRAWS}.gz"
+    if not (folder / DRAWS).exists() and packed.exists():
+        (folder / DRAWS).write_bytes(gzip.decompress(packed.read_bytes()))
+    return pd.DataFrame(ablation.read_lines([folder / DRAWS]))
+
+
+def summarize(spec: dict, folder: Path) -> None:
+    lines = read(folder)
+    table(lines).to_csv(folder / TABLE, index=False)
+    claims(lines, spec).to_csv(folder / CLAIMS, index=False)
+
+
+def table(lines):
+    """Means over draws by size, kind and method; ".._less" is less `plain` on the same draws, ".._error" its standard error."""
+    import pandas as pd
+
+    found = []
+    keys = [*ablation.KEY, "method"]
+    values = lines.set_index(keys)
+    for (rows, kind, method), part in values.groupby(["rows", "kind", "method"], sort=False):
+        line = {"rows": rows, "kind": kind, "method": method, "draws": len(part)}
+        if "error" in part:
+            line["failed"] = int(part["error"].notna().sum())
+        for name in DIFFERENCES:
+            if name in part:
+                less = difference(lines, name, method, "plain", kind=[kind], rows=[rows])
+                line |= {name: part[name].mean(), f"{name}_less": less.mean(), f"{name}_error": less.sem()}
+        line |= {name: part[name].mean() for name in PLAIN if name in part}
+        found.append(line)
+    return pd.DataFrame(found).round(6)
+
+
+def difference(lines, score: str, method: str, than: str | None, **where: list):
+    """A score of a method, less that of another, by draw."""
+    for name, wanted in where.items():
+        lines = lines[lines[name].isin(wanted)]
+    wide = lines[lines.method.isin([method, than])].set_index([*ablation.KEY, "method"])[score].unstack()
+    if method not in wide or (than is not None and than not in wide):
+        return wide.sum(axis=1)[:0]
+    return (wide[method] - wide[than] if than is not None else wide[method]).dropna()
+
+
+def claims(lines, spec: dict):
+    """Each claim with the kind or draw that fares worst, or the mean over kinds, and how many draws it rests on."""
+    import pandas as pd
+
+    return pd.DataFrame([_verdict(lines, claim) for claim in spec["claims"]])
+
+
+def _verdict(lines, claim: dict) -> dict:
+    where = {
+        name.rstrip("s") if name != "rows" else name: claim[name]
+        for name in ("kinds", "rows", "tables")
+        if name in claim
+    }
+    if "table" in where:
+        where["table"] = [t for name in where["table"] for t in TABLES.get(name, [name])]
+    values = difference(lines, claim["score"], claim.get("method", "groupshift"), claim.get("than"), **where)
+    if "times" in claim:  # at most so many times the other's
+        own = difference(lines, claim["score"], claim.get("method", "groupshift"), None, **where)
+        other = own - values
+        values = own - claim["times"] * other
+    by = values.groupby(level="kind")
+    means, low = by.mean(), "at_least" in claim
+    if not len(values):
+        place, value, error = "nowhere", math.nan, math.nan
+    elif claim["over"] == "mean of kinds":
+        place, value = f"mean of {len(means)} kinds", float(means.mean())
+        error = float(np.sqrt((by.sem() ** 2).sum()) / len(means))
+    elif claim["over"] == "worst draw":
+        at = values.idxmin() if low else values.idxmax()
+        place, value, error = ", ".join(map(str, at)), float(values[at]), math.nan
+    else:
+        worst = means.idxmin() if low else means.idxmax()
+        place, value, error = f"{worst}, worst of {len(means)}", float(means[worst]), float(by.sem()[worst])
+    value = round(value, 6)
+    holds = value >= claim.get("at_least", -math.inf) and value <= claim.get("at_most", math.inf)
+    bounds = [f"{name.replace('_', ' ')} {claim[name]}" for name in ("at_least", "at_most") if name in claim]
+    return {
+        "claim": claim["text"],
+        "expected": " and ".join(bounds),
+        "where": place,
+        "value": round(value, 5),
+        "standard_error": round(error, 5),
+        "draws": len(values),
+        "holds": holds,
+    }
 
 
 if __name__ == "__main__":
