@@ -28,6 +28,7 @@ from joblib import Parallel, delayed
 
 from benchmarks import ablation
 from benchmarks.ablation_draws import TABLES, list_draws
+from benchmarks.evidence_others import OTHERS
 
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = ROOT / "results" / "evidence.toml"
@@ -73,9 +74,14 @@ def run(spec: dict, options: argparse.Namespace) -> None:
     for draw, names in planned(spec):
         methods = [m for m in methods_of(spec, names, options.before) if (*draw.values(), m.name) not in done]
         if methods:
-            tasks.append(delayed(ablation.run_draw)(draw, methods, options.draws, out, deadline))
+            tasks.append(delayed(run_draw)(draw, methods, options.draws, out, deadline))
     print(f"{len(tasks)} draws are left", flush=True)
     Parallel(n_jobs=options.jobs, pre_dispatch="n_jobs", batch_size=1)(tasks)
+
+
+def run_draw(*args: object) -> None:
+    """In a process of its own, which knows the methods of others because this module does."""
+    ablation.run_draw(*args)
 
 
 def planned(spec: dict) -> Iterator[tuple[dict, list[str]]]:
@@ -97,8 +103,9 @@ def methods_of(spec: dict, names: list[str], before: Path | None) -> list[ablati
     else:
         settings = [said for said in settings if "@before" not in said]
         names = [name for name in names if not name.startswith("before")]
+    own = [name for name in names if name not in OTHERS]
     options = argparse.Namespace(
-        methods=names,
+        methods=own,
         src=sources,
         lean=None,
         settings=settings,
@@ -109,7 +116,12 @@ def methods_of(spec: dict, names: list[str], before: Path | None) -> list[ablati
         ],
         intercept=[f"{name}={base}" for name, base in spec.get("intercepts", {}).items()],
     )
-    return ablation.list_methods(options)
+    others = [
+        ablation.Method(name, str(ROOT / "benchmarks" / "evidence_others.py"), name)
+        for name in names
+        if name in OTHERS
+    ]
+    return ablation.list_methods(options) + others
 
 
 def _write_origin(path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 pd = pytest.importorskip("pandas")
 evidence = pytest.importorskip("benchmarks.evidence", reason="benchmarks are not installed with the package")
 from benchmarks.ablation_draws import KINDS, TABLES, is_generated  # noqa: E402
+from benchmarks.evidence_others import OTHERS  # noqa: E402
 
 SPEC = tomllib.loads(evidence.SPEC.read_text(encoding="utf-8"))
 REAL = {name for names in TABLES.values() for name in names if not is_generated(name)}
@@ -19,7 +20,7 @@ def line(seed, method, auc, kind="random"):
 
 
 def test_runs_and_claims_name_methods_kinds_and_tables_that_exist():
-    named = {"groupshift", "before", *SPEC["patches"], *SPEC["intercepts"]}
+    named = {"groupshift", "before", *OTHERS, *SPEC["patches"], *SPEC["intercepts"]}
     named |= {name.partition("@")[0] for name in SPEC["settings"]}
     for part in SPEC["runs"]:
         assert set(part["methods"]) <= named
