@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from groupshift._article import labeled_shares
 from groupshift._data.frames import some
-from groupshift._data.keys import copy_correlation, design_effect, within
+from groupshift._data.keys import copy_correlation, design_effect, fold_of, within
 from groupshift._data.pooled import Pooled, pool_rows
 from groupshift._data.problem import Classifier, Note, Notes, Problem
 from groupshift._data.progress import begin
@@ -32,7 +32,7 @@ from groupshift._partitions.partitions import Partition, WholeSpace
 from groupshift._partitions.posterior import Posterior
 from groupshift._scores.contrasts import probabilities
 from groupshift._scores.members import default_members, seeded_classifier
-from groupshift._scores.stack import ALIGNED_ROWS, HeldOutScores, cross_fit, hold_out_once
+from groupshift._scores.stack import ALIGNED_ROWS, N_FOLDS, HeldOutScores, cross_fit, hold_out_once
 from groupshift._shifts.common import Directions
 from groupshift._shifts.estimate import Estimate, Learned, PredictionRates, estimate, features_of
 from groupshift._shifts.evidence import LabeledSums, labeled_prior
@@ -125,7 +125,10 @@ def find_partition(problem: Problem, pooled: Pooled, scores: HeldOutScores) -> C
     """The partition that held-out labels of whole groups choose."""
     rows, y = problem.labeled.take(scores.rows), problem.y[scores.rows]
     rows = rows.numbered(renumbered(rows.group))
-    labeled = Labeled(rows, y, scores.score, _effect(rows, scores.score))
+    fold = scores.fold
+    if fold is None:
+        fold = fold_of(rows.key, N_FOLDS, problem.seeds.named("folds of a partition"))
+    labeled = Labeled(rows, y, scores.score, fold, _effect(rows, scores.score))
     candidates = given_candidates(problem.settings.partition, pooled.rows, rows)
     if problem.population is not None:
         candidates += kmeans_candidates(pooled.space, pooled.rows, rows, problem.seeds)

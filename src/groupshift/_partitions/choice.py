@@ -1,9 +1,9 @@
-"""Which partition: labels of whole groups, predicted from scores alone, choose among candidates.
+"""Which partition: held-out labels, predicted from scores and from the other labels of their cells, choose among candidates.
 
 A candidate wins if its log loss beats that of one cluster by more than noise over groups; of those that do, the lowest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,8 +23,8 @@ from groupshift._partitions.cuts import CutPartition, grow_cuts
 from groupshift._partitions.kmeans import kmeans_partition
 from groupshift._partitions.partitions import GivenPartition, Partition, WholeSpace
 from groupshift._scores.contrasts import log_loss
-from groupshift._shifts.effects import predict_labels_from_scores
-from groupshift._shifts.evidence import LABELS, LabeledSums, gather, labeled_prior
+from groupshift._shifts.effects import labeled_shifts, learn_labeled
+from groupshift._shifts.evidence import LABELS, Evidence, LabeledSums, gather, labeled_prior
 from groupshift._shifts.sums import Bins
 
 # Clusters that are tried, and starts of k-means for each.
@@ -60,6 +60,7 @@ class Labeled:
     rows: Rows
     y: IntArray
     score: FloatArray  # (n_rows, M), held out
+    fold: IntArray  # that held a row out
     effect: float  # how many rows count as one
 
     @property
@@ -71,7 +72,8 @@ class Labeled:
 
     def take(self, own: IntArray) -> "Labeled":
         rows = self.rows.take(own)
-        return Labeled(rows.numbered(renumbered(rows.group)), self.y[own], self.score[own], self.effect)
+        numbered = rows.numbered(renumbered(rows.group))
+        return Labeled(numbered, self.y[own], self.score[own], self.fold[own], self.effect)
 
 
 def kmeans_candidates(space: Space, pooled: Rows, labeled: Rows, seeds: Seeds) -> list[Candidate]:
@@ -174,16 +176,29 @@ def _cut_candidates(
 
 
 def _losses(labeled: Labeled, cluster: IntArray, n_clusters: int, bins: Bins) -> FloatArray:
-    """Log loss of each row, its group's shifts predicted from the scores of its rows alone."""
-    group, M = labeled.rows.group, labeled.score.shape[1]
+    """Log loss of each row, the shift of its cell predicted from the other folds of its group."""
+    group, fold, M = labeled.rows.group, labeled.fold, labeled.score.shape[1]
     n_groups = int(group.max()) + 1
+    shape = n_groups, n_clusters, M
     score = labeled.score + _levels(labeled, cluster, n_clusters, bins)[cluster]
-    cell = group * n_clusters + cluster
-    sums = LabeledSums.of(score, labeled.y, cell, labeled.rows.weight, n_groups * n_clusters, bins)
-    prior = labeled_prior(sums, n_clusters)
-    evidence = partial(gather, sums, None, prior, labeled_effect=labeled.effect, population_effect=1.0)
-    shift, _ = predict_labels_from_scores(evidence, (n_groups, n_clusters, M))
-    return log_loss(score + shift[group, cluster], labeled.y)
+    cell, weight = group * n_clusters + cluster, labeled.rows.weight
+
+    def sums_of(own: BoolArray) -> LabeledSums:
+        return LabeledSums.of(score[own], labeled.y[own], cell[own], weight[own], n_groups * n_clusters, bins)
+
+    whole = sums_of(np.ones(len(fold), bool))
+    prior = labeled_prior(whole, n_clusters)
+
+    def evidence_of(sums: LabeledSums) -> Callable[[FloatArray], Evidence]:
+        return partial(gather, sums, None, prior, labeled_effect=labeled.effect, population_effect=1.0)
+
+    parameters = learn_labeled(evidence_of(whole), shape)
+    loss = np.empty(len(fold))
+    for f in range(int(fold.max()) + 1):
+        own = fold == f
+        shift = labeled_shifts(evidence_of(sums_of(~own)), shape, parameters)
+        loss[own] = log_loss(score[own] + shift[group[own], cluster[own]], labeled.y[own])
+    return loss
 
 
 def _levels(labeled: Labeled, cluster: IntArray, n_clusters: int, bins: Bins) -> FloatArray:

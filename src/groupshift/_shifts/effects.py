@@ -284,6 +284,20 @@ def _averaged(weight: FloatArray, arrays: Sequence[FloatArray]) -> FloatArray:
     return result
 
 
+def learn_labeled(gather: Callable[[FloatArray], Evidence], shape: tuple[int, int, int]) -> FloatArray:
+    """Parameters by labels and scores of labelled rows alone."""
+    nowhere = np.zeros(shape[0], bool)
+    return learn_effects(gather, shape, nowhere, LABELED_ALONE, FEW_ROUNDS).parameters
+
+
+def labeled_shifts(
+    gather: Callable[[FloatArray], Evidence], shape: tuple[int, int, int], parameters: FloatArray
+) -> FloatArray:
+    """Shifts of labelled rows, (n_groups, K, M), by their labels and scores, given the parameters."""
+    known = Hypothesis(1.0, dict(enumerate(parameters.tolist())), kinds=(LABELS, LABELED_SCORES))
+    return learn_effects(gather, shape, np.zeros(shape[0], bool), (known,), FEW_ROUNDS).mean
+
+
 def predict_labels_from_scores(
     gather: Callable[[FloatArray], Evidence], shape: tuple[int, int, int]
 ) -> tuple[FloatArray, Effects]:
