@@ -28,7 +28,7 @@ OWN = {
     "_diagnosis.evidence_parts": "Calibration ClusterProfiles Evidence Examples HeldOut HiddenLabels Independence "
         "LabeledSample Reliability ScoreDistributions ScoreIndependence Totals",
     "tables.columns": "TableClassifier",
-    "_audit.common_shift": "CommonPrior",
+    "_audit.common_shift": "AuditedShift CommonPrior",
     "_partitions.correction": "CellCorrection",
     "_partitions.cuts": "CutPartition",
     "_partitions.partitions": "GivenPartition LinearPartition WholeSpace",
