@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from groupshift._files.model_files import ModelFileError, load, read_manifest, save
     from groupshift.baselines import METHODS
     from groupshift.classifier import GroupShiftClassifier
+    from groupshift.prior_correction import PriorCorrectedClassifier
 
 __version__ = "0.1.0"
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Diagnosis",
     "GroupShiftClassifier",
     "ModelFileError",
+    "PriorCorrectedClassifier",
     "listen",
     "load",
     "read_manifest",
@@ -37,6 +39,7 @@ _LAZY = {
     "Diagnosis": "groupshift._diagnosis.diagnostics",
     "GroupShiftClassifier": "groupshift.classifier",
     "ModelFileError": "groupshift._files.model_files",
+    "PriorCorrectedClassifier": "groupshift.prior_correction",
     "listen": "groupshift._data.progress",
     "load": "groupshift._files.model_files",
     "read_manifest": "groupshift._files.model_files",
