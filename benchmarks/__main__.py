@@ -25,6 +25,7 @@ NAMES = (
     "dask_traffic",
     "whole_job",
     "intervals",
+    "prediction_sets",
     "import_time",
     "hostile",
     "audit",

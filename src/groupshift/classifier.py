@@ -47,8 +47,9 @@ from groupshift._diagnosis.class_evidence import record_class_evidence
 from groupshift._diagnosis.evidence import record_evidence
 from groupshift._diagnosis.explained import Explained
 from groupshift._diagnosis.whole_fit import detail_columns, known_of, scorer_of
-from groupshift._math.arrays import FloatArray, ValueArray
+from groupshift._math.arrays import BoolArray, FloatArray, ValueArray
 from groupshift._shifts.estimate import estimate, estimate_from_counts
+from groupshift._shifts.prediction_sets import set_thresholds, sets_of
 from groupshift._shifts.scorer import AnyScorer, concatenated_details
 
 # Rows that are predicted at a time: with a dozen features, what is made of them stays in the processor's cache.
@@ -314,6 +315,20 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
         """
         parts = self._predicted(X, groups, lambda scorer, rows: scorer.details(scorer(rows), coverage))
         return frame_beside(detail_columns(concatenated_details(parts), self.classes_, library_of(X)), X)
+
+    def predict_sets(
+        self, X: Features, groups: ArrayLike | None = None, *, coverage: float = 0.9
+    ) -> BoolArray:
+        """Sets of classes that hold the true one at the rate `coverage` in every group: booleans (n_rows, n_classes).
+
+        Weighted conformal prediction under the estimated shifts: held-out labelled rows of a class stand for as many rows as the
+        class has in the cell. The rate holds where rows of one class look alike in all groups, on average over what is not known
+        of the shares.
+        """
+        check_is_fitted(self)
+        thresholds = set_thresholds(self.learned_, self.estimate_, coverage)
+        parts = self._predicted(X, groups, lambda scorer, rows: sets_of(scorer, scorer(rows), thresholds))
+        return np.concatenate(parts)
 
     def score(
         self,
