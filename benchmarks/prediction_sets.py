@@ -99,4 +99,4 @@ def summary(sets: np.ndarray, truth: np.ndarray, groups: np.ndarray) -> dict[str
 
 
 if __name__ == "__main__":
-    run("prediction_sets", __doc__, measure, repeats=10, quick_repeats=2)
+    run("prediction_sets", __doc__, measure, repeats=5, quick_repeats=2)

@@ -50,10 +50,10 @@ def test_rows_weighted_by_their_inclusion_stand_for_all_rows(plan):
 
 
 def test_more_labels_buy_narrower_intervals_and_smaller_errors(plan):
-    bought = plan.purchases
-    assert bought["labels"].tolist() == [25, 50, 100, 200]
-    assert np.all(np.diff(bought["width"]) < 0)
-    assert np.all(np.diff(bought["smallest_error"]) < 0)
+    known = plan.precision
+    assert known["labels"].tolist() == [25, 50, 100, 200]
+    assert np.all(np.diff(known["width"]) < 0)
+    assert np.all(np.diff(known["smallest_error"]) < 0)
 
 
 def test_the_audit_finds_that_positives_were_labelled_more_often(model, learned):
@@ -216,7 +216,7 @@ def test_an_audit_of_all_rows_is_a_count():
     assert "not the ones that the model's shares are of" in with_notes.notes[0]
     labels = with_notes.labeled({int(r): int(small.truth[few][r]) for r in with_notes.rows})
     found = model.learn_audit(labels).audit_.design
-    # A ticket carries the curve of shares at thirteen points, and what lies between them to some 1e-5.
+    # A key carries the curve of shares at thirteen points, and what lies between them to some 1e-5.
     assert found.share == pytest.approx(small.truth[few].mean(), abs=1e-4)
     assert found.std_error == 0
 

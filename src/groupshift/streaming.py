@@ -23,8 +23,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from groupshift._audit.doors import census_of_batches, plan_audit
-from groupshift._audit.plan import AuditPlan
+from groupshift._audit.plan import AuditPlan, plan_audit, score_batches
 from groupshift._data import reading
 from groupshift._data.batches import Reader
 from groupshift._data.checks import MissingGroupsError, check_settings
@@ -249,8 +248,8 @@ def audit(
     check_columns(source.columns, roles.columns, "The population")
     reader = Reader(model.schema_, roles, model.groups_)
     with _groups_counted(source, roles):
-        census = census_of_batches(model, reader, source.batches(list(roles.columns)))
-    return plan_audit(model, census, budget=budget, seed=seed)
+        scored = score_batches(model, reader, source.batches(list(roles.columns)))
+    return plan_audit(model, scored, budget=budget, seed=seed)
 
 
 def predict(

@@ -1,4 +1,4 @@
-r"""Bets against a claim, one after each label: money that grows large shows that the claim is wrong, whenever one looks.
+r"""Tests by betting, one bet after each label: wealth that grows large shows that the claim is wrong, whenever one looks.
 
 Under the claim, a bet is fair: its expectation is 1 given what came before. A product of fair bets then exceeds 20 at any time
 with probability at most 1 in 20 (Ville), so that one may look after every label, and stop or go on as one likes.
@@ -9,103 +9,87 @@ the chance of the row among those that are left (Waudby-Smith and Ramdas; Shekha
 probabilities is that each row is positive with the probability that was predicted; bets on it are likelihood ratios.
 """
 
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import log_expit
 
+from groupshift._audit.sampling import Design
 from groupshift._math.arrays import FloatArray, IntArray
 
-# Money at which a claim is called wrong: one right claim in twenty ever gets there.
+# A claim is called wrong where wealth is 1 / LEVEL: one right claim in twenty ever gets there.
 LEVEL = 0.05
 # Stakes around the one that is best for the planned number of labels, all played at once.
 STAKES = np.array([0.7, 1.0, 1.4])
-# Part of the money that is at most lost with one label.
+# Part of the wealth that is at most lost with one label.
 MOST_LOST = 0.95
 # Alternatives to calibrated probabilities: other levels, and scores that are too bold or too shy.
 LEVELS = np.linspace(-2.0, 2.0, 17)
 SLOPES = np.array([0.5, 0.75, 1.0, 1.33, 2.0])
+# Values whose conditional mean is the error of the overall share, and how far down and up each could have been: (…, n_labels).
+Terms: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """What is known of the terms before any label: w̃ (y − p) / s lies between −low and high, with this standard deviation."""
+def terms_of(residual: FloatArray, chance: FloatArray, design: Design, *, earlier: bool = True) -> Terms:
+    """Terms of labels in the order of the draw.
 
-    low: float
-    high: float
-    spread: float
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Terms whose conditional mean is the error of the overall share, and how far each could have been out."""
-
-    value: FloatArray  # (…, n_labels)
-    lowest: FloatArray
-    highest: FloatArray
-
-    @classmethod
-    def of(cls, residual: FloatArray, chance: FloatArray, left: FloatArray, bounds: Bounds) -> "Steps":
-        """Steps of labels in the order of the draw.
-
-        Parameters
-        ----------
-        residual : array of shape (…, n_labels)
-            w̃ (y − p) of each: its part in the error of the overall share.
-        chance, left : arrays that broadcast against it
-            s of each, and the sum of s over the rows that were not drawn before it.
-        """
-        before = np.cumsum(residual, -1) - residual
-        return cls(before + residual / chance * left, before - bounds.low * left, before + bounds.high * left)
+    Parameters
+    ----------
+    residual : array of shape (…, n_labels)
+        w̃ (y − p) of each: its part in the error of the overall share.
+    chance : array that broadcasts against it
+        s of each.
+    design : Design
+        Bounds of the terms.
+    earlier : bool
+        Whether a row that was drawn is out of the population, as it is in an audit.
+    """
+    drawn, left = np.cumsum(residual, -1) - residual, 1 - (np.cumsum(chance, -1) - chance)
+    if not earlier:
+        drawn, left = np.zeros_like(residual), np.ones_like(chance)
+    left = np.maximum(left, chance)
+    return drawn + residual / chance * left, drawn - design.low * left, drawn + design.high * left
 
 
-def wealth(steps: Steps, error: FloatArray, *, spread: float, planned: int) -> FloatArray:
-    """Money after each label from bets that the share is off by something else than `error`, (…, n_labels).
+def wealth(terms: Terms, error: FloatArray, *, spread: float, planned: int) -> FloatArray:
+    """Wealth after each label from bets that the share is off by something else than `error`, (…, n_labels).
 
-    `error` broadcasts against the steps' values without their last axis.
+    `error` broadcasts against the terms without their last axis.
     """
     best = np.sqrt(2 * np.log(2 / LEVEL) / max(planned, 1)) / spread
     stake = np.concatenate([-STAKES[::-1], STAKES])[:, None] * best
     centre = np.asarray(error, float)[..., None, None]
-    value, low, high = (v[..., None, :] - centre for v in (steps.value, steps.lowest, steps.highest))
-    # No bet may lose more than is there: an error beyond what a label can show is not betted on that side.
+    value, low, high = (v[..., None, :] - centre for v in terms)
+    # No bet may lose more than is there: an error beyond what a label can show is not bet on on that side.
     down, up = MOST_LOST / np.maximum(-low, 1e-300), MOST_LOST / np.maximum(high, 1e-300)
     placed = np.clip(stake, -np.where(high > 0, up, np.inf), np.where(low < 0, down, np.inf))
-    money: FloatArray = np.exp(np.cumsum(np.log1p(placed * value), -1)).mean(-2)
-    return money
+    found: FloatArray = np.exp(np.cumsum(np.log1p(placed * value), -1)).mean(-2)
+    return found
 
 
 def sequence(
-    steps: Steps, errors: FloatArray, *, spread: float, planned: int
+    terms: Terms, errors: FloatArray, *, spread: float, planned: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Lowest and highest of the `errors` that no bet so far has shown to be wrong, after each label."""
+    """Confidence sequence: lowest and highest of the `errors` that no bet so far has shown to be wrong, after each label."""
     parts = [
-        wealth(steps, errors[i : i + 50], spread=spread, planned=planned) for i in range(0, len(errors), 50)
+        wealth(terms, errors[i : i + 50], spread=spread, planned=planned) for i in range(0, len(errors), 50)
     ]
     best = np.maximum.accumulate(np.concatenate(parts), -1)
     open_ = best < 1 / LEVEL
     # Where every value is shown to be wrong, the claim that the sample is what it should be is: keep the best one.
     open_[best.argmin(0), np.arange(best.shape[1])] = True
-    low = errors[open_.argmax(0)]
-    high = errors[len(errors) - 1 - open_[::-1].argmax(0)]
-    return low, high
+    return errors[open_.argmax(0)], errors[len(errors) - 1 - open_[::-1].argmax(0)]
 
 
 def calibration_wealth(log_odds: FloatArray, y: IntArray) -> FloatArray:
-    """Money after each label from bets that probabilities are too high, too low, too bold or too shy.
+    """Wealth after each label from bets that probabilities are too high, too low, too bold or too shy.
 
     >>> calibration_wealth(np.zeros(1), np.array([1])).round(6).tolist()
     [1.0]
     """
-    claim = _log_likelihood(log_odds, y)
+    sign = np.where(y == 1, 1.0, -1.0)
     eta = SLOPES[:, None, None] * log_odds + LEVELS[:, None]
-    ratio = np.cumsum(_log_likelihood(eta, y) - claim, -1)
+    ratio = np.cumsum(log_expit(sign * eta) - log_expit(sign * log_odds), -1)
     likely = np.exp(-(LEVELS**2) / 2)
-    money: FloatArray = np.exp(ratio).mean(0).T @ (likely / likely.sum())
-    return money
-
-
-def _log_likelihood(log_odds: FloatArray, y: IntArray) -> FloatArray:
-    p = np.clip(expit(log_odds), 1e-12, 1 - 1e-12)
-    found: FloatArray = np.where(y == 1, np.log(p), np.log1p(-p))
+    found: FloatArray = np.exp(ratio).mean(0).T @ (likely / likely.sum())
     return found

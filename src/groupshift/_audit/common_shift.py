@@ -10,12 +10,13 @@ worth. Where the model is wrong, the share that follows is still that of a desig
 """
 
 from dataclasses import dataclass
-from typing import Self
+from hashlib import blake2b
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._shifts.estimate import UNIDENTIFIED, Estimate
 
 GRID = np.arange(-5.0, 5.0001, 0.05)
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
@@ -23,40 +24,58 @@ LOG_NODE_WEIGHTS = np.log(NODE_WEIGHTS / NODE_WEIGHTS.sum())
 # How likely each part of the prior is, and how far "anything else" reaches: at one standard deviation, odds of 4.5.
 NOT_BY_LABEL, AS_SCORES_SAY, ELSE = 0.25, 0.5, 0.25
 WIDE = 1.5
-# Degrees of freedom: what scores say may be wrong in ways that its standard error does not know of.
-TAILS = 4.0
+# What scores say of all groups together, where it is right at all: its error, and the degrees of freedom of a Student
+# distribution, since it may be wrong in ways that its standard error does not know of.
+FACE_ERROR, TAILS = 0.3, 4.0
+# A group's own shift is never known for sure: this variance moves no share by more than a thousandth.
+LEAST_VARIANCE = 1e-4
+
+
+def prior_of(estimate: Estimate, *, settled: bool) -> FloatArray:
+    """What is thought of the common shift beyond the estimate's, as probabilities of the values of `GRID`.
+
+    `settled`: by an earlier audit.
+    """
+    if settled or estimate.known_overall is not None:
+        return normal_prior(float(np.mean(estimate.common_variance)) + estimate.unidentified)
+    return open_prior(UNIDENTIFIED, float(estimate.face_value[0]))
+
+
+def normal_prior(variance: float) -> FloatArray:
+    mass = np.exp(-(GRID**2) / 2 / max(variance, 1e-4))
+    found: FloatArray = mass / mass.sum()
+    return found
+
+
+def open_prior(variance: float, face_value: float | None) -> FloatArray:
+    """From the variance of a common shift that nothing decides, and what scores say beyond what is used."""
+    parts = [(NOT_BY_LABEL, normal_prior(variance)), (ELSE, normal_prior(WIDE**2))]
+    if face_value is not None:
+        by_scores = (1 + ((GRID - face_value) / FACE_ERROR) ** 2 / TAILS) ** (-(TAILS + 1) / 2)
+        parts.append((AS_SCORES_SAY, by_scores / by_scores.sum()))
+    mass = np.sum([weight * part for weight, part in parts], axis=0)
+    found: FloatArray = mass / mass.sum()
+    return found
+
+
+def own_variance(estimate: Estimate) -> FloatArray:
+    """Variance of what the shifts of one group have in common, beside what all groups have, (n_groups,)."""
+    shared = np.minimum(estimate.shared_deviation**2, estimate.variance)
+    lowest = shared.min(1, initial=np.inf) if shared.size else np.zeros(len(shared))
+    return np.maximum(lowest - float(np.mean(estimate.common_variance)), LEAST_VARIANCE)
+
+
+def mark_of(estimate: Estimate) -> bytes:
+    """Eight bytes that other groups, shifts or rows would change; shifts to six digits, as any machine computes them."""
+    digest = blake2b(repr(estimate.groups.tolist()).encode(), digest_size=8)
+    for values in (estimate.shift, estimate.unseen_shift, estimate.row_weight):
+        digest.update(np.char.mod("%.6e", values.ravel()).tobytes())
+    return digest.digest()
 
 
 @dataclass(frozen=True)
-class CommonPrior:
-    """What is thought of the common shift before any audit, as probabilities of the values of `GRID`."""
-
-    mass: FloatArray
-
-    @classmethod
-    def of(cls, variance: float, said: float | None, error: float) -> Self:
-        """From the variance of a common shift that nothing decides, and what scores say beyond what is used, with its error."""
-        parts = [(NOT_BY_LABEL, _normal(np.sqrt(variance))), (ELSE, _normal(WIDE))]
-        if said is not None and np.isfinite(error):
-            ratio = (GRID - said) / error
-            parts.append((AS_SCORES_SAY, (1 + ratio**2 / TAILS) ** (-(TAILS + 1) / 2)))
-        mass = sum(weight * part / part.sum() for weight, part in parts)
-        return cls(mass / mass.sum())
-
-    @classmethod
-    def normal(cls, variance: float) -> Self:
-        """Of a common shift that an audit has settled before."""
-        mass = _normal(np.sqrt(max(variance, 1e-4)))
-        return cls(mass / mass.sum())
-
-
-def _normal(deviation: float) -> FloatArray:
-    return np.exp(-((GRID / deviation) ** 2) / 2)
-
-
-@dataclass(frozen=True)
-class AuditRows:
-    """Audited rows: arrays of shape (n_labels,)."""
+class LabeledSample:
+    """Labelled rows of an audit: arrays of shape (n_labels,)."""
 
     log_odds: FloatArray  # as predicted before the audit
     y: IntArray
@@ -86,22 +105,21 @@ class AuditedShift:
         return float(np.interp(level, np.cumsum(self.mass) - self.mass / 2, GRID))
 
 
-def effective_weights(rows: AuditRows) -> FloatArray:
+def effective_weights(rows: LabeledSample) -> FloatArray:
     """Weights that count rows for what they are worth: the information of a weighted likelihood is then its own (sandwich).
 
-    >>> rows = AuditRows(np.zeros(2), np.array([0, 1]), np.zeros(2, int), np.array([3.0, 3.0]))
+    >>> rows = LabeledSample(np.zeros(2), np.array([0, 1]), np.zeros(2, int), np.array([3.0, 3.0]))
     >>> effective_weights(rows).tolist()
     [1.0, 1.0]
     """
     a = rows.weight / rows.weight.mean() if len(rows.weight) else rows.weight
-    v = _doubt(rows.log_odds + helper_shift(rows))
-    factor = (a * v).sum() / max((a**2 * v).sum(), 1e-300)
-    scaled: FloatArray = a * factor
+    q = expit(rows.log_odds + helper_shift(rows))
+    scaled: FloatArray = a * (a * q * (1 - q)).sum() / max((a**2 * q * (1 - q)).sum(), 1e-300)
     return scaled
 
 
-def helper_shift(rows: AuditRows) -> float:
-    """The shift at which weighted predictions and labels agree, held back by one label's worth of doubt."""
+def helper_shift(rows: LabeledSample) -> float:
+    """The shift at which weighted predictions and labels agree, held back by one label's worth of information."""
     if not len(rows.y):
         return 0.0
     a, c = rows.weight / rows.weight.mean(), 0.0
@@ -115,57 +133,47 @@ def helper_shift(rows: AuditRows) -> float:
 
 
 def learn_common_shift(
-    rows: AuditRows, prior: CommonPrior, *, own_variance: FloatArray, is_fixed: BoolArray | None = None
+    rows: LabeledSample, prior: FloatArray, *, own_variance: FloatArray, is_fixed: BoolArray | None = None
 ) -> AuditedShift:
     """The posterior of c and of all c + d_g.
 
     Parameters
     ----------
-    rows : AuditRows
-    prior : CommonPrior
+    rows : LabeledSample
+    prior : array of shape (n_grid,)
+        Probabilities of the values of GRID.
     own_variance : array of shape (n_groups,)
         Variance of d_g.
     is_fixed : array of shape (n_groups,), optional
         Groups whose share is known: no common shift is theirs.
     """
     n_groups = len(own_variance)
-    asked, at = np.unique(rows.group, return_inverse=True)
+    reached, at = np.unique(rows.group, return_inverse=True)
     fixed = np.zeros(n_groups, bool) if is_fixed is None else is_fixed
     # A row of a group that the model does not know (-1, the last entry) is of a group like the others.
-    spread = np.sqrt(np.append(own_variance, own_variance.mean() if n_groups else 0.0)[asked])
-    moves = np.where(np.append(fixed, False)[asked], 0.0, 1.0)
+    spread = np.sqrt(np.append(own_variance, own_variance.mean() if n_groups else 0.0)[reached])
+    moves = np.where(np.append(fixed, False)[reached], 0.0, 1.0)
     # Groups that all shift alike need no rule of integration.
     nodes, log_weights = (NODES, LOG_NODE_WEIGHTS) if spread.any() else (np.zeros(1), np.zeros(1))
-    likelihood = _by_group(rows, at, spread[:, None] * nodes, moves) + log_weights
+    # Weighted log-likelihood of each group's labels for every c and every own shift, (n_reached, n_grid, n_nodes).
+    own = spread[:, None] * nodes
+    eta = rows.log_odds[:, None, None] + moves[at, None, None] * GRID[:, None] + own[at, None, :]
+    each = effective_weights(rows)[:, None, None] * (rows.y[:, None, None] * eta - np.logaddexp(0, eta))
+    is_own = (np.arange(len(reached))[:, None] == at).astype(float)
+    likelihood = np.tensordot(is_own, each, 1) + log_weights
     by_group = logsumexp(likelihood, axis=2)
-    log_mass = by_group.sum(0) + np.log(prior.mass + 1e-300)
+    log_mass = by_group.sum(0) + np.log(prior + 1e-300)
     mass = np.exp(log_mass - logsumexp(log_mass))
-    node = np.exp(likelihood - by_group[..., None])  # (n_asked, n_grid, n_nodes)
-    own = spread[:, None] * (node @ nodes)  # E[d | c]
-    inner = spread[:, None] ** 2 * (node @ nodes**2) - own**2
+    node = np.exp(likelihood - by_group[..., None])
+    mean_own = spread[:, None] * (node @ nodes)  # E[d | c]
+    inner = spread[:, None] ** 2 * (node @ nodes**2) - mean_own**2
     mean = float(mass @ GRID)
     shift = np.where(fixed, 0.0, mean)
     variance = np.where(fixed, 0.0, mass @ GRID**2 - mean**2) + own_variance
     own_shift, given = np.zeros(n_groups), own_variance.copy()
-    known = asked >= 0
-    here, total = asked[known], moves[known, None] * GRID + own[known]
+    known = reached >= 0
+    here, total = reached[known], moves[known, None] * GRID + mean_own[known]
     shift[here] = total @ mass
     variance[here] = (total**2 + inner[known]) @ mass - shift[here] ** 2
-    own_shift[here], given[here] = own[known] @ mass, inner[known] @ mass
+    own_shift[here], given[here] = mean_own[known] @ mass, inner[known] @ mass
     return AuditedShift(mass, shift, variance, own_shift, given)
-
-
-def _by_group(rows: AuditRows, at: IntArray, own: FloatArray, moves: FloatArray) -> FloatArray:
-    """Weighted log-likelihood of each group's labels for every c and every own shift, (n_asked, n_grid, n_nodes)."""
-    n_asked, n_nodes = own.shape
-    eta = rows.log_odds[:, None, None] + moves[at, None, None] * GRID[:, None] + own[at, None, :]
-    each = effective_weights(rows)[:, None, None] * (rows.y[:, None, None] * eta - np.logaddexp(0, eta))
-    is_own = (np.arange(n_asked)[:, None] == at).astype(float)
-    found: FloatArray = is_own @ each.reshape(len(at), GRID.size * n_nodes)
-    return found.reshape(n_asked, GRID.size, n_nodes)
-
-
-def _doubt(log_odds: FloatArray) -> FloatArray:
-    q = expit(log_odds)
-    variance: FloatArray = q * (1 - q)
-    return variance

@@ -104,8 +104,8 @@ def _missing(found: AuditFound) -> Iterator[str]:
     )
 
 
-def purchase_lines(table: Table) -> list[tuple[str, str, str]]:
-    """What labels would buy, as lines of text."""
+def precision_lines(table: Table) -> list[tuple[str, str, str]]:
+    """What so many labels would show, as lines of text."""
     columns = (table["labels"], table["width"], table["smallest_error"])
     return [
         (f"{n:,}", f"{100 * width:.1f} points", f"{100 * error:.1f} points")
