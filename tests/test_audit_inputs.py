@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from audit_world import make_world
-from groupshift._audit.sampling import read_key, read_labels
+from groupshift._audit.plan import read_key, read_labels
 
 WORLD = make_world(n=800)
 CLASSES = np.array([0, 1])
@@ -118,9 +118,9 @@ def test_a_changed_population_is_seen(model, table):
         copy.deepcopy(model).learn_audit(table, WORLD.X[1:], WORLD.groups[1:])
     other = WORLD.X.copy()
     other[5, 0] += 1
-    with pytest.raises(ValueError, match="other values or another order"):
+    with pytest.raises(ValueError, match="other values or in another order"):
         copy.deepcopy(model).learn_audit(table, other, WORLD.groups)
-    with pytest.raises(ValueError, match="other values or another order"):
+    with pytest.raises(ValueError, match="other values or in another order"):
         copy.deepcopy(model).learn_audit(table, WORLD.X[::-1], WORLD.groups[::-1])
     assert copy.deepcopy(model).learn_audit(table, WORLD.X, WORLD.groups).audit_.labels == 30
 

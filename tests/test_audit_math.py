@@ -1,7 +1,6 @@
 """The mathematics of an audit: a sample with known probabilities, fair bets, and the posterior of a common shift."""
 
 from itertools import permutations, product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,17 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
-from groupshift._audit.betting import LEVEL, calibration_wealth, sequence, terms_of, wealth
-from groupshift._audit.common_shift import (
+from groupshift._audit.inference import (
     GRID,
+    LEVEL,
     LabeledSample,
+    calibration_wealth,
     effective_weights,
     helper_shift,
     learn_common_shift,
     normal_prior,
     open_prior,
+    sequence,
+    terms_of,
+    wealth,
 )
-from groupshift._audit.sampling import chances, inclusion, times_of
+from groupshift._audit.plan import chances, inclusion, times_of
 
 # A population of 40 rows with unequal chances.
 RNG = np.random.default_rng(0)
@@ -78,22 +81,17 @@ def test_rows_that_say_more_have_larger_chances():
     assert heavy == pytest.approx(3 * light)
 
 
-def bounds_of(residual, chance):
-    ratio = residual / chance
-    limits = float(max(-ratio.min(), 0)), float(max(ratio.max(), 0))
-    return SimpleNamespace(low=limits[0], high=limits[1], spread=float(ratio.std()))
-
-
 def test_money_is_worth_one_on_average_for_every_number_of_labels():
     # All orders in which four rows can be drawn, each with its probability: no chance in the test.
     chance, residual = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.3, -0.5, 0.1, 0.2])
-    bounds = bounds_of(residual, chance)
+    ratio = residual / chance
+    low, high = max(-ratio.min(), 0), max(ratio.max(), 0)
     mean = np.zeros(4)
     for order in permutations(range(4)):
         drawn = np.array(order)
         left = 1 - (np.cumsum(chance[drawn]) - chance[drawn])
-        terms = terms_of(residual[drawn], chance[drawn], bounds)
-        money = wealth(terms, np.array(residual.sum()), spread=bounds.spread, planned=4)
+        terms = terms_of(residual[drawn], chance[drawn], low, high)
+        money = wealth(terms, np.array(residual.sum()), spread=ratio.std(), planned=4)
         mean += np.prod(chance[drawn] / left) * money
     assert mean == pytest.approx(np.ones(4))
 
@@ -106,9 +104,9 @@ def drawn_audits(log_odds, shift, n_audits, n_labels, seed):
     chance = chances(log_odds, np.ones(n), np.zeros(n), np.zeros(1), np.ones(1))
     ratio = 1 / n / chance
     spread = np.sqrt((ratio / n * p * (1 - p)).sum())
-    bounds = SimpleNamespace(low=(ratio * p).max(), high=(ratio * (1 - p)).max(), spread=spread)
+    limits = (ratio * p).max(), (ratio * (1 - p)).max()
     order = times_of(rng.random((n_audits, n)), chance).argsort(1)[:, :n_labels]
-    return terms_of((y - p)[order] / n, chance[order], bounds), float((y - p).mean()), spread
+    return terms_of((y - p)[order] / n, chance[order], *limits), float((y - p).mean()), spread
 
 
 def test_a_right_share_is_rarely_called_wrong_however_often_one_looks():

@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from groupshift import pipeline
 from groupshift._audit.found import check_population, learn_from, learned_again
-from groupshift._audit.plan import AuditPlan, check_auditable, plan_audit, score_population
-from groupshift._audit.sampling import read_labels
+from groupshift._audit.plan import AuditPlan, check_auditable, plan_audit, read_labels, score_population
 from groupshift._data.checks import (
     DegradedWarning,
     accepts_missing,

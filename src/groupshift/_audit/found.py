@@ -6,23 +6,20 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit, ndtr, stdtrit
 
-from groupshift._audit.betting import LEVEL, calibration_wealth, sequence, terms_of, wealth
-from groupshift._audit.common_shift import (
-    GRID,
-    AuditedShift,
-    LabeledSample,
-    helper_shift,
-    learn_common_shift,
-    mark_of,
-    own_variance,
-    prior_of,
+from groupshift._audit import inference
+from groupshift._audit.inference import GRID, LEVEL, AuditedShift, LabeledSample, own_variance
+from groupshift._audit.plan import (
+    Model,
+    ReturnedLabels,
+    ScoredPopulation,
+    ShareCurve,
+    check_auditable,
+    html_table,
+    inclusion,
 )
-from groupshift._audit.plan import Model, ScoredPopulation, ShareCurve, check_auditable
-from groupshift._audit.sampling import ReturnedLabels, inclusion
 from groupshift._data.codes import Codes
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.points import Points
-from groupshift._math.sums import ratio, sum_by
 from groupshift._shifts.estimate import Estimate
 from groupshift._shifts.known_shares import mean_posterior
 
@@ -30,8 +27,6 @@ from groupshift._shifts.known_shares import mean_posterior
 N_ERRORS = 401
 # A group's own shift is said to have moved where it has this many labels.
 ENOUGH_LABELS = 5
-# Shifts at which the shares of groups are tabled, to be read between them.
-TABLED = np.arange(-8.0, 8.01, 0.25)
 
 
 @dataclass(frozen=True)
@@ -123,61 +118,39 @@ class AuditFound:
 
     def _repr_html_(self) -> str:
         """Both estimates of the overall share, and the verdicts, as a table."""
-        verdicts = self.verdicts
-        low, high = verdicts.low[-1], verdicts.high[-1]
-        lines = {
-            "estimated before": f"{self.claimed_share:.1%}",
-            "after, by the model": "{:.1%} to {:.1%} (90 %)".format(*self.posterior.interval(0.9)),
-            "by design alone": "{:.1%} ({:.1%} to {:.1%}, 90 %)".format(
-                self.design.share, *self.design.interval(0.9)
-            ),
-            "still possible at any time": f"{low:.1%} to {high:.1%} (95 %)",
-            "share shown to be wrong": "yes" if verdicts.share_is_wrong else "no",
-            "probabilities shown to be miscalibrated": "yes" if verdicts.is_miscalibrated else "no",
-        }
-        body = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in lines.items())
-        return f"<p>An audit of {self.labels} labels ({self.missing} missing): overall share</p><table>{body}</table>"
+        verdicts, intervals = self.verdicts, (self.posterior.interval(0.9), self.design.interval(0.9))
+        by_model, by_design = ("{:.1%} to {:.1%} (90 %)".format(*limits) for limits in intervals)
+        lines = [
+            ("overall share as estimated before", f"{self.claimed_share:.1%}"),
+            ("after, by the model", by_model),
+            ("by design alone", f"{self.design.share:.1%}, {by_design}"),
+            ("still possible at any time", f"{verdicts.low[-1]:.1%} to {verdicts.high[-1]:.1%} (95 %)"),
+            ("share shown to be wrong", "yes" if verdicts.share_is_wrong else "no"),
+            ("probabilities shown to be miscalibrated", "yes" if verdicts.is_miscalibrated else "no"),
+        ]
+        return f"<p>An audit of {self.labels} labels ({self.missing} missing)</p>{html_table(lines)}"
 
 
 def learn_from(model: Model, labels: ReturnedLabels) -> Model:
     """The model, having learned from labels of an audit; everything is assigned at the end."""
     check_auditable(model)
     found, estimate = model.audit_, model.estimate_
-    prior, asked = prior_of(estimate, settled=found is not None), labels.design.model
-    if mark_of(estimate) != asked:
+    prior, asked = inference.prior_of(estimate, settled=found is not None), labels.design.model
+    if inference.mark_of(estimate) != asked:
         # An earlier part of the same labels has moved it: what that learned does not count twice.
-        if found is None or mark_of(found.before) != asked:
+        if found is None or inference.mark_of(found.before) != asked:
             raise ValueError(
                 "These labels were asked for by another model, or by this one before it was fitted or updated again. Pass the "
                 "model that the audit was made with, or plan a new audit with this one."
             )
         prior, estimate = found.prior, replace(found.before, counts=estimate.counts)
-    model.audit_, model.estimate_ = learn(labels, estimate, prior)
-    return model
-
-
-def check_population(labels: ReturnedLabels, population: ScoredPopulation) -> None:
-    """Whether a population is the one that an audit was drawn from."""
-    design = labels.design
-    if len(population) == design.n_rows and population.check == design.population:
-        return
-    changed = "it has as many rows as the one that rows were drawn from, but other values or another order"
-    if len(population) != design.n_rows:
-        changed = f"rows were drawn from {design.n_rows:,} rows, and these are {len(population):,}"
-    raise ValueError(
-        f"The population has changed: {changed}. Pass the file that the audit was made with; for a new population, update the "
-        "model and plan a new audit."
-    )
-
-
-def learn(labels: ReturnedLabels, estimate: Estimate, prior: FloatArray) -> tuple[AuditFound, Estimate]:
-    """What labels say of an estimate that has not seen them, and the estimate moved by it."""
     sampled, told = labels.sampled, labels.has_label
     weight = sampled.part / inclusion(sampled.chance, labels.threshold)
     rows = LabeledSample(sampled.log_odds[told], labels.y[told], sampled.group[told], weight[told])
     own = own_variance(estimate)
-    common = learn_common_shift(rows, prior, own_variance=own, is_fixed=_known(estimate))
-    found = AuditFound(
+    common = inference.learn_common_shift(rows, prior, own_variance=own, is_fixed=_known(estimate))
+    fresh = moved(estimate, common)
+    model.audit_ = AuditFound(
         labels=labels.n_labels,
         missing=labels.n_missing,
         claimed_share=labels.design.share,
@@ -190,7 +163,19 @@ def learn(labels: ReturnedLabels, estimate: Estimate, prior: FloatArray) -> tupl
         prior=prior,
         before=replace(estimate, counts=None),
     )
-    return found, moved(estimate, common)
+    model.estimate_ = fresh
+    return model
+
+
+def check_population(labels: ReturnedLabels, population: ScoredPopulation) -> None:
+    """Whether a population is the one that an audit was drawn from."""
+    design, n = labels.design, len(population)
+    if population.check != design.population:
+        raise ValueError(
+            f"The population has changed: rows were drawn from {design.n_rows:,} rows, and these are {n:,}"
+            f"{', with other values or in another order' if n == design.n_rows else ''}. Pass the file that the audit was made "
+            "with; for a new population, update the model and plan a new audit."
+        )
 
 
 def learned_again(found: AuditFound | None, fresh: Any) -> tuple[AuditFound | None, Any]:
@@ -213,13 +198,13 @@ def verdicts(labels: ReturnedLabels) -> Verdicts:
     sampled, design, told = labels.sampled, labels.design, labels.has_label
     # A row without a label was drawn too: it is taken for what was predicted, and no bet is placed on it.
     residual = sampled.part * np.where(told, labels.y - expit(sampled.log_odds), 0.0)
-    value, low, high = terms_of(residual, sampled.chance, design)
+    value, low, high = inference.terms_of(residual, sampled.chance, design.low, design.high)
     terms = value[told], low[told], high[told]
     errors = np.linspace(-design.share, 1 - design.share, N_ERRORS)
-    low, high = sequence(terms, errors, spread=design.spread, planned=design.budget)
+    low, high = inference.sequence(terms, errors, spread=design.spread, planned=design.budget)
     return Verdicts(
-        share_money=wealth(terms, np.array(0.0), spread=design.spread, planned=design.budget),
-        calibration_money=calibration_wealth(sampled.log_odds[told], labels.y[told]),
+        share_money=inference.wealth(terms, np.array(0.0), spread=design.spread, planned=design.budget),
+        calibration_money=inference.calibration_wealth(sampled.log_odds[told], labels.y[told]),
         low=design.share + low,
         high=design.share + high,
     )
@@ -228,7 +213,7 @@ def verdicts(labels: ReturnedLabels) -> Verdicts:
 def _design_share(labels: ReturnedLabels, rows: LabeledSample, weight: FloatArray) -> DesignShare:
     """A difference estimator: predictions of all rows, moved to fit the labels, plus the weighted residuals that are left."""
     told, curve = labels.has_label, ShareCurve(labels.design.curve)
-    helper, n = helper_shift(rows), len(rows.y)
+    helper, n = inference.helper_shift(rows), len(rows.y)
     # Weights that add up to 1 (Hájek): how fast rows arrived is chance, and rows without a label are stood in for.
     own = rows.weight / rows.weight.sum()
     residual = own * (rows.y - expit(rows.log_odds + helper))
@@ -308,33 +293,18 @@ def _logit(share: FloatArray) -> FloatArray:
 
 def share_posterior(estimate: Estimate, common: AuditedShift) -> SharePosterior:
     """The overall share of the estimate's rows, for an estimate that the audit has not moved yet."""
-    points, (n_groups, n_clusters) = estimate.points, estimate.shift.shape
-    assert isinstance(points, Points)
-    # Shares of groups if all their log-odds moved by TABLED, and their slopes, (n_groups, n_tabled).
-    group, score = points.cell // n_clusters, points.score + estimate.shift.ravel()[points.cell]
-    total = sum_by(group, points.weight, n_groups)
-    columns = [
-        ratio(sum_by(group, points.weight * expit(score + move), n_groups), total, empty=0.0)
-        for move in TABLED
-    ]
-    table = np.stack(columns, 1)
-    moves = np.where(_known(estimate), 0.0, 1.0)[:, None]
-    at = moves * GRID + common.own_shift[:, None]
-    weight = estimate.row_weight.sum(1) / estimate.row_weight.sum()
-    mean = weight @ _read(table, at)
-    slope = _read(np.gradient(table, TABLED, axis=1), at)
-    own = (weight[:, None] * slope) ** 2 * common.own_variance[:, None]
+    assert isinstance(estimate.points, Points)
+    points, weight = estimate.points, estimate.row_weight / estimate.row_weight.sum()
+    moves, few = np.where(_known(estimate), 0.0, 1.0)[:, None], GRID[::4]
+    own = estimate.shift + common.own_shift[:, None]
+    found = [mean_posterior(points, own + moves * c) for c in few]
+    mean = [np.nansum(weight * share) for share, _ in found]
+    of_own = [np.nansum(weight * slope, 1) ** 2 @ common.own_variance for _, slope in found]
     # Predictions that are not those of the points differ from them by a little: so does the share.
-    now = float((estimate.row_weight * estimate.share).sum() / estimate.row_weight.sum())
-    offset = _logit(np.array(now)) - _logit(weight @ _read(table, np.zeros((n_groups, 1))))
+    now = np.sum(weight * estimate.share)
+    offset = _logit(now) - _logit(np.nansum(weight * mean_posterior(points, estimate.shift)[0]))
     noise = now * (1 - now) / max(int(estimate.rows.sum()), 1)
-    return SharePosterior(common.mass, expit(_logit(mean) + offset), np.sqrt(own.sum(0) + noise))
-
-
-def _read(table: FloatArray, at: FloatArray) -> FloatArray:
-    """Entries of a table between the values of TABLED, line by line."""
-    place = np.clip((at - TABLED[0]) / (TABLED[1] - TABLED[0]), 0, len(TABLED) - 1.001)
-    low = place.astype(np.int64)
-    part, line = place - low, np.arange(len(table))[:, None]
-    found: FloatArray = (1 - part) * table[line, low] + part * table[line, low + 1]
-    return found
+    mean, of_own = (
+        np.interp(GRID, few, values) for values in (expit(_logit(np.array(mean)) + offset), of_own)
+    )
+    return SharePosterior(common.mass, mean, np.sqrt(of_own + noise))

@@ -1,7 +1,23 @@
-"""Which rows to label: a weighted sample in an order, and what so many labels would show."""
+r"""Which rows to label: a weighted sample in an order, what so many labels would show, and how the labels come back.
 
+Row i arrives at ``T_i = E_i / s_i``, with E_i standard exponential and s_i its chance; those that arrive first are sampled (order
+sampling). Three things follow. The next row is each time drawn among the others in proportion to their chances, so that every
+prefix of the order is a sample, and a row that cannot be had is replaced by the next. Given when the first row that was *not*
+sampled arrives (τ), each row had arrived before with probability ``1 − exp(−s_i τ)``, on its own: sums that are weighted by the
+inverse are unbiased, and their terms uncorrelated (Cohen and Kaplan's rank conditioning). And E_i is a hash of the row's number:
+the same seed gives the same order.
+
+A file of labels comes back after weeks, from a spreadsheet that sorts lines, drops comments and rewrites numbers. So nothing is
+read back from its numbers: each key carries the whole design besides its row, and a checksum.
+"""
+
+import base64
+import binascii
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import astuple, dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -9,38 +25,37 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline
 from scipy.special import expit, logit
 
-from groupshift._audit.betting import LEVEL, terms_of, wealth
-from groupshift._audit.common_shift import (
-    GRID,
-    LabeledSample,
-    learn_common_shift,
-    mark_of,
-    own_variance,
-    prior_of,
-)
-from groupshift._audit.sampling import (
-    CURVE,
-    KEY,
-    LABEL,
-    ROW,
-    Design,
-    SampledRows,
-    arrival_times,
-    chances,
-    inclusion,
-    write_keys,
-)
+from groupshift._audit import inference
+from groupshift._audit.inference import GRID, LEVEL, LabeledSample
+from groupshift._data.checks import check_labels
 from groupshift._data.chunks import map_chunks
 from groupshift._data.codes import Codes
-from groupshift._data.frames import Features, frame_like
-from groupshift._data.keys import content_keys, hash_keys
+from groupshift._data.frames import Features, as_column, as_frame, frame_like, is_missing_value, some
+from groupshift._data.keys import content_keys, hash_keys, uniform_keys
 from groupshift._data.rows import Rows
 from groupshift._data.seeds import Seeds
 from groupshift._data.unseen import group_numbers
 from groupshift._data.workers import workers
-from groupshift._math.arrays import FloatArray, IntArray, ValueArray
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._shifts.estimate import Estimate
 
+# A row that hardly says anything keeps this part of a mean row's chance: the assumption is tested everywhere, and no single
+# label could overturn the share. Smaller values save next to no labels, and leave bets on the share without force: no bet may be
+# larger than the most surprising label allows.
+LEAST_CHANCE = 0.75
+# Log-odds at which the variance of a label is tabled; beyond them it is as good as none.
+TABLED = np.arange(-16.0, 16.1, 0.125)
+# Common shifts at which the overall share is carried along; a smooth curve goes through them.
+CURVE = np.arange(-6.0, 6.5, 1.0)
+# What people write where a row could not be labelled; anything else that is no class is an error.
+REFUSED = ("", "refused", "missing", "unknown", "na", "n/a", "none", "nan", "?", "-")
+# Columns of a table of labels.
+ROW, LABEL, KEY = "row", "label", "sample_key"
+PACKED_DESIGN = struct.Struct(f"<8s8sQIIQ4d{len(CURVE)}d")
+PACKED_ROW = struct.Struct("<QI3di")
+# A letter in front: no spreadsheet takes a key for a number or a formula.
+MARK = "A1."
+CHECKSUM = 6
 # A fitted GroupShiftClassifier: the estimator is above this folder.
 Model = Any
 # Rows that are scored at a time.
@@ -54,6 +69,135 @@ POWER = 0.8
 COVERAGE = 0.9
 
 
+def chances(
+    log_odds: FloatArray, weight: FloatArray, variance: FloatArray, shift: FloatArray, mass: FloatArray
+) -> FloatArray:
+    """Chances of rows, adding up to 1: in proportion to how far a label is expected to lie from its prediction.
+
+    For a given number of labels this makes the error of a difference estimator smallest. A label is far from its prediction
+    where both classes are likely, and where the shift of the row's cell is not well known.
+
+    Parameters
+    ----------
+    log_odds, weight, variance : arrays of shape (n_rows,)
+        Predictions, weights of rows, and the variance of the shift of each row's own cell.
+    shift, mass : arrays of shape (n_values,)
+        What the shift of all groups may be, and how likely.
+    """
+    q = expit(TABLED[:, None] + shift)
+    of_label, square = (q * (1 - q)) @ mass, (q * (1 - q)) ** 2 @ mass
+    expected = np.interp(log_odds, TABLED, of_label) + variance * np.interp(log_odds, TABLED, square)
+    size = np.sqrt(np.maximum(expected, 0))
+    size = weight * np.maximum(size, LEAST_CHANCE * np.average(size, weights=weight))
+    # A row without weight says nothing of the share, but a chance of 0 has no time to arrive at.
+    size = np.maximum(size, 1e-9 * size.max(initial=1e-300))
+    found: FloatArray = size / size.sum()
+    return found
+
+
+def arrival_times(rows: IntArray, chance: FloatArray, seed: int) -> FloatArray:
+    """When rows of these numbers arrive, by row number and seed alone."""
+    uniform = uniform_keys(rows.astype(np.uint64), Seeds(seed).named("audit order"))
+    return times_of(uniform, chance)
+
+
+def times_of(uniform: FloatArray, chance: FloatArray) -> FloatArray:
+    """When each row arrives, from a uniform number for each.
+
+    >>> times_of(np.array([0.5, 0.5]), np.array([1.0, 2.0])).round(3).tolist()
+    [0.693, 0.347]
+    """
+    return -np.log1p(-uniform) / chance
+
+
+def inclusion(chance: FloatArray, threshold: float) -> FloatArray:
+    """Probability that a row arrives before the first row that was not sampled.
+
+    >>> inclusion(np.array([0.1, 0.2]), 5.0).round(3).tolist()
+    [0.393, 0.632]
+    """
+    return -np.expm1(-chance * threshold)
+
+
+@dataclass(frozen=True)
+class Design:
+    """What all rows of one audit have in common."""
+
+    model: bytes  # of the estimate that is audited
+    population: bytes  # of its rows
+    n_rows: int
+    budget: int
+    n_listed: int  # rows to label and spares
+    seed: int
+    # What is known of the terms before any label: w̃ (y − p) / s lies between −low and high, with this standard deviation.
+    low: float
+    high: float
+    spread: float
+    threshold: float  # when the first row arrives that is not in the file
+    curve: FloatArray  # overall share if all log-odds were moved by CURVE
+
+    @property
+    def share(self) -> float:
+        """Overall share as predicted."""
+        return float(self.curve[len(CURVE) // 2])
+
+
+@dataclass(frozen=True)
+class SampledRows:
+    """Rows of the population in the order in which they were drawn: arrays of shape (n_sampled,)."""
+
+    row: IntArray  # number in the population, from 0
+    place: IntArray  # in the order, from 0
+    log_odds: FloatArray  # as predicted
+    part: FloatArray  # of the population's weight
+    chance: FloatArray
+    group: IntArray  # in the model's order; -1: unseen
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, rows: IntArray) -> "SampledRows":
+        return SampledRows(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+
+def write_keys(design: Design, sampled: SampledRows) -> list[str]:
+    """A text for each row, by which `read_keys` finds both."""
+    *head, curve = astuple(design)
+    packed = PACKED_DESIGN.pack(*head, *curve.tolist())
+    lines = zip(*(column.tolist() for column in astuple(sampled)), strict=True)
+    bodies = (packed + PACKED_ROW.pack(*line) for line in lines)
+    return [MARK + base64.urlsafe_b64encode(body + _checksum(body)).decode() for body in bodies]
+
+
+def read_key(key: str) -> tuple[bytes, tuple[float, ...]] | None:
+    """The packed design, and the row's entries of `SampledRows`; None for what is no key."""
+    if not key.startswith(MARK):
+        return None
+    try:
+        data = base64.urlsafe_b64decode(key[len(MARK) :].encode())
+    except (binascii.Error, ValueError):
+        return None
+    body, checksum = data[:-CHECKSUM], data[-CHECKSUM:]
+    if len(body) != PACKED_DESIGN.size + PACKED_ROW.size or _checksum(body) != checksum:
+        return None
+    return body[: PACKED_DESIGN.size], PACKED_ROW.unpack(body[PACKED_DESIGN.size :])
+
+
+def unpacked(design: bytes, lines: Sequence[tuple[float, ...]]) -> tuple[Design, SampledRows]:
+    """The design and the rows of keys that were read."""
+    numbers = PACKED_DESIGN.unpack(design)
+    n = len(numbers) - len(CURVE)
+    kinds = (np.int64, np.int64, float, float, float, np.int64)
+    columns = zip(zip(*lines, strict=True), kinds, strict=True)
+    sampled = SampledRows(*(np.array(column, kind) for column, kind in columns))
+    fields: list[Any] = [*numbers[:n], np.array(numbers[n:])]
+    return Design(*fields), sampled
+
+
+def _checksum(body: bytes) -> bytes:
+    return blake2b(body, digest_size=CHECKSUM).digest()
+
+
 @dataclass(frozen=True)
 class ScoredPopulation:
     """Rows of a population as an audit looks at them: arrays of shape (n_rows,)."""
@@ -61,7 +205,6 @@ class ScoredPopulation:
     log_odds: FloatArray
     weight: FloatArray
     group: IntArray
-    cluster: IntArray
     check: bytes  # what tells this population from another
 
     def __len__(self) -> int:
@@ -136,17 +279,17 @@ class AuditPlan:
         )
 
     def _repr_html_(self) -> str:
-        """The budget, and what it and others would show, as a table."""
-        columns = (self.precision[name].tolist() for name in ("labels", "width", "smallest_error"))
-        lines = "".join(
-            f"<tr><td>{n}</td><td>{100 * width:.1f} points</td><td>{100 * error:.1f} points</td></tr>"
-            for n, width, error in zip(*columns, strict=True)
-        )
-        notes = "".join(f"<p>{note}</p>" for note in self.notes)
-        return (
-            f"<p>{len(self.rows)} rows to label, {len(self.spares)} spare ones.</p><table><tr><th>labels</th><th>width of the "
-            f"90 % interval</th><th>smallest error found out</th></tr>{lines}</table>{notes}"
-        )
+        """The budget, and how precise the share would be after it and others, as a table."""
+        head = ("labels", "width of the 90 % interval", "smallest error found out")
+        columns = (self.precision[name] for name in ("labels", "width", "smallest_error"))
+        lines = [(f"{n}", f"{w:.1%}", f"{error:.1%}") for n, w, error in zip(*columns, strict=True)]
+        asked = f"{len(self.rows)} rows to label, {len(self.spares)} spare ones."
+        return "".join(f"<p>{text}</p>" for text in (asked, *self.notes)) + html_table([head, *lines])
+
+
+def html_table(lines: Sequence[Sequence[str]]) -> str:
+    rows = ("".join(f"<td>{cell}</td>" for cell in line) for line in lines)
+    return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
 def check_auditable(model: Model) -> None:
@@ -197,13 +340,13 @@ def score_batches(
         place = np.arange(first, first + len(rows)).astype(np.uint64)
         content = content_keys(rows.matrix) ^ hash_keys(scored.group.astype(np.uint64), 5)
         check = int(hash_keys(content ^ hash_keys(place, 6), 7).sum(dtype=np.uint64))
-        return scored.score, np.asarray(rows.weight, float), scored.group, scored.cluster, check
+        return scored.score, np.asarray(rows.weight, float), scored.group, check
 
     with workers(model.n_jobs):
         *columns, checks = zip(*map_chunks(of_batch, numbered()), strict=True)
     check = (sum(checks) % 2**64).to_bytes(8, "little")
-    log_odds, weight, group, cluster = map(np.concatenate, columns)
-    return ScoredPopulation(log_odds, weight, group, cluster, check)
+    log_odds, weight, group = map(np.concatenate, columns)
+    return ScoredPopulation(log_odds, weight, group, check)
 
 
 def plan_audit(model: Model, population: ScoredPopulation, *, budget: int, seed: int) -> AuditPlan:
@@ -216,14 +359,14 @@ def plan_audit(model: Model, population: ScoredPopulation, *, budget: int, seed:
             f"budget={budget} asks for more labels than the population has rows ({len(population)}). Pass {len(population)} or "
             "fewer."
         )
-    estimate, prior = model.estimate_, prior_of(model.estimate_, settled=model.audit_ is not None)
-    variance = np.append(own_variance(estimate), estimate.unseen_variance.mean())[population.group]
+    estimate, prior = model.estimate_, inference.prior_of(model.estimate_, settled=model.audit_ is not None)
+    variance = np.append(inference.own_variance(estimate), estimate.unseen_variance.mean())[population.group]
     # A coarser grid of common shifts is as good.
     few = slice(None, None, 4)
     chance = chances(
         population.log_odds, population.weight, variance, GRID[few], prior[few] / prior[few].sum()
     )
-    design, sampled = draw(population, chance, mark_of(estimate), budget=int(budget), seed=seed)
+    design, sampled = draw(population, chance, inference.mark_of(estimate), budget=int(budget), seed=seed)
     rng = Seeds(seed).generator("audit precision")
     precision = precision_by_budget(population, chance, design, prior, rng)
     return AuditPlan(design, sampled, precision, _notes(population, estimate), model.frame_library_)
@@ -252,8 +395,8 @@ def draw(
         threshold=float(np.delete(times, first).min(initial=np.inf)),
         curve=np.array([part @ expit(z + shift) for shift in CURVE]),
     )
-    columns = (first, np.arange(n_listed), z[first], part[first], chance[first])
-    return design, SampledRows(*columns, population.group[first], population.cluster[first])
+    columns = z[first], part[first], chance[first]
+    return design, SampledRows(first, np.arange(n_listed), *columns, population.group[first])
 
 
 def _notes(population: ScoredPopulation, estimate: Estimate) -> tuple[str, ...]:
@@ -299,7 +442,7 @@ def precision_by_budget(
             drawn = rng.choice(len(chance), n, p=chance)
             y = (rng.random(n) < expit(z[drawn] + shift)).astype(np.int64)
             rows = LabeledSample(z[drawn], y, np.full(n, -1), part[drawn] / chance[drawn])
-            found = learn_common_shift(rows, prior, own_variance=np.zeros(0))
+            found = inference.learn_common_shift(rows, prior, own_variance=np.zeros(0))
             low, high = (found.quantile(level) for level in ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2))
             widths.append(float(share(high) - share(low)))
         return float(np.mean(widths))
@@ -317,8 +460,10 @@ def precision_by_budget(
                     shift = float(np.interp(truth, share(GRID), GRID))
                     residual = part[drawn] * ((uniform < expit(log_odds + shift)) - expit(log_odds))
                     # Rows come again hardly ever: each draw is from all of them.
-                    terms = terms_of(residual, chance[drawn], design, earlier=False)
-                    money = wealth(terms, np.zeros(len(drawn)), spread=design.spread, planned=n)
+                    terms = inference.terms_of(
+                        residual, chance[drawn], design.low, design.high, earlier=False
+                    )
+                    money = inference.wealth(terms, np.zeros(len(drawn)), spread=design.spread, planned=n)
                     found.append((money.max(-1) >= 1 / LEVEL).mean())
             return float(np.mean(found))
 
@@ -331,3 +476,135 @@ def precision_by_budget(
     lines = [(n, width(n), smallest_error(n)) for n in BUDGETS if n < len(population)]
     labels, widths, errors = np.array(lines).reshape(-1, 3).T
     return {"labels": labels.astype(np.int64), "width": widths, "smallest_error": errors}
+
+
+@dataclass(frozen=True)
+class ReturnedLabels:
+    """Labels of sampled rows in the order of the draw, up to the last one that has a label.
+
+    A row without a label that stands before one with a label was refused, or is missing; those that come after the last label
+    were not reached yet.
+    """
+
+    design: Design
+    sampled: SampledRows  # those up to the last label
+    y: IntArray  # 0, 1, or -1: missing
+    threshold: float  # when the first row that was not reached arrives
+    n_reached: int  # rows up to the last label, those included whose lines are gone
+
+    @property
+    def has_label(self) -> BoolArray:
+        return self.y >= 0
+
+    @property
+    def n_labels(self) -> int:
+        return int(self.has_label.sum())
+
+    @property
+    def n_missing(self) -> int:
+        """Rows without a label: refused among those before the last label, or planned and not done."""
+        return max(self.n_reached, self.design.budget) - self.n_labels
+
+
+def read_labels(labels: Features, classes: ValueArray, unlabeled_value: object) -> ReturnedLabels:
+    """What a table of labels says; every way in which it can be wrong has its sentence."""
+    columns = _columns(labels)
+    label, row = columns[LABEL], columns.get(ROW)
+    names = set(classes.tolist())
+    has_label = np.array([value in names or not _is_none(value, unlabeled_value) for value in label.tolist()])
+    found = [None if is_missing_value(key) else read_key(str(key).strip()) for key in columns[KEY].tolist()]
+    if strange := [i for i, key in enumerate(found) if key is None and has_label[i]]:
+        where = f"line {strange[0] + 1}" if row is None else f"row {row[strange[0]]}"
+        raise ValueError(
+            f"{len(strange)} labels are of rows that were not asked for (the first is {where}): they have no sample key, or one "
+            "that was altered. Rows that one chooses oneself say nothing certain of the others: take these lines out."
+        )
+    own = np.array([i for i, key in enumerate(found) if key is not None], np.int64)
+    known = [key for key in found if key is not None]
+    if not known:
+        raise ValueError(
+            "No line has a sample key of an audit. Pass the file that `audit` wrote, with its labels filled in."
+        )
+    if not has_label[own].any():
+        raise ValueError(
+            f"None of {len(label)} rows has a label. Fill in the column {LABEL!r}, with {some(classes.tolist())}, and pass the "
+            "table again."
+        )
+    designs = {packed for packed, _ in known}
+    if len(designs) > 1:
+        raise ValueError(
+            f"The labels belong to {len(designs)} different audits. Pass those of one audit at a time."
+        )
+    design, sampled = unpacked(known[0][0], [line for _, line in known])
+    if row is not None:
+        _check_places(row[own], sampled.row)
+    y = np.full(len(own), -1, np.int64)
+    filled = np.flatnonzero(has_label[own])
+    values = np.array(label[own[filled]].tolist())
+    if classes.dtype.kind in "biuf" and values.dtype.kind in "US":
+        # Tables with empty cells turn whole numbers into 1.0, or into text.
+        with suppress(ValueError):
+            values = values.astype(float)
+    y[filled] = check_labels(values, unlabeled_value, len(filled), classes)[0]
+    return _in_order(design, sampled, y)
+
+
+def _is_none(value: object, unlabeled_value: object) -> bool:
+    if is_missing_value(value) or (isinstance(value, str) and value.strip().casefold() in REFUSED):
+        return True
+    return bool(value == unlabeled_value)
+
+
+def _columns(labels: Features) -> dict[str, ValueArray]:
+    table = labels if isinstance(labels, dict) else as_frame(labels)
+    if table is None:
+        raise TypeError(
+            f"labels is a {type(labels).__name__}. Pass the table that plan.labeled(...) makes, or the file of rows to label, "
+            "read as a frame."
+        )
+    names = list(table) if isinstance(table, dict) else table.columns
+    if missing := [name for name in (LABEL, KEY) if name not in names]:
+        raise ValueError(
+            f"The table of labels has no column {missing[0]!r}; it has {some(names)}. Keep the columns of the file that `audit` "
+            "wrote."
+        )
+    return {name: as_column(table[name]) for name in (ROW, LABEL, KEY) if name in names}
+
+
+def _check_places(written: ValueArray, of_key: IntArray) -> None:
+    """Whether the row number beside each key is the key's: in a spreadsheet, a column can be sorted alone."""
+    for number, row in zip(written.tolist(), of_key.tolist(), strict=True):
+        try:
+            is_same = is_missing_value(number) or int(float(str(number))) == row
+        except ValueError:
+            is_same = False
+        if not is_same:
+            raise ValueError(
+                f"The line of row {number} has the sample key of row {row}: cells were moved apart. Sort whole lines, or fill "
+                "the labels into the file as it was written."
+            )
+
+
+def _in_order(design: Design, sampled: SampledRows, y: IntArray) -> ReturnedLabels:
+    """Each row once, in the order of the draw, up to the last label."""
+    first: dict[int, int] = {}
+    for i, row in enumerate(sampled.row.tolist()):
+        before = first.setdefault(row, i)
+        if y[before] >= 0 and y[i] >= 0 and y[before] != y[i]:
+            raise ValueError(
+                f"Row {row} is labelled twice, with different answers. Decide which one is right, and take the other line out."
+            )
+        y[before] = max(y[before], y[i])
+    once = np.array(sorted(first.values(), key=lambda i: sampled.place[i]))
+    sampled, y = sampled.take(once), y[once]
+    last = int(np.flatnonzero(y >= 0)[-1])
+    place, times = sampled.place, arrival_times(sampled.row, sampled.chance, design.seed)
+    if last + 1 < len(times) and place[last + 1] == place[last] + 1:
+        threshold = float(times[last + 1])
+    elif last + 1 == len(times) == design.n_listed:
+        threshold = design.threshold
+    else:
+        # The next line is gone: the mean time until the next row arrives stands in for it.
+        threshold = float(times[last] + 1 / max(1 - sampled.chance[: last + 1].sum(), 1e-12))
+    reached = sampled.take(np.arange(last + 1))
+    return ReturnedLabels(design, reached, y[: last + 1], threshold, int(place[last]) + 1)

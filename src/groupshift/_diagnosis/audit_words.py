@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from groupshift._audit.betting import LEVEL
 from groupshift._audit.found import ENOUGH_LABELS, AuditFound
+from groupshift._audit.inference import LEVEL
 from groupshift._diagnosis.fitted_model import FittedModel
 from groupshift._diagnosis.share_tables import overall_shares
 from groupshift._diagnosis.wording import percent, plural

@@ -26,7 +26,7 @@ OWN = {
     "_diagnosis.evidence_parts": "Calibration ClusterProfiles Evidence Examples HeldOut HiddenLabels Independence "
         "LabeledSample Reliability ScoreDistributions ScoreIndependence Totals",
     "tables.columns": "TableClassifier",
-    "_audit.common_shift": "AuditedShift",
+    "_audit.inference": "AuditedShift",
     "_partitions.correction": "CellCorrection",
     "_partitions.cuts": "CutPartition",
     "_partitions.partitions": "GivenPartition LinearPartition WholeSpace",

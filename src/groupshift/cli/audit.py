@@ -12,8 +12,18 @@ from pyarrow import csv
 
 from groupshift import GroupShiftClassifier
 from groupshift._audit.found import check_population, learn_from
-from groupshift._audit.plan import AuditPlan, ScoredPopulation, check_auditable, plan_audit, score_batches
-from groupshift._audit.sampling import KEY, LABEL, REFUSED, ROW, read_labels
+from groupshift._audit.plan import (
+    KEY,
+    LABEL,
+    REFUSED,
+    ROW,
+    AuditPlan,
+    ScoredPopulation,
+    check_auditable,
+    plan_audit,
+    read_labels,
+    score_batches,
+)
 from groupshift._data.batches import Reader
 from groupshift._data.roles import Roles
 from groupshift._diagnosis.audit_words import audit_sentences, precision_lines
