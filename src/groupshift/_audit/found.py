@@ -12,10 +12,10 @@ from groupshift._audit.plan import (
     Model,
     ReturnedLabels,
     ScoredPopulation,
-    ShareCurve,
     check_auditable,
     html_table,
     inclusion,
+    share_curve,
 )
 from groupshift._data.codes import Codes
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
@@ -212,7 +212,7 @@ def verdicts(labels: ReturnedLabels) -> Verdicts:
 
 def _design_share(labels: ReturnedLabels, rows: LabeledSample, weight: FloatArray) -> DesignShare:
     """A difference estimator: predictions of all rows, moved to fit the labels, plus the weighted residuals that are left."""
-    told, curve = labels.has_label, ShareCurve(labels.design.curve)
+    told, curve = labels.has_label, share_curve(labels.design.curve)
     helper, n = inference.helper_shift(rows), len(rows.y)
     # Weights that add up to 1 (Hájek): how fast rows arrived is chance, and rows without a label are stood in for.
     own = rows.weight / rows.weight.sum()

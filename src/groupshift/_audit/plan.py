@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,7 +37,6 @@ from groupshift._data.seeds import Seeds
 from groupshift._data.unseen import group_numbers
 from groupshift._data.workers import workers
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
-from groupshift._shifts.estimate import Estimate
 
 # A row that hardly says anything keeps this part of a mean row's chance: the assumption is tested everywhere, and no single
 # label could overturn the share. Smaller values save next to no labels, and leave bets on the share without force: no bet may be
@@ -52,12 +51,20 @@ REFUSED = ("", "refused", "missing", "unknown", "na", "n/a", "none", "nan", "?",
 # Columns of a table of labels.
 ROW, LABEL, KEY = "row", "label", "sample_key"
 PACKED_DESIGN = struct.Struct(f"<8s8sQIIQ4d{len(CURVE)}d")
-PACKED_ROW = struct.Struct("<QI3di")
+# Rows of the population in the order in which they were drawn: number and place from 0, log-odds as predicted, part of the
+# population's weight, chance, and group in the model's order (-1: unseen).
+SAMPLED = np.dtype(
+    {
+        "names": ["row", "place", "log_odds", "part", "chance", "group"],
+        "formats": ["<i8", "<i4", "<f8", "<f8", "<f8", "<i4"],
+    }
+)
+SampledRows: TypeAlias = Any
 # A letter in front: no spreadsheet takes a key for a number or a formula.
 MARK = "A1."
 CHECKSUM = 6
 # A fitted GroupShiftClassifier: the estimator is above this folder.
-Model = Any
+Model: TypeAlias = Any
 # Rows that are scored at a time.
 CHUNK = 65_536
 # Rows below the ones to label, for those that cannot be labelled: a fifth as many, and a handful at least.
@@ -142,56 +149,26 @@ class Design:
         return float(self.curve[len(CURVE) // 2])
 
 
-@dataclass(frozen=True)
-class SampledRows:
-    """Rows of the population in the order in which they were drawn: arrays of shape (n_sampled,)."""
-
-    row: IntArray  # number in the population, from 0
-    place: IntArray  # in the order, from 0
-    log_odds: FloatArray  # as predicted
-    part: FloatArray  # of the population's weight
-    chance: FloatArray
-    group: IntArray  # in the model's order; -1: unseen
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    def take(self, rows: IntArray) -> "SampledRows":
-        return SampledRows(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
-
-
 def write_keys(design: Design, sampled: SampledRows) -> list[str]:
-    """A text for each row, by which `read_keys` finds both."""
+    """A text for each row, by which `read_key` finds both."""
     *head, curve = astuple(design)
     packed = PACKED_DESIGN.pack(*head, *curve.tolist())
-    lines = zip(*(column.tolist() for column in astuple(sampled)), strict=True)
-    bodies = (packed + PACKED_ROW.pack(*line) for line in lines)
+    bodies = [packed + line.tobytes() for line in sampled]
     return [MARK + base64.urlsafe_b64encode(body + _checksum(body)).decode() for body in bodies]
 
 
-def read_key(key: str) -> tuple[bytes, tuple[float, ...]] | None:
-    """The packed design, and the row's entries of `SampledRows`; None for what is no key."""
+def read_key(key: str) -> tuple[bytes, bytes] | None:
+    """The design and the row, both packed; None for what is no key."""
     if not key.startswith(MARK):
         return None
     try:
         data = base64.urlsafe_b64decode(key[len(MARK) :].encode())
     except (binascii.Error, ValueError):
         return None
-    body, checksum = data[:-CHECKSUM], data[-CHECKSUM:]
-    if len(body) != PACKED_DESIGN.size + PACKED_ROW.size or _checksum(body) != checksum:
+    body, n = data[:-CHECKSUM], PACKED_DESIGN.size
+    if len(body) != n + SAMPLED.itemsize or _checksum(body) != data[-CHECKSUM:]:
         return None
-    return body[: PACKED_DESIGN.size], PACKED_ROW.unpack(body[PACKED_DESIGN.size :])
-
-
-def unpacked(design: bytes, lines: Sequence[tuple[float, ...]]) -> tuple[Design, SampledRows]:
-    """The design and the rows of keys that were read."""
-    numbers = PACKED_DESIGN.unpack(design)
-    n = len(numbers) - len(CURVE)
-    kinds = (np.int64, np.int64, float, float, float, np.int64)
-    columns = zip(zip(*lines, strict=True), kinds, strict=True)
-    sampled = SampledRows(*(np.array(column, kind) for column, kind in columns))
-    fields: list[Any] = [*numbers[:n], np.array(numbers[n:])]
-    return Design(*fields), sampled
+    return body[:n], body[n:]
 
 
 def _checksum(body: bytes) -> bytes:
@@ -242,11 +219,11 @@ class AuditPlan:
     library: str | None = field(default=None, repr=False)
 
     @property
-    def rows(self) -> IntArray:
+    def rows(self) -> Any:
         return self.sampled.row[: self.design.budget]
 
     @property
-    def spares(self) -> IntArray:
+    def spares(self) -> Any:
         return self.sampled.row[self.design.budget :]
 
     @property
@@ -362,14 +339,19 @@ def plan_audit(model: Model, population: ScoredPopulation, *, budget: int, seed:
     estimate, prior = model.estimate_, inference.prior_of(model.estimate_, settled=model.audit_ is not None)
     variance = np.append(inference.own_variance(estimate), estimate.unseen_variance.mean())[population.group]
     # A coarser grid of common shifts is as good.
-    few = slice(None, None, 4)
-    chance = chances(
-        population.log_odds, population.weight, variance, GRID[few], prior[few] / prior[few].sum()
-    )
+    few, mass = GRID[::4], prior[::4] / prior[::4].sum()
+    chance = chances(population.log_odds, population.weight, variance, few, mass)
     design, sampled = draw(population, chance, inference.mark_of(estimate), budget=int(budget), seed=seed)
     rng = Seeds(seed).generator("audit precision")
     precision = precision_by_budget(population, chance, design, prior, rng)
-    return AuditPlan(design, sampled, precision, _notes(population, estimate), model.frame_library_)
+    # Shares are of the rows that weigh something.
+    own = population.group[(population.group >= 0) & (population.weight > 0)]
+    is_same = np.array_equal(np.bincount(own, minlength=len(estimate.groups)), estimate.rows.sum(1))
+    note = (
+        f"These {len(population):,} rows are not the ones that the model's shares are of ({estimate.rows.sum():,} rows): the "
+        "audit speaks of the rows given here. To have both speak of the same rows, update the model with them first."
+    )
+    return AuditPlan(design, sampled, precision, () if is_same else (note,), model.frame_library_)
 
 
 def draw(
@@ -395,45 +377,24 @@ def draw(
         threshold=float(np.delete(times, first).min(initial=np.inf)),
         curve=np.array([part @ expit(z + shift) for shift in CURVE]),
     )
-    columns = z[first], part[first], chance[first]
-    return design, SampledRows(first, np.arange(n_listed), *columns, population.group[first])
+    columns = first, np.arange(n_listed), z[first], part[first], chance[first], population.group[first]
+    return design, np.rec.fromarrays(columns, dtype=SAMPLED)
 
 
-def _notes(population: ScoredPopulation, estimate: Estimate) -> tuple[str, ...]:
-    """What users should know about the population that they gave."""
-    # Shares are of the rows that weigh something.
-    own = population.group[(population.group >= 0) & (population.weight > 0)]
-    if np.array_equal(np.bincount(own, minlength=len(estimate.groups)), estimate.rows.sum(1)):
-        return ()
-    return (
-        f"These {len(population):,} rows are not the ones that the model's shares are of ({estimate.rows.sum():,} rows): the "
-        "audit speaks of the rows given here. To have both speak of the same rows, update the model with them first.",
-    )
-
-
-class ShareCurve:
+def share_curve(shares: FloatArray) -> Callable[[Any], Any]:
     """Overall share as a function of the common shift: a smooth curve in log-odds through the shares at CURVE."""
-
-    def __init__(self, shares: FloatArray):
-        self.spline = CubicSpline(CURVE, logit(np.clip(shares, 1e-12, 1 - 1e-12)))
-
-    def __call__(self, shift: FloatArray | float) -> FloatArray:
-        share: FloatArray = expit(self.spline(np.clip(shift, CURVE[0], CURVE[-1])))
-        return share
+    spline = CubicSpline(CURVE, logit(np.clip(shares, 1e-12, 1 - 1e-12)))
+    return lambda shift: expit(spline(np.clip(shift, CURVE[0], CURVE[-1])))
 
 
 def precision_by_budget(
-    population: ScoredPopulation,
-    chance: FloatArray,
-    design: Design,
-    prior: FloatArray,
-    rng: np.random.Generator,
+    rows: ScoredPopulation, chance: FloatArray, design: Design, prior: FloatArray, rng: np.random.Generator
 ) -> dict[str, ValueArray]:
     """A table: labels, width of the overall share's interval, smallest error of the share found out four times in five.
 
     By simulation: labels are drawn from the model itself.
     """
-    share, z, part = ShareCurve(design.curve), population.log_odds, population.part
+    share, z, part = share_curve(design.curve), rows.log_odds, rows.part
 
     def width(n: int) -> float:
         """Expected, after an audit; a common shift is drawn from its prior."""
@@ -441,10 +402,10 @@ def precision_by_budget(
         for shift in rng.choice(GRID, SIMULATED_WIDTHS, p=prior):
             drawn = rng.choice(len(chance), n, p=chance)
             y = (rng.random(n) < expit(z[drawn] + shift)).astype(np.int64)
-            rows = LabeledSample(z[drawn], y, np.full(n, -1), part[drawn] / chance[drawn])
-            found = inference.learn_common_shift(rows, prior, own_variance=np.zeros(0))
-            low, high = (found.quantile(level) for level in ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2))
-            widths.append(float(share(high) - share(low)))
+            labeled = LabeledSample(z[drawn], y, np.full(n, -1), part[drawn] / chance[drawn])
+            found = inference.learn_common_shift(labeled, prior, own_variance=np.zeros(0))
+            tails = (1 - COVERAGE) / 2, (1 + COVERAGE) / 2
+            widths.append(float(np.ptp([share(found.quantile(level)) for level in tails])))
         return float(np.mean(widths))
 
     def smallest_error(n: int) -> float:
@@ -460,9 +421,8 @@ def precision_by_budget(
                     shift = float(np.interp(truth, share(GRID), GRID))
                     residual = part[drawn] * ((uniform < expit(log_odds + shift)) - expit(log_odds))
                     # Rows come again hardly ever: each draw is from all of them.
-                    terms = inference.terms_of(
-                        residual, chance[drawn], design.low, design.high, earlier=False
-                    )
+                    limits = design.low, design.high
+                    terms = inference.terms_of(residual, chance[drawn], *limits, earlier=False)
                     money = inference.wealth(terms, np.zeros(len(drawn)), spread=design.spread, planned=n)
                     found.append((money.max(-1) >= 1 / LEVEL).mean())
             return float(np.mean(found))
@@ -473,7 +433,7 @@ def precision_by_budget(
             low, high = (middle, high) if power(middle) < POWER else (low, middle)
         return high
 
-    lines = [(n, width(n), smallest_error(n)) for n in BUDGETS if n < len(population)]
+    lines = [(n, width(n), smallest_error(n)) for n in BUDGETS if n < len(rows)]
     labels, widths, errors = np.array(lines).reshape(-1, 3).T
     return {"labels": labels.astype(np.int64), "width": widths, "smallest_error": errors}
 
@@ -511,7 +471,14 @@ def read_labels(labels: Features, classes: ValueArray, unlabeled_value: object) 
     columns = _columns(labels)
     label, row = columns[LABEL], columns.get(ROW)
     names = set(classes.tolist())
-    has_label = np.array([value in names or not _is_none(value, unlabeled_value) for value in label.tolist()])
+
+    def is_label(value: object) -> bool:
+        if value in names:
+            return True
+        text = value.strip().casefold() if isinstance(value, str) else None
+        return not (is_missing_value(value) or text in REFUSED or value == unlabeled_value)
+
+    has_label = np.array([is_label(value) for value in label.tolist()])
     found = [None if is_missing_value(key) else read_key(str(key).strip()) for key in columns[KEY].tolist()]
     if strange := [i for i, key in enumerate(found) if key is None and has_label[i]]:
         where = f"line {strange[0] + 1}" if row is None else f"row {row[strange[0]]}"
@@ -535,7 +502,10 @@ def read_labels(labels: Features, classes: ValueArray, unlabeled_value: object) 
         raise ValueError(
             f"The labels belong to {len(designs)} different audits. Pass those of one audit at a time."
         )
-    design, sampled = unpacked(known[0][0], [line for _, line in known])
+    numbers = PACKED_DESIGN.unpack(known[0][0])
+    entries: list[Any] = [*numbers[: -len(CURVE)], np.array(numbers[-len(CURVE) :])]
+    design = Design(*entries)
+    sampled = np.frombuffer(b"".join(line for _, line in known), SAMPLED).view(np.recarray)
     if row is not None:
         _check_places(row[own], sampled.row)
     y = np.full(len(own), -1, np.int64)
@@ -547,12 +517,6 @@ def read_labels(labels: Features, classes: ValueArray, unlabeled_value: object) 
             values = values.astype(float)
     y[filled] = check_labels(values, unlabeled_value, len(filled), classes)[0]
     return _in_order(design, sampled, y)
-
-
-def _is_none(value: object, unlabeled_value: object) -> bool:
-    if is_missing_value(value) or (isinstance(value, str) and value.strip().casefold() in REFUSED):
-        return True
-    return bool(value == unlabeled_value)
 
 
 def _columns(labels: Features) -> dict[str, ValueArray]:
@@ -574,11 +538,7 @@ def _columns(labels: Features) -> dict[str, ValueArray]:
 def _check_places(written: ValueArray, of_key: IntArray) -> None:
     """Whether the row number beside each key is the key's: in a spreadsheet, a column can be sorted alone."""
     for number, row in zip(written.tolist(), of_key.tolist(), strict=True):
-        try:
-            is_same = is_missing_value(number) or int(float(str(number))) == row
-        except ValueError:
-            is_same = False
-        if not is_same:
+        if not is_missing_value(number) and str(number).removesuffix(".0") != str(row):
             raise ValueError(
                 f"The line of row {number} has the sample key of row {row}: cells were moved apart. Sort whole lines, or fill "
                 "the labels into the file as it was written."
@@ -596,7 +556,7 @@ def _in_order(design: Design, sampled: SampledRows, y: IntArray) -> ReturnedLabe
             )
         y[before] = max(y[before], y[i])
     once = np.array(sorted(first.values(), key=lambda i: sampled.place[i]))
-    sampled, y = sampled.take(once), y[once]
+    sampled, y = sampled[once], y[once]
     last = int(np.flatnonzero(y >= 0)[-1])
     place, times = sampled.place, arrival_times(sampled.row, sampled.chance, design.seed)
     if last + 1 < len(times) and place[last + 1] == place[last] + 1:
@@ -606,5 +566,4 @@ def _in_order(design: Design, sampled: SampledRows, y: IntArray) -> ReturnedLabe
     else:
         # The next line is gone: the mean time until the next row arrives stands in for it.
         threshold = float(times[last] + 1 / max(1 - sampled.chance[: last + 1].sum(), 1e-12))
-    reached = sampled.take(np.arange(last + 1))
-    return ReturnedLabels(design, reached, y[: last + 1], threshold, int(place[last]) + 1)
+    return ReturnedLabels(design, sampled[: last + 1], y[: last + 1], threshold, int(place[last]) + 1)
