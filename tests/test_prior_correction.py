@@ -126,6 +126,13 @@ def test_a_fitted_classifier_is_used_as_it_is():
     )
 
 
+def test_labels_that_a_fitted_classifier_does_not_know_are_refused():
+    X, y = draw([0.5, 0.5], 100, 0)
+    fitted = FrozenEstimator(LogisticRegression().fit(X, y))
+    with pytest.raises(ValueError, match="y holds 2, and the classifier knows 0, 1"):
+        PriorCorrectedClassifier(fitted, 0.1).fit(X, y + 1)
+
+
 def test_new_rows_change_the_shares_and_nothing_else():
     X, y = draw([0.5, 0.5], 2_000, 0)
     new, _ = draw([0.9, 0.1], 2_000, 1)

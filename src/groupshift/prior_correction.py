@@ -117,12 +117,9 @@ class PriorCorrectedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
                 "PriorCorrectedClassifier requires y to be passed, but the target y is None. Pass labels, unlabelled rows marked "
                 f"by {self.unlabeled_value!r} or missing."
             )
-        (X,), n_rows = indexable(X), _num_samples(X)
         label = column_or_1d(y, warn=True)
-        if len(label) != n_rows:
-            raise ValueError(
-                f"X has {n_rows} rows and y {len(label)} labels: inconsistent numbers of samples."
-            )
+        X, label = indexable(X, label)
+        n_rows = len(label)
         features, names = split_groups(X, groups, self.group, n_rows)
         is_unlabeled = unlabeled_mask(label, self.unlabeled_value)
         known, asked = np.flatnonzero(~is_unlabeled), np.flatnonzero(is_unlabeled)
@@ -135,22 +132,27 @@ class PriorCorrectedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             )
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
-        weight = None if sample_weight is None else check_weights(sample_weight, n_rows)
-        own = None if weight is None else weight[known]
-        self.estimator_ = self._fitted(_safe_indexing(features, known), labels, own)
+        weight = check_weights(sample_weight, n_rows)
+        own, rows = weight[known], _safe_indexing(features, known)
+        self.estimator_ = self._fitted(rows, labels, own)
         self.classes_ = np.asarray(self.estimator_.classes_)
+        if strange := sorted(set(labels.tolist()) - set(self.classes_.tolist())):
+            raise ValueError(
+                f"y holds {some(strange)}, and the classifier knows {some(self.classes_.tolist())}."
+            )
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        at = np.searchsorted(self.classes_, labels)
-        counted = np.bincount(at, weights=own, minlength=len(self.classes_))
-        self.source_prior_ = (
-            counted / counted.sum() if self.source_prior is None else self._shares("source_prior")
-        )
-        self._check_mean_prediction(_safe_indexing(features, known), own)
-        rows = None if not len(asked) else _safe_indexing(features, asked)
+        if self.source_prior is not None:
+            self.source_prior_ = self._shares("source_prior")
+        else:
+            at = np.searchsorted(self.classes_, labels)
+            self.source_prior_ = np.bincount(at, own, len(self.classes_)) / own.sum()
+            self._check_mean_prediction(rows, own)
+        if not len(asked):
+            return self._ask(None, names, weight)
         return self._ask(
-            rows, None if names is None else names[asked], None if weight is None else weight[asked]
+            _safe_indexing(features, asked), None if names is None else names[asked], weight[asked]
         )
 
     def update(
@@ -159,8 +161,7 @@ class PriorCorrectedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         """Estimate the shares again from other unlabelled rows, the classifier kept."""
         check_is_fitted(self)
         features, names = split_groups(X, groups, self.group, _num_samples(X))
-        weight = None if sample_weight is None else check_weights(sample_weight, _num_samples(X))
-        return self._ask(features, names, weight)
+        return self._ask(features, names, check_weights(sample_weight, _num_samples(X)))
 
     def predict_proba(self, X: Features, groups: ArrayLike | None = None) -> FloatArray:
         """Probabilities of the classes; rows of a group without an estimate have that of all rows together."""
@@ -193,14 +194,14 @@ class PriorCorrectedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         tags.input_tags = get_tags(self.estimator).input_tags
         return tags
 
-    def _fitted(self, X: Features, y: ValueArray, weight: FloatArray | None) -> Any:
-        if self.calibration is not None:
-            model = CalibratedClassifierCV(self.estimator, method=self.calibration)
-            return model.fit(X, y, sample_weight=weight)
-        if isinstance(self.estimator, FrozenEstimator):
-            return self.estimator
+    def _fitted(self, X: Features, y: ValueArray, weight: FloatArray) -> Any:
         model = clone(self.estimator)
-        if weight is None:
+        if self.calibration is not None:
+            model = CalibratedClassifierCV(model, method=self.calibration)
+        elif isinstance(model, FrozenEstimator):
+            return model
+        # Equal weights are not passed, so that any classifier serves.
+        if (weight == weight[0]).all():
             return model.fit(X, y)
         argument = weight_argument(model)
         if argument is None:
@@ -209,10 +210,8 @@ class PriorCorrectedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             )
         return model.fit(X, y, **{argument: weight})
 
-    def _check_mean_prediction(self, X: Features, weight: FloatArray | None) -> None:
+    def _check_mean_prediction(self, X: Features, weight: FloatArray) -> None:
         """A classifier's mean prediction is the share of its training rows, unless these were resampled or reweighted."""
-        if self.calibration is not None or self.source_prior is not None:
-            return
         mean = np.average(self.estimator_.predict_proba(X), axis=0, weights=weight)
         # Half a row: fewer than none of a class are not seen in a sample.
         edge = 0.5 / (len(mean) + _num_samples(X))
@@ -227,9 +226,10 @@ class PriorCorrectedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
                 stacklevel=3,
             )
 
-    def _ask(self, X: Features | None, names: ValueArray | None, weight: FloatArray | None) -> Self:
+    def _ask(self, X: Features | None, names: ValueArray | None, weight: FloatArray) -> Self:
         """Set the shares of the population, as given or as these rows have them."""
-        groups = np.zeros(0, object) if names is None or X is None else Codes().fit(names).values_
+        of_groups: list[tuple[FloatArray, FloatArray]] = []
+        self.groups_ = np.zeros(0, object)
         if not isinstance(self.target_prior, str):
             if names is not None:
                 raise ValueError(
@@ -252,16 +252,17 @@ class PriorCorrectedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         else:
             p = np.asarray(self.estimator_.predict_proba(X), float)
             found = mlls_classes(p, labeled_prior=self.source_prior_, weight=weight)
-        of_groups = []
-        for name in groups.tolist():
-            own = np.flatnonzero(names == name)
-            share = None if weight is None else weight[own]
-            of_groups.append(mlls_classes(p[own], labeled_prior=self.source_prior_, weight=share))
-        shape = (len(groups), len(self.classes_))
+            if names is not None:
+                codes = Codes().fit(names)
+                self.groups_, number = codes.values_, codes.transform(names)
+                for g in range(len(self.groups_)):
+                    own = number == g
+                    of_groups.append(
+                        mlls_classes(p[own], labeled_prior=self.source_prior_, weight=weight[own])
+                    )
         self.target_prior_, self.target_prior_error_ = found
-        self.groups_ = groups
-        self.group_prior_ = np.array([one[0] for one in of_groups]).reshape(shape)
-        self.group_prior_error_ = np.array([one[1] for one in of_groups]).reshape(shape)
+        by_group = np.array(of_groups).reshape(-1, 2, len(self.classes_))
+        self.group_prior_, self.group_prior_error_ = by_group.swapaxes(0, 1)
         return self
 
     def _shares(self, name: str) -> FloatArray:
@@ -284,5 +285,4 @@ class PriorCorrectedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
                 f"{name}={getattr(self, name)!r} is no distribution over {some(classes)}: shares are from 0 to 1, sum to 1, and "
                 "at most one class is left out."
             )
-        shares_of_all: FloatArray = found / found.sum()
-        return shares_of_all
+        return np.asarray(found / found.sum(), float)
