@@ -231,6 +231,15 @@ def test_the_diagnosis_says_what_was_found_instead_of_what_might_be(model, learn
     assert "90 % interval" in after
 
 
+def test_notebooks_show_a_plan_and_what_was_found_as_tables(plan, learned):
+    shown = plan._repr_html_()
+    assert "50 rows to label, 10 spare ones" in shown
+    assert shown.count("<tr>") == 1 + len(plan.precision["labels"])
+    found = learned.audit_._repr_html_()
+    assert f"<td>{learned.audit_.claimed_share:.1%}</td>" in found
+    assert "<td>share shown to be wrong</td><td>yes</td>" in found
+
+
 def test_the_report_has_a_section_of_the_audit(model, learned):
     pytest.importorskip("jinja2")
     from groupshift._diagnosis.report import render_report
