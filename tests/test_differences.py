@@ -11,6 +11,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from conftest import probability
 from groupshift import METHODS, GroupShiftClassifier
@@ -256,6 +257,15 @@ def test_a_cluster_of_one_class_and_one_without_labels_are_left_uncorrected(rows
     assert len(one_class) == 1
     assert 0 < one_class[0] < 0.05
     assert len(without_labels) > 1
+
+
+def test_a_cluster_without_labels_has_the_classifier_of_all_rows_however_it_is_calibrated(rows):
+    X, y, groups = rows
+    right = X[:, 0] > 0
+    model = GroupShiftClassifier(small_forest(), Sides(), per_cluster=True, random_state=0)
+    p = probability(model.fit(X, np.where(right, -1, y), groups=groups), X, groups)
+    assert len(np.unique(p[right])) > 1
+    assert roc_auc_score(y[right & (y >= 0)], p[right & (y >= 0)]) > 0.6
 
 
 def test_no_page_promises_more_than_a_test_shows():
