@@ -17,9 +17,11 @@ from conftest import probability
 from groupshift import METHODS, GroupShiftClassifier
 from groupshift._article import platt_line
 from groupshift.datasets import bias_groups, make_grouped_mixture
-from groupshift.datasets.standard_kmeans import KMeansPartition
+from groupshift.datasets.bias import KMeansPartition
 from paper import load_experiment
+from paper.methods import found_partition
 from paper.reviews import load_reviews
+from paper.walk import walked_pairs
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "differences.md"
 TESTED = {}
@@ -71,12 +73,14 @@ def test_synthetic_sets_have_the_dimensions_and_clusters_of_figure_3():
 @line("AUC within clusters")
 def test_pairs_spread_over_the_range_or_walk_into_it():
     sizes = {"n_features": 2, "n_clusters": 8, "n_groups": 1, "labeled_per_group": (8, 0)}
-    spread, walked = (
-        make_grouped_mixture(pairs=pairs, random_state=0, **sizes).partition.auc
-        for pairs in ("uniform", "walk")
-    )
+    spread = make_grouped_mixture(random_state=0, **sizes).partition.auc
     assert np.ptp(spread) > 0.1
-    assert np.median(walked) < 0.79
+    rng = np.random.default_rng(0)
+    walked = walked_pairs(n_clusters=8, n_features=2, auc_range=(0.75, 0.95), rng=rng)
+    assert np.median(walked.auc) < 0.79
+    assert {data.pairs for name in ("paper", "authors_code") for data in data_of(name, "synthetic")} == {
+        "walk"
+    }
 
 
 @line("k-means batch")
@@ -95,12 +99,11 @@ def test_batches_are_of_4096_rows_and_14_can_be_asked_for(rows, table):
 @line("k-means after K is chosen")
 def test_the_clusters_that_were_judged_are_used(table):
     X = table[0]
-    alone, chosen, again = (
-        KMeansPartition(n_clusters, refit=refit, random_state=0).fit(X).kmeans_.cluster_centers_
-        for n_clusters, refit in ((None, False), (None, False), (None, True))
-    )
-    np.testing.assert_array_equal(alone, chosen)
-    assert not np.array_equal(chosen, again)
+    chosen, again = (found_partition(X, 0, refit=refit) for refit in (False, True))
+    assert chosen.n_clusters_ == again.n_clusters_ > 1
+    alone = KMeansPartition(random_state=0).fit(X)
+    np.testing.assert_array_equal(alone.kmeans_.cluster_centers_, chosen.kmeans_.cluster_centers_)
+    assert not np.array_equal(chosen.kmeans_.cluster_centers_, again.kmeans_.cluster_centers_)
 
 
 @line("scale of features, k-means")

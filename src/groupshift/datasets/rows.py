@@ -1,6 +1,77 @@
-"""Distinct examples: copies of one row, or members of one household, stay on one side of every split."""
+"""Rows of any table (array, frame or dict of columns), and splits that keep the rows of one example together."""
 
+from importlib.util import find_spec
+from typing import TypeAlias, TypeGuard, TypeVar, cast
+
+import narwhals as nw
 import numpy as np
+from narwhals.typing import IntoDataFrame
+
+from groupshift._data import frames
+
+Table: TypeAlias = "np.ndarray | dict[str, np.ndarray] | IntoDataFrame"
+AnyTable = TypeVar("AnyTable", bound=Table)
+# What NumPy makes a generator of; None draws another one each time.
+Seed: TypeAlias = "int | np.random.SeedSequence | np.random.Generator | None"
+
+
+def n_rows(X: Table) -> int:
+    """Count the rows.
+
+    >>> n_rows({"age": np.array([31, 64]), "urban": np.array([1, 0])})
+    2
+    """
+    return len(next(iter(X.values())) if isinstance(X, dict) else X)
+
+
+def take_rows(X: AnyTable, rows: np.ndarray) -> AnyTable:
+    """Select rows by position or by mask; the container stays what it was.
+
+    >>> take_rows({"age": np.array([31, 64, 18])}, np.array([2, 0]))
+    {'age': array([18, 31])}
+    """
+    if isinstance(X, dict):
+        return cast(AnyTable, {name: np.asarray(column)[rows] for name, column in X.items()})
+    return cast(AnyTable, frames.take_rows(X if is_frame(X) else np.asarray(X), rows))
+
+
+def is_frame(X: object) -> TypeGuard[IntoDataFrame]:
+    """Whether X is a frame of a library that narwhals knows."""
+    return frames.as_frame(X) is not None
+
+
+def named_columns(X: Table) -> dict[str, np.ndarray]:
+    """Columns by name, as arrays; the columns of an array are called x0, x1, ...
+
+    >>> named_columns(np.array([[1.0, 2.0]]))
+    {'x0': array([1.]), 'x1': array([2.])}
+    """
+    if isinstance(X, dict):
+        return {name: np.asarray(column) for name, column in X.items()}
+    if is_frame(X):
+        frame = nw.from_native(X, eager_only=True)
+        return {name: frame[name].to_numpy() for name in frame.columns}
+    return {f"x{j}": column for j, column in enumerate(np.asarray(X).T)}
+
+
+def frame_of(columns: dict[str, np.ndarray], *, backend: str | None) -> Table:
+    """Put columns into a frame of `backend` ("pandas", "polars", "pyarrow"), or leave them a dict (None)."""
+    if backend is None:
+        return columns
+    if find_spec(backend) is None:
+        raise ImportError(
+            f"backend={backend!r} needs {backend}. Install it (pip install {backend}), or pass None for a dict of arrays."
+        )
+    native = {name: _with_nulls(column) for name, column in columns.items()}
+    frame = nw.from_dict(native, backend=backend)  # type: ignore[arg-type]  # a name that narwhals checks
+    return cast(Table, frame.to_native())
+
+
+def _with_nulls(column: np.ndarray) -> np.ndarray | list[object]:
+    """The column with None for what is missing: polars and pyarrow tell NaN from null."""
+    if column.dtype.kind == "f" and np.isnan(column).any():
+        return [None if value != value else value for value in column.tolist()]
+    return list(column.tolist()) if column.dtype.kind in "OU" else column
 
 
 def encode_ids(example_ids: np.ndarray | None, *, n_rows: int) -> np.ndarray:
