@@ -230,7 +230,7 @@ def with_and_without_correction(rows, new, new_groups):
     return [probability(m.fit(X, y, groups=groups), new, new_groups) for m in models]
 
 
-@line("an empty cell, a group without unlabelled rows")
+@line("an empty cell, a group without unlabeled rows")
 @pytest.mark.filterwarnings("ignore:.*no unlabelled rows.*:UserWarning")
 def test_cells_and_groups_without_unlabelled_rows_are_left_uncorrected(rows):
     X, y, groups = rows
