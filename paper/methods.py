@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score, log_loss, roc_auc_score
 from groupshift import METHODS
 from groupshift.datasets import GroupedSample
 from groupshift.datasets.bias import KMeansPartition
-from groupshift.datasets.rows import Table
+from groupshift.datasets.containers import Table
 from paper.grid import Task
 from paper.spec import Experiment
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from groupshift.datasets.rows import (
+from groupshift.datasets.containers import (
     Seed,
     Table,
     encode_ids,

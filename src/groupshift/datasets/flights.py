@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from groupshift._data.extras import need
-from groupshift.datasets.rows import Seed, some_examples
+from groupshift.datasets.containers import Seed, some_examples
 from groupshift.datasets.sample import LabeledTable
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit, log_softmax, logsumexp
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift.datasets.rows import Seed, Table, hold_out
+from groupshift.datasets.containers import Seed, Table, hold_out
 from groupshift.datasets.sample import GroupedSample
 from groupshift.datasets.shares import Counts, draw_shares, plan_rows
 

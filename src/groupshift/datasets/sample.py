@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from groupshift.datasets.rows import Table, frame_of, is_frame, n_rows, named_columns, take_rows
+from groupshift.datasets.containers import Table, frame_of, is_frame, n_rows, named_columns, take_rows
 
 
 class Partition(Protocol):

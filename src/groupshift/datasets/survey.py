@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift.datasets.rows import Seed, Table, frame_of, hold_out, named_columns
+from groupshift.datasets.containers import Seed, Table, frame_of, hold_out, named_columns
 from groupshift.datasets.sample import GroupedSample
 from groupshift.datasets.shares import Shares, plan_rows
 
