@@ -44,9 +44,7 @@ def test_shares_at_the_edge_are_flagged():
 
 
 def test_groups_beyond_the_labelled_ones_are_flagged():
-    model = with_a_group_of_negatives(40)
-    assert flagged(model, "scores outside the labelled range") == {"odd"}
-    assert flagged(model, "shift outside the labelled range") == {"odd"}
+    assert flagged(with_a_group_of_negatives(40), "scores outside the labelled range") == {"odd"}
 
 
 def test_labelled_groups_without_unlabelled_rows_are_flagged(shifted):
@@ -102,9 +100,9 @@ def test_a_cluster_that_shows_next_to_nothing_of_one_class_is_flagged():
     table = model.diagnose().cautions
     assert (
         table["cluster"][table["kind"] == "few labels of one class"].tolist()
-        == np.flatnonzero(model.rarer_class_rows_ < 20).tolist()
+        == np.flatnonzero(model.learned_.class_rows.min(1) < 20).tolist()
     )
-    assert (model.rarer_class_rows_ < 20).sum() == 1
+    assert (model.learned_.class_rows.min(1) < 20).sum() == 1
     assert any(
         "fewer than 20 labelled rows of one class" in sentence for sentence in model.diagnose().caution
     )

@@ -111,7 +111,7 @@ def test_the_range_of_shares_leaves_out_groups_of_a_few_rows(fitted):
 
 def test_an_error_is_one_standard_error_everywhere(judged):
     found = Page(render_report(judged))
-    figure, error = found.figures["candidates"], judged.candidates_["std_error"]
+    figure, error = found.figures["candidates"], judged.candidates_["gain_error"]
     reach = np.array(figure["high"], float) - np.array(figure["value"], float)
     np.testing.assert_allclose(reach[error > 0], error[error > 0], atol=2e-6)
     assert "± one standard error over groups, as everywhere" in found.text

@@ -49,9 +49,7 @@ def test_without_shifts_no_list_of_zeros_is_shown(rows, quick):
     X, y, groups = rows
     found = Page(
         render_report(
-            quick(
-                partition=1,
-            ).fit(X, y, groups=groups)
+            quick(shares=None).fit(X, y, groups=groups)
         )
     )
     assert "gain" not in found.figures
@@ -110,7 +108,6 @@ def settings_that_leave_things_out():
         "candidates": "judged",
         "silhouette": {"partition": "silhouette"},
         "no shift at all": {"shares": None},
-        "no trust": {},
         "cells each on their own": {"shrinkage": "none", "shares": "em"},
         "many clusters": {"partition": 40},
     }
@@ -139,7 +136,7 @@ def test_every_configuration_has_a_whole_report(name, rows, quick, judged):
 
 def test_a_judged_model_marks_the_candidate_that_was_chosen(judged):
     figure = Page(render_report(judged)).figures["candidates"]
-    assert [figure["names"][i] for i in figure["marked"]] == judged.candidates_["name"][
+    assert [figure["names"][i] for i in figure["marked"]] == judged.candidates_["candidate"][
         judged.candidates_["chosen"]
     ].tolist()
 
