@@ -4,11 +4,11 @@ import copy
 
 import numpy as np
 import pytest
+from groupshift._diagnosis.share_tables import overall_shares
 
 from audit_world import make_world
 from conftest import probability
 from groupshift import GroupShiftClassifier, load, save
-from groupshift._diagnosis.share_tables import overall_shares
 
 # The features show a part of it, and the fit corrects that: what is left to the audit is a factor of three.
 WORLD = make_world(enriched=5)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from groupshift._diagnosis.caution import caution_sentences
+
 from shifted_groups import draw, fit_on
 
 
@@ -110,6 +110,7 @@ def test_a_cluster_that_shows_next_to_nothing_of_one_class_is_flagged():
 
 def test_cautions_come_by_what_they_may_cost_and_a_screen_says_how_many_more(shifted):
     from groupshift._diagnosis.caution import COST, KINDS, by_cost
+
     from groupshift._diagnosis.summary import MAX_CAUTIONS, Summary
 
     assert COST.keys() == KINDS.keys()

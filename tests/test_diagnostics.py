@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from groupshift._diagnosis.diagnostics import TABLES, diagnose
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 import groupshift
 from groupshift import DegradedWarning, GroupShiftClassifier
-from groupshift._diagnosis.diagnostics import TABLES, diagnose
 from shifted_groups import draw, fit_on
 
 CONFIGURATIONS = {

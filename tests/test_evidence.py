@@ -4,12 +4,12 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
+from groupshift._diagnosis.share_tables import overall_shares
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
 from groupshift._diagnosis.report import render_report
 from groupshift._diagnosis.report.formats import percent
-from groupshift._diagnosis.share_tables import overall_shares
 from report_pages import Page
 from shifted_groups import draw, fit_on
 

@@ -4,13 +4,13 @@ import sys
 
 import numpy as np
 import pytest
+from groupshift._diagnosis.caution import caution_sentences
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier, save
 from groupshift._data.codes import Codes
-from groupshift._diagnosis.caution import caution_sentences
 
 pa = pytest.importorskip("pyarrow", reason="reading files needs the extra files")
 

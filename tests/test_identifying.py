@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from groupshift._diagnosis.identified import identified
 from groupshift._diagnosis.identifying import identifying_features
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from groupshift._diagnosis.report.answer import believe, beware, learned, worth
 from sklearn.exceptions import NotFittedError
 
 from groupshift import GroupShiftClassifier
 from groupshift._diagnosis.report import render_report, write_report
-from groupshift._diagnosis.report.answer import believe, beware, learned, worth
 from groupshift._diagnosis.report.facts import Facts
 from groupshift._diagnosis.report.formats import percent, percent_range
 from groupshift._diagnosis.wording import tidy

@@ -47,11 +47,7 @@ def hostile(rows):
 
 def test_without_shifts_no_list_of_zeros_is_shown(rows, quick):
     X, y, groups = rows
-    found = Page(
-        render_report(
-            quick(shares=None).fit(X, y, groups=groups)
-        )
-    )
+    found = Page(render_report(quick(shares=None).fit(X, y, groups=groups)))
     assert "gain" not in found.figures
     assert "Which groups gain?" not in found.text
     assert "no group gains or loses" in found.text

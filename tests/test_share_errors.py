@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from groupshift._diagnosis.sensitivity import shares_if_selected
 
 from class_samples import draw_table
 from groupshift import share_changes
-from groupshift._diagnosis.sensitivity import shares_if_selected
 from groupshift._shifts.estimate import UNIDENTIFIED
 from groupshift._shifts.known_shares import mean_posterior
 from shifted_groups import draw, fit_on

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from groupshift._diagnosis.cluster_profile import cluster_profiles, describe_clusters
 from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 from sklearn.naive_bayes import GaussianNB
 
 from groupshift import DegradedWarning, GroupShiftClassifier
 from groupshift._data.encoder import FeatureEncoder
-from groupshift._diagnosis.cluster_profile import cluster_profiles, describe_clusters
 from groupshift._diagnosis.summary import MAX_CLUSTERS, WIDTH, Summary, _shifts_used, cluster_lines
 from groupshift._diagnosis.wording import percent
 from groupshift.datasets import make_grouped_mixture

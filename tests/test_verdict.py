@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from groupshift._diagnosis.expected_gain import coarser, grouped_auc_gain
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
 from groupshift._diagnosis import verdict
-from groupshift._diagnosis.expected_gain import coarser, grouped_auc_gain
 from groupshift._math.points import collect_points
 from shifted_groups import draw, fit_on
 
