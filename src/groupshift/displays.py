@@ -133,7 +133,7 @@ class GroupSharesDisplay(_Display):
                 markeredgecolor=VERMILION,
                 markersize=size * 0.9,
                 markeredgewidth=1.2 if named else 0.5,
-                label="labelled sample",
+                label="labeled sample",
             )
         _name_groups(ax, self.groups[order], named)
         ax.set_xlabel("share of positives")

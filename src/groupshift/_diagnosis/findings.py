@@ -321,15 +321,13 @@ def kinds_of_caution(table: Table, n_rows: int, n_clusters: int) -> Iterator[Fin
         lines = zip(*(table[name][own].tolist() for name in ("group", "cluster", "label")), strict=True)
         names = [_place(*line, about=about, n_clusters=n_clusters) for line in lines]
         names = list(dict.fromkeys(names))
-        if about == "group" and len(names) == 1:
-            names = [f"group {names[0]}"]
-        values = {"kind": kind, "names": names, "part": part}
+        values = {"kind": kind, "about": about, "names": names, "part": part}
         yield Finding("caution", "kind", values, cost * part)
 
 
 def _place(group: str | None, cluster: int, label: str | None, *, about: str, n_clusters: int) -> str:
     if about == "cluster":
-        return f"cluster {cluster}" + ("" if label is None else f" for class {label}")
+        return str(cluster) + ("" if label is None else f" for class {label}")
     return f"{group} in cluster {cluster}" if about == "cell" and n_clusters > 1 else str(group)
 
 
@@ -337,7 +335,7 @@ def find_cautions(model: Model, mixture: Table) -> Table:
     """Every reason for caution, one line each: kind, group, cluster, label, rows, value."""
     found = [*_clusters(model), *_unpopulated(model)]
     # A model that makes no shift takes nothing from cells: how little they know does not matter.
-    if is_shifted(model):
+    if np.any(model.estimate_.shift):
         found += [*_groups(model), *_cells(model, mixture)]
     return caution_table(found)
 

@@ -188,8 +188,8 @@ def identified(names: Iterable[str]) -> str | None:
 def _kind(v: dict[str, Any]) -> str:
     part = percent(v["part"], 0) if v["part"] >= 0.01 else "less than 1 %"
     among = f" ({part} of the population)" if v["part"] > 0 else ""
-    named = first_of(v["names"])
-    return f"{named[0].upper()}{named[1:]}{among}: {REASONS[v['kind']]}"
+    about = f"{v['about'].capitalize()}{'' if len(v['names']) == 1 else 's'}"
+    return f"{about} {first_of(v['names'])}{among}: {REASONS[v['kind']]}"
 
 
 def _common(statement: Callable[[dict[str, Any]], str]) -> Callable[[dict[str, Any]], str]:
