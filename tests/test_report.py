@@ -29,7 +29,9 @@ def test_sections_come_in_reading_order(page):
     # Nothing was weighed where the number of clusters was given: there is no section about it.
     shown = [name for name in SECTIONS if name != "candidates"]
     assert [a["id"] for tag, a in page.tags if tag == "section"] == shown
-    assert [a["href"] for tag, a in page.tags if tag == "a" and "class" not in a][: len(shown)] == [f"#{s}" for s in shown]
+    assert [a["href"] for tag, a in page.tags if tag == "a" and "class" not in a][: len(shown)] == [
+        f"#{s}" for s in shown
+    ]
 
 
 def test_the_answer_is_the_share_the_verdict_and_the_caution_that_costs_most(fitted, page):
