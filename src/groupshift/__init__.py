@@ -44,7 +44,7 @@ _LAZY = {
     "load": "groupshift._files.model_files",
     "read_manifest": "groupshift._files.model_files",
     "save": "groupshift._files.model_files",
-    "share_changes": "groupshift._diagnosis.shares",
+    "share_changes": "groupshift._diagnosis.share_tables",
 }
 
 

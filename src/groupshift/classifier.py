@@ -52,7 +52,7 @@ from groupshift._diagnosis.draws import share_draws
 from groupshift._diagnosis.features import importance_table
 from groupshift._diagnosis.fitted import Evidence
 from groupshift._diagnosis.record import record_evidence
-from groupshift._diagnosis.shares import (
+from groupshift._diagnosis.share_tables import (
     ShareDifference,
     ShareInterval,
     overall_share,

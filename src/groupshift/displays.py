@@ -15,7 +15,7 @@ from groupshift._data.codes import Codes
 from groupshift._data.extras import need
 from groupshift._data.frames import some
 from groupshift._diagnosis.fitted import Model
-from groupshift._diagnosis.shares import shares_by
+from groupshift._diagnosis.share_tables import shares_by
 from groupshift._diagnosis.wording import short
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.sums import mean_by

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field, fields
 
 import numpy as np
-from scipy.special import expit, logit
 
 from groupshift._data.frames import frame_like
 from groupshift._diagnosis.assumption import chance_distance, mixture_distance
@@ -12,10 +11,9 @@ from groupshift._diagnosis.findings import WORTH_SAYING, Finding, find_all, find
 from groupshift._diagnosis.fitted import Model, pooled_effect
 from groupshift._diagnosis.gain import coarser, expected_population_gain
 from groupshift._diagnosis.sentences import words
-from groupshift._diagnosis.shares import overall_share, sensitivity, shares_if_selected
+from groupshift._diagnosis.share_tables import overall_share, sensitivity, shares_if_selected
 from groupshift._diagnosis.wording import MARK, bullets, details, folded, listed, rows_of, table_html, titled
 from groupshift._math.arrays import FloatArray, Table
-from groupshift._math.cell_likelihood import CellLikelihood
 from groupshift._math.label_shift import mlls
 from groupshift._math.points import Points
 from groupshift._math.sums import ratio
@@ -78,8 +76,7 @@ class Diagnosis:
         surely the feature tells which group a row is of (0 to 1), where it does at all.
     mixture : table by cell, of two classes
         group, cluster, rows, share, distance (largest gap between observed and fitted distribution of
-        scores), best_distance (with the share that fits this cell best), by_chance, excess, row_value (what
-        an unlabeled row tells of the share, as a part of what its label would).
+        scores), best_distance (with the share that fits this cell best), by_chance, excess.
     cautions : table
         kind, group, cluster, label, rows, value.
     clusters : table
@@ -256,9 +253,6 @@ def _mixture(model: Model) -> Table:
     distance = mixture_distance(points, share, held_out.scores)
     best = np.minimum(distance, mixture_distance(points, own, held_out.scores))
     by_chance = chance_distance(points.effective_rows, share, held_out.scores.rows)
-    # What an unlabeled row tells of its cell's share, as a part of what its label would tell.
-    eta = logit(prior) + estimate.shift.ravel()
-    _, curvature = CellLikelihood(points, logit(prior)).information(eta)
     return {
         "group": np.repeat(estimate.groups, n_clusters),
         "cluster": np.tile(np.arange(n_clusters), n_groups),
@@ -268,7 +262,6 @@ def _mixture(model: Model) -> Table:
         "best_distance": best,
         "by_chance": by_chance,
         "excess": np.sqrt(np.maximum(best**2 - by_chance**2, 0)),
-        "row_value": ratio(curvature, points.effective_rows * expit(eta) * expit(-eta)),
     }
 
 

@@ -14,7 +14,8 @@ from groupshift._shifts.sums import Sums
 # Finer points than these change an AUC by less than 1e-4: two rows of one bin differ by under a twentieth in
 # log-odds.
 COARSE_BIN = 1 / 20
-DRAWS = 100
+# Draws, fewer where so many numbers would be drawn in all that a diagnosis took minutes.
+DRAWS, FEWEST_DRAWS, MOST_DRAWN = 100, 20, 50_000_000
 # Points of several classes times classes that are looked at: beyond that a diagnosis would take minutes.
 MAX_NUMBERS = 3_000_000
 
@@ -119,7 +120,7 @@ def _gains_under_doubt(
     after: FloatArray,
     ranking: "tuple[_Ranking, _Ranking] | None",
 ) -> tuple[float, FloatArray]:
-    """Log loss of the plain classifier, and gains in log loss and AUC over it, (DRAWS, 2), if shifts were as drawn.
+    """Log loss of the plain classifier, and gains in log loss and AUC over it, (n_draws, 2), if shifts were as drawn.
 
     What all groups have in common is drawn once for all of them: it does not average out. The log loss is that of as many
     rows as there are.
@@ -142,8 +143,9 @@ def _gains_under_doubt(
         rest = (p[None, :] / (1 - p)[:, None]) * (1 - np.eye(n_told))
         parts = [part / np.sqrt(1 + (rest**2).sum(1)) for part in parts]
     classifier = None if model.evidence_.held_out is None else model.evidence_.held_out.total
-    gains, losses = np.zeros((DRAWS, 2)), np.empty(DRAWS)
-    for i in range(DRAWS):
+    n_draws = int(np.clip(MOST_DRAWN // after.size, FEWEST_DRAWS, DRAWS))
+    gains, losses = np.zeros((n_draws, 2)), np.empty(n_draws)
+    for i in range(n_draws):
         noise = sum(part * rng.standard_normal(shape) for part, shape in zip(parts, shapes, strict=True))
         noise = np.asarray(noise).reshape(n_groups * n_clusters, n_told)[points.cell]
         truth = after.copy()

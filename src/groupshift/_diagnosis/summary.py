@@ -10,7 +10,7 @@ import numpy as np
 from groupshift._diagnosis.diagnosis import QUESTIONS, Diagnosis, diagnose
 from groupshift._diagnosis.fitted import Model, told_classes
 from groupshift._diagnosis.sentences import words
-from groupshift._diagnosis.shares import COVERAGE, labeled_sample, shares_by, shares_of_groups
+from groupshift._diagnosis.share_tables import COVERAGE, labeled_sample, shares_by, shares_of_groups
 from groupshift._diagnosis.wording import (
     DASH,
     MARK,

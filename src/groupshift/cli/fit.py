@@ -11,7 +11,7 @@ import numpy as np
 
 from groupshift import METHODS as ALL_METHODS
 from groupshift import GroupShiftClassifier, streaming
-from groupshift._diagnosis.shares import shares_by
+from groupshift._diagnosis.share_tables import shares_by
 from groupshift._diagnosis.summary import Summary
 from groupshift._files.model_files import save
 from groupshift.cli import prepared

@@ -11,7 +11,7 @@ from rich.console import JustifyMethod
 from groupshift import GroupShiftClassifier
 from groupshift._diagnosis.report import write_report
 from groupshift._diagnosis.report.facts import Names
-from groupshift._diagnosis.shares import shares_by, shares_of_levels
+from groupshift._diagnosis.share_tables import shares_by, shares_of_levels
 from groupshift._diagnosis.wording import percent
 from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.grouped import parts_of

@@ -15,7 +15,7 @@ from groupshift._diagnosis.report.facts import Facts, Names
 from groupshift._diagnosis.report.formats import rounded, texts
 from groupshift._diagnosis.report.page import policy
 from groupshift._diagnosis.sentences import STATEMENTS
-from groupshift._diagnosis.shares import overall_share, shares_by, shares_if_selected
+from groupshift._diagnosis.share_tables import overall_share, shares_by, shares_if_selected
 from groupshift._diagnosis.summary import Summary
 from groupshift._math.arrays import FloatArray
 from groupshift.cli.compare import change_table, show_changes

@@ -12,7 +12,7 @@ from groupshift._diagnosis.diagnosis import Diagnosis
 from groupshift._diagnosis.features import describe_clusters
 from groupshift._diagnosis.fitted import Model, is_shifted, told_classes
 from groupshift._diagnosis.report.formats import count, percent, percent_range, texts
-from groupshift._diagnosis.shares import (
+from groupshift._diagnosis.share_tables import (
     COVERAGE,
     labeled_sample,
     shares_by,

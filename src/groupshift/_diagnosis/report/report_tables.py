@@ -20,7 +20,7 @@ from groupshift._diagnosis.report.formats import (
     signed,
     texts,
 )
-from groupshift._diagnosis.shares import COVERAGE
+from groupshift._diagnosis.share_tables import COVERAGE
 from groupshift._diagnosis.wording import THIN
 from groupshift._math.arrays import FloatArray
 from groupshift._partitions.choice import margin
