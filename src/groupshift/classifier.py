@@ -184,6 +184,8 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     share_error_: FloatArray = _read("estimate_", "share_error")
     unseen_shift_: FloatArray = _read("estimate_", "unseen_shift")
     unseen_variance_: FloatArray = _read("estimate_", "unseen_variance")
+    known_groups_: ValueArray = _read("estimate_", "known_groups")
+    known_overall_: FloatArray | tuple[float, float] | None = _read("estimate_", "known_overall")
     random_labels_: float = _read("estimate_", "random_labels")
     common_shift_: CommonShift = _read("estimate_", "common")
 
