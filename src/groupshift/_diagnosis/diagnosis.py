@@ -8,7 +8,7 @@ from groupshift._data.frames import frame_like
 from groupshift._diagnosis.assumption import chance_distance, mixture_distance
 from groupshift._diagnosis.features import describe_clusters
 from groupshift._diagnosis.findings import WORTH_SAYING, Finding, find_all, find_cautions, what_settles_it
-from groupshift._diagnosis.fitted import Model, pooled_effect
+from groupshift._diagnosis.fitted import Model, has_classes, pooled_effect
 from groupshift._diagnosis.gain import coarser, expected_population_gain
 from groupshift._diagnosis.sentences import words
 from groupshift._diagnosis.share_tables import overall_share, sensitivity, shares_if_selected
@@ -184,7 +184,7 @@ def diagnose(model: Model) -> Diagnosis:
 
 def _held_out(model: Model) -> Table:
     held_out, classes, groups = model.evidence_.held_out, model.schema_.classes, model.learned_.labeled_groups
-    kinds = ("auc" if len(classes) == 2 else "accuracy", "mean")
+    kinds = ("accuracy" if has_classes(model) else "auc", "mean")
     names = ["share", *(f"{kind}_{method}" for kind in ("loss", *kinds) for method in ("global", "model"))]
     if held_out is None or not model.schema_.has_groups:
         return {"group": groups[:0], "rows": np.zeros(0, np.int64), **{name: np.zeros(0) for name in names}}
@@ -319,7 +319,7 @@ def _mean_of_known(values: FloatArray, axis: int | None = None) -> FloatArray:
 
 def _overall_numbers(model: Model, table: Table) -> dict[str, float]:
     """Of two classes: the overall share, its 90 % interval, and what it would be under other labeling or at face value."""
-    if len(model.schema_.classes) > 2:
+    if has_classes(model):
         return {}
     found, face = overall_share(model), float(model.estimate_.face_value[0])
     half, twice = (float(table[name][0]) if table else np.nan for name in ("if_half", "if_twice"))

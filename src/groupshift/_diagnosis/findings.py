@@ -8,7 +8,7 @@ from scipy.special import stdtrit
 
 from groupshift._data.codes import Codes
 from groupshift._diagnosis.assumption import LARGE, MEDIUM, SMALL
-from groupshift._diagnosis.fitted import Model, is_shifted, named_features
+from groupshift._diagnosis.fitted import Model, has_classes, is_shifted, named_features, told_classes
 from groupshift._math.arrays import BoolArray, FloatArray, Table
 from groupshift._math.sums import mean_by
 from groupshift._scores.contrasts import log_scores
@@ -259,7 +259,7 @@ def what_settles_it(model: Model) -> str:
     known, n_classes = model.estimate_.known_overall, len(model.schema_.classes)
     if model.audit_ is not None:
         return "audit"
-    if known is not None and (n_classes == 2 or len(known) >= n_classes - 1):
+    if known is not None and (not has_classes(model) or len(known) >= n_classes - 1):
         return "rate"
     common = model.estimate_.common
     is_found = common.probability >= LIKELY and np.abs(common.mean).max() >= WORTH_SAYING
@@ -268,22 +268,20 @@ def what_settles_it(model: Model) -> str:
 
 def common_values(model: Model) -> dict[str, object]:
     """The numbers that are said of a common shift; of two classes with what scores say beside what is used."""
-    estimate, classes = model.estimate_, model.schema_.classes
+    estimate, classes, several = model.estimate_, model.schema_.classes, has_classes(model)
     used = log_scores(estimate.common.mean)
-    over, under = str(classes[int(used.argmin())]), str(classes[int(used.argmax())])
     found: dict[str, object] = {
         "probability": estimate.common.probability,
         # Shifts take back what labels have too much of: the class that loses was over-represented.
-        "over": "positives" if len(classes) == 2 else f"class {over}",
-        "way": "under" if len(classes) == 2 and used[-1] > 0 else "over",
-        "under": under,
+        "over": f"rows of class {classes[int(used.argmin())]}" if several else "positives",
+        "way": "under" if not several and used[-1] > 0 else "over",
         "n_known": len(estimate.known_groups),
         "n_groups": len(estimate.groups),
-        "has_classes": len(classes) > 2,
+        "has_classes": several,
         "rate": None,
         "part": 0.0,
     }
-    if len(classes) > 2:
+    if several:
         return found
     if estimate.known_overall is not None:
         found["rate"] = estimate.known_overall
@@ -296,7 +294,7 @@ def common_values(model: Model) -> dict[str, object]:
 def _common_shift(model: Model, overview: Overview, table: Table) -> Finding:
     """What other labeling would do to the overall share; of several classes, to the one that it would change most."""
     code, values = what_settles_it(model), common_values(model)
-    n_told = len(model.schema_.classes) if len(model.schema_.classes) > 2 else 1
+    n_told = len(told_classes(model))
     if not table or code in ("audit", "rate"):
         return Finding("caution", f"common_{code}", values | {"share": None, "at_face_value": None})
     share, half, twice = (table[name][:n_told] for name in ("share", "if_half", "if_twice"))
@@ -353,18 +351,16 @@ def caution_table(found: Sequence[Caution]) -> Table:
 def _clusters(model: Model) -> Iterator[Caution]:
     rows, held_out, learned = model.estimate_.rows.sum(0), model.evidence_.held_out, model.learned_
     classes = [str(name) for name in model.schema_.classes.tolist()]
-    has_classes = len(classes) > 2
+    several = has_classes(model)
     for k in range(learned.n_clusters):
         for c, auc in enumerate([] if held_out is None else held_out.auc[k].tolist()):
-            if auc < ALIKE_AUC and (not has_classes or learned.class_rows[k, c] >= FEW_LABELED_ROWS):
-                yield Caution(
-                    "classes look alike", None, k, classes[c] if has_classes else None, rows[k], auc
-                )
+            if auc < ALIKE_AUC and (not several or learned.class_rows[k, c] >= FEW_LABELED_ROWS):
+                yield Caution("classes look alike", None, k, classes[c] if several else None, rows[k], auc)
         if learned.labeled_rows[k] < FEW_LABELED_ROWS:
             yield Caution("few labeled rows in cluster", None, k, None, rows[k], learned.labeled_rows[k])
             continue
         for c in np.flatnonzero(learned.class_rows[k] < FEW_LABELED_ROWS).tolist():
-            label = classes[c] if has_classes else None
+            label = classes[c] if several else None
             yield Caution("few labels of one class", None, k, label, rows[k], learned.class_rows[k, c])
 
 
@@ -391,7 +387,7 @@ def _groups(model: Model) -> Iterator[Caution]:
 
     yield from flagged("few rows in group", rows < FEW_GROUP_ROWS, rows.astype(float))
     held_out, points = model.evidence_.held_out, estimate.points
-    if held_out is None or held_out.total["groups"] < 2 or len(model.schema_.classes) > 2:
+    if held_out is None or held_out.total["groups"] < 2 or has_classes(model):
         return
     mean, error = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     if points is not None:
@@ -421,7 +417,7 @@ def _cells(model: Model, mixture: Table) -> Iterator[Caution]:
             rows.astype(float),
         )
     ]
-    if len(model.schema_.classes) == 2:
+    if not has_classes(model):
         edge = (rows > 0) & ((share < EDGE_SHARE) | (share > 1 - EDGE_SHARE))
         found.append(("share at the edge", edge, share))
     if mixture:

@@ -150,10 +150,20 @@ class Model(Protocol):
     def get_params(self, deep: bool = True) -> dict[str, object]: ...
 
 
-def told_classes(model: Model) -> ValueArray:
+def told(n_classes: int) -> slice:
     """The classes whose shares are told: the positive one of two, or each of several."""
+    return slice(1 if n_classes == 2 else 0, None)
+
+
+def told_classes(model: Model) -> ValueArray:
+    """The names of the told classes."""
     classes: ValueArray = model.schema_.classes
-    return classes if len(classes) > 2 else classes[1:]
+    return classes[told(len(classes))]
+
+
+def has_classes(model: Model) -> bool:
+    """Whether there are more than two classes."""
+    return len(told_classes(model)) > 1
 
 
 def by_class(values: FloatArray, n_axes: int) -> FloatArray:

@@ -17,7 +17,7 @@ from groupshift._diagnosis.assumption import (
     score_distributions,
 )
 from groupshift._diagnosis.features import cluster_profiles, feature_importance, identifying_features
-from groupshift._diagnosis.fitted import Evidence, HeldOut, Independence, LabeledSample
+from groupshift._diagnosis.fitted import Evidence, HeldOut, Independence, LabeledSample, told
 from groupshift._diagnosis.gain import grouped_auc_gain
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, Table
 from groupshift._math.sums import mean_by, ratio, sum_by
@@ -127,18 +127,17 @@ def record_evidence(problem: Problem, fit: Fit) -> Evidence:
 
 def _is_told(y: IntArray, n_classes: int) -> FloatArray:
     """Whether rows are of the told classes, (n_rows, C): of the positive one of two, or of each of several."""
-    told = np.arange(n_classes) if n_classes > 2 else np.array([1])
-    found: FloatArray = (y[:, None] == told).astype(float)
+    found: FloatArray = np.eye(n_classes)[y][:, told(n_classes)]
     return found
 
 
 def _labeled_sample(problem: Problem, part: IntArray, n_parts: int) -> LabeledSample:
     """Labeled rows by group or cluster."""
-    weight, told = problem.labeled.weight, _is_told(problem.y, problem.n_classes)
+    weight, is_told = problem.labeled.weight, _is_told(problem.y, problem.n_classes)
     return LabeledSample(
         rows=np.bincount(part, minlength=n_parts),
         weight=sum_by(part, weight, n_parts),
-        share=np.column_stack([mean_by(part, column, weight, n_parts) for column in told.T]),
+        share=np.column_stack([mean_by(part, column, weight, n_parts) for column in is_told.T]),
     )
 
 
@@ -193,15 +192,13 @@ def _held_out(problem: Problem, fit: Fit) -> HeldOut:
     rows, cluster, n_classes = Judged.of(problem, fit), fit.judged.cluster, problem.n_classes
     shape = fit.learned.n_clusters, n_classes
     strata = strata_of(fit.judged.rows, rows.y, cluster, shape)
-    scores = rows.score if n_classes == 2 else log_scores(rows.score)
+    scores = log_scores(rows.score)[:, told(n_classes)]
     effect = group_effects(np.hstack([comparable(column, False) for column in scores.T]), strata)
-    told, (plain, moved) = (
-        _is_told(rows.y, n_classes),
-        (_told_probability(z) for z in (rows.plain, rows.score + rows.shift)),
-    )
+    is_told = _is_told(rows.y, n_classes)
+    plain, moved = (probabilities(z)[:, told(n_classes)] for z in (rows.plain, rows.score + rows.shift))
     # Each of several classes against the rest, all of them together.
-    n_told = told.shape[1]
-    flat = told.ravel(), np.repeat(rows.weight, n_told)
+    n_told = is_told.shape[1]
+    flat = is_told.ravel(), np.repeat(rows.weight, n_told)
     by_group_bins = int(np.clip(MAX_CALIBRATION_CELLS // rows.n_groups, 1, CALIBRATION_BINS))
     by_method, curves = {"global": plain.ravel(), "model": moved.ravel()}, {}
     for name, p in by_method.items():
@@ -209,9 +206,9 @@ def _held_out(problem: Problem, fit: Fit) -> HeldOut:
         curves[name] = reliability_bins(p, *flat, by_group_bins, *of_group)
     auc = [
         grouped_auc(column.astype(np.int64), score, rows.weight, cluster, shape[0])
-        for column, score in zip(told.T, scores.T, strict=True)
+        for column, score in zip(is_told.T, scores.T, strict=True)
     ]
-    by_group, total = _compared(rows, told, plain, moved)
+    by_group, total = _compared(rows, is_told, plain, moved)
     return HeldOut(
         by_group=by_group,
         total=total,
@@ -221,26 +218,21 @@ def _held_out(problem: Problem, fit: Fit) -> HeldOut:
         score_error=effect.std_error.reshape(shape),
         score_rows=strata.rows.reshape(shape),
         auc=np.column_stack(auc),
-        scores=score_distributions(scores[:, 0], rows.y, rows.weight, cluster, shape[0])
-        if n_classes == 2
+        scores=score_distributions(rows.score[:, 0], rows.y, rows.weight, cluster, shape[0])
+        if n_told == 1
         else None,
     )
 
 
-def _told_probability(z: FloatArray) -> FloatArray:
-    p = probabilities(z)
-    return p if p.shape[1] > 2 else p[:, 1:]
-
-
 def _compared(
-    rows: Judged, told: FloatArray, plain: FloatArray, moved: FloatArray
+    rows: Judged, is_told: FloatArray, plain: FloatArray, moved: FloatArray
 ) -> tuple[Table, dict[str, float]]:
     """The plain classifier beside the model on held-out labels: by group, and in all."""
     shifted, n = rows.score + rows.shift, rows.n_groups
     before, after, unshifted = (log_loss(z, rows.y) for z in (rows.plain, shifted, rows.score))
     by_group = {
         "rows": np.bincount(rows.group, minlength=n),
-        "share": rows.by_group(told),
+        "share": rows.by_group(is_told),
         "loss_global": rows.by_group(before),
         "loss_model": rows.by_group(after),
         "mean_global": rows.by_group(plain),
@@ -257,7 +249,7 @@ def _compared(
     total["loss_gain"], total["loss_gain_error"] = rows.gain(before, after)
     # The part of it that other classifiers than the plain one's bring, before any shift.
     total["classifier_gain"], total["classifier_gain_error"] = rows.gain(before, unshifted)
-    if told.shape[1] == 1:
+    if is_told.shape[1] == 1:
         scores = {"global": rows.plain[:, 0], "model": shifted[:, 0]}
         for name, score in scores.items():
             by_group[f"auc_{name}"] = grouped_auc(rows.y, score, rows.weight, rows.group, n)

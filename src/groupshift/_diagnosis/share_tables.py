@@ -13,7 +13,7 @@ from scipy.special import betaincinv, expit, logit, ndtri
 from groupshift._data.checks import check_coverage
 from groupshift._data.codes import Codes
 from groupshift._data.frames import Features, frame_like
-from groupshift._diagnosis.fitted import Model, by_class, told_classes
+from groupshift._diagnosis.fitted import Model, by_class, has_classes, told_classes
 from groupshift._diagnosis.wording import percent, percent_range
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, Table, ValueArray
 from groupshift._math.sums import ratio, sum_by
@@ -121,7 +121,7 @@ def shares_of_all(model: Model, groups: Shares | None = None) -> Shares:
     scale, known = np.ones_like(found.share), model.estimate_.known_overall
     if known is not None:
         # Nothing is known worse than by the rate that was given.
-        given = [(0, *known)] if len(model.schema_.classes) == 2 else known
+        given = known if has_classes(model) else [(0, *known)]
         for number, _, error in given:
             c = int(number)
             spread = np.hypot(found.error[0, c], np.sqrt(model.estimate_.unidentified) * found.slope[0, c])
@@ -343,25 +343,21 @@ def class_number(model: Model, of_class: object) -> tuple[int, bool]:
     return names.index(of_class), False
 
 
-def labeled_sample(model: Model) -> tuple[FloatArray, IntArray]:
-    """Shares (n_groups, C), NaN without any, and numbers of the labeled rows of each group of the population."""
+def labeled_sample(model: Model) -> tuple[FloatArray, IntArray, FloatArray]:
+    """Shares (n_groups, C), NaN without any, numbers and weights of the labeled rows of each group of the population."""
     labeled, at = model.evidence_.groups, np.zeros(len(model.estimate_.groups), np.int64)
     if model.schema_.has_groups:
         at = Codes.of(model.learned_.labeled_groups).transform(model.estimate_.groups)
-    rows, share = np.where(at >= 0, labeled.rows[at], 0), labeled.share[at]
+    rows, weight, share = np.where(at >= 0, labeled.rows[at], 0), labeled.weight[at], labeled.share[at]
     share[rows == 0] = np.nan
-    return share, rows
+    return share, rows, np.where(rows > 0, weight, 0.0)
 
 
 def shares_of_every_row(model: Model, groups: Shares) -> FloatArray:
     """Shares among labeled and unlabeled rows of each group: labels counted as they are, predictions for the rest."""
-    labeled, at = model.evidence_.groups, np.zeros(len(model.estimate_.groups), np.int64)
-    if model.schema_.has_groups:
-        at = Codes.of(model.learned_.labeled_groups).transform(model.estimate_.groups)
-    counted = np.where(at >= 0, labeled.weight[at], 0.0)[:, None]
-    weight = model.estimate_.row_weight.sum(1)[:, None]
-    labeled_share = np.nan_to_num(labeled.share[at])
-    return ratio(counted * labeled_share + weight * groups.share, counted + weight)
+    share, _, counted = labeled_sample(model)
+    weight, counted = model.estimate_.row_weight.sum(1)[:, None], counted[:, None]
+    return ratio(counted * np.nan_to_num(share) + weight * groups.share, counted + weight)
 
 
 def interval(

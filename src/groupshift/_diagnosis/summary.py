@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 from groupshift._diagnosis.diagnosis import QUESTIONS, Diagnosis, diagnose
-from groupshift._diagnosis.fitted import Model, told_classes
+from groupshift._diagnosis.fitted import Model, has_classes
 from groupshift._diagnosis.sentences import words
 from groupshift._diagnosis.share_tables import COVERAGE, labeled_sample, shares_by, shares_of_groups
 from groupshift._diagnosis.wording import (
@@ -66,7 +66,7 @@ class Summary:
     def of(cls, model: Model, diagnosis: Diagnosis | None = None) -> Summary:
         found = diagnose(model) if diagnosis is None else diagnosis
         clusters = cluster_lines(found.clusters, model.evidence_.clusters.weight)
-        table = (_class_table if len(told_classes(model)) > 1 else _group_table)(model)
+        table = (_class_table if has_classes(model) else _group_table)(model)
         return cls(_learned(model), found, *table, clusters)
 
     @property
@@ -152,7 +152,7 @@ def _learned(model: Model) -> str:
             np.union1d(*(texts.astype(str) for texts in (learned.labeled_groups, estimate.groups)))
         )
         parts.append(plural(n_groups, "group"))
-    if n_classes > 2:
+    if has_classes(model):
         parts.append(f"{n_classes} classes")
     return ", ".join([*parts, plural(learned.n_clusters, "cluster")]) + "."
 

@@ -161,7 +161,7 @@ class Facts:
         model, all_groups = self.model, shares_of_groups(self.model)
         shown = largest(all_groups.rows, MAX_CLASS_GROUPS if self.has_classes else MAX_GROUPS)
         limits = all_groups.limits(model.estimate_.unidentified, COVERAGE)
-        sample_share, sample_rows = labeled_sample(model)
+        sample_share, sample_rows, _ = labeled_sample(model)
         columns = {
             "share": all_groups.share,
             **limits,
