@@ -102,12 +102,12 @@ def test_the_title_names_target_and_groups_where_they_are_known(rows, quick, fit
 
 def test_the_range_of_shares_leaves_out_groups_of_a_few_rows(fitted):
     facts = Facts.of(fitted, fitted.diagnose())
-    lowest, highest = np.argsort(facts.groups.share)[[0, -1]]
-    names = facts.groups.name
+    lowest, highest = np.argsort(facts.groups["share"])[[0, -1]]
+    names = facts.groups["name"]
     said = " ".join(facts.learned())
     assert f"Groups range from {names[lowest]} (" in said
     assert f" to {names[highest]} (" in said
-    facts.groups.rows[lowest] = 1
+    facts.groups["rows"][lowest] = 1
     said = " ".join(facts.learned())
     assert "Groups of 30 rows or more range from" in said
     assert f"{names[lowest]} (" not in said
@@ -118,13 +118,13 @@ def test_the_range_of_shares_leaves_out_groups_of_a_few_rows(fitted):
 def test_shares_of_all_rows_count_labels_as_they_are(fitted, rows):
     _, y, groups = rows
     facts = Facts.of(fitted, fitted.diagnose())
-    for g, name in enumerate(facts.groups.name):
+    for g, name in enumerate(facts.groups["name"]):
         own, labeled = groups == name, y >= 0
         n = (own & ~labeled).sum()
-        expected = (y[own & labeled].sum() + n * facts.groups.share[g]) / own.sum()
-        assert facts.groups.every_row[g] == pytest.approx(expected, abs=1e-5)
+        expected = (y[own & labeled].sum() + n * facts.groups["share"][g]) / own.sum()
+        assert facts.groups["every_row"][g] == pytest.approx(expected, abs=1e-5)
     assert facts.every_row[0] == pytest.approx(
-        np.average(facts.groups.every_row, weights=np.bincount(np.unique(groups, return_inverse=True)[1])),
+        np.average(facts.groups["every_row"], weights=np.bincount(np.unique(groups, return_inverse=True)[1])),
         abs=1e-5,
     )
 

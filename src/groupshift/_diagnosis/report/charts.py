@@ -1,13 +1,13 @@
 """Figures of the page as data: for its script, which draws most of them, and for two squares of SVG."""
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from groupshift._diagnosis.report.facts import CellLines, Facts, GroupLines, largest
+from groupshift._diagnosis.report.facts import Facts, largest
 from groupshift._diagnosis.report.formats import count, percent, points, rounded, texts
-from groupshift._diagnosis.report.report_tables import INTERVAL, TableView, calibration_table
-from groupshift._math.arrays import FloatArray, Table
+from groupshift._diagnosis.report.report_tables import INTERVAL, calibration_table
+from groupshift._math.arrays import BoolArray, FloatArray, Table
 
 # Color of the largest shift: deeper, and its number is hard to read in the light or in the dark scheme.
 DEEPEST = 0.44
@@ -23,7 +23,7 @@ def figures(facts: Facts) -> dict[str, Figure]:
     """Data of the figures that the script draws."""
     found, model = {}, facts.model
     if facts.has_population and not facts.has_classes:
-        found["shares"] = _shares(facts.groups, float(facts.overall["share"][0]))
+        found["shares"] = _shares(facts.groups, facts.is_last, float(facts.overall["share"][0]))
         if facts.shifted:
             found["shifts"] = _shifts(facts.cells, model.evidence_.labeled_clusters.share[:, 0])
     if facts.held_out is not None and facts.any_gain:
@@ -33,20 +33,20 @@ def figures(facts: Facts) -> dict[str, Figure]:
     return found
 
 
-def _shares(groups: GroupLines, overall: float) -> Figure:
+def _shares(groups: dict[str, Any], is_last: BoolArray, overall: float) -> Figure:
     """Dots and intervals: the share of positives of each group, the labeled sample beside the population."""
     figure = {
         "kind": "dots",
         "label": "Share of positives of each group, with its interval",
-        "names": groups.name,
-        "value": rounded(groups.share),
-        "low": rounded(groups.low),
-        "high": rounded(groups.high),
-        "narrowLow": rounded(groups.narrow_low),
-        "narrowHigh": rounded(groups.narrow_high),
-        "everyRow": rounded(groups.every_row),
-        "last": groups.is_last.astype(int).tolist(),
-        "rows": rounded(groups.rows, 0),
+        "names": groups["name"],
+        "value": rounded(groups["share"]),
+        "low": rounded(groups["low"]),
+        "high": rounded(groups["high"]),
+        "narrowLow": rounded(groups["narrow_low"]),
+        "narrowHigh": rounded(groups["narrow_high"]),
+        "everyRow": rounded(groups["every_row"]),
+        "last": is_last.astype(int).tolist(),
+        "rows": rounded(groups["rows"], 0),
         "format": "percent",
         "axis": "Share of positives",
         "valueLabel": "Population",
@@ -57,30 +57,30 @@ def _shares(groups: GroupLines, overall: float) -> Figure:
         "sort": "value",
         "descending": True,
     }
-    if groups.sample_rows.any():
+    if groups["sample_rows"].any():
         figure |= {
-            "other": rounded(groups.sample_share),
-            "otherRows": rounded(groups.sample_rows, 0),
+            "other": rounded(groups["sample_share"]),
+            "otherRows": rounded(groups["sample_rows"], 0),
             "otherLabel": "Labeled sample",
         }
     return figure
 
 
-def _shifts(cells: CellLines, sample_share: FloatArray) -> Figure:
+def _shifts(cells: dict[str, Any], sample_share: FloatArray) -> Figure:
     """The map of shifts: groups down, clusters across."""
     return {
         "kind": "map",
         "label": "Shift of each group in each cluster",
-        "names": cells.name,
+        "names": cells["name"],
         "clusters": [f"cluster {k}" for k in range(len(sample_share))],
-        "shift": rounded(cells.shift, 3),
-        "share": rounded(cells.share, 3),
-        "low": rounded(cells.low, 3),
-        "high": rounded(cells.high, 3),
-        "rows": rounded(cells.rows, 0),
-        "borrowed": cells.borrowed.astype(int).ravel().tolist(),
+        "shift": rounded(cells["shift"], 3),
+        "share": rounded(cells["share"], 3),
+        "low": rounded(cells["low"], 3),
+        "high": rounded(cells["high"], 3),
+        "rows": rounded(cells["rows"], 0),
+        "borrowed": cells["borrowed"].astype(int).ravel().tolist(),
         "sampleShare": rounded(sample_share),
-        "scale": shift_scale(cells.shift),
+        "scale": shift_scale(cells["shift"]),
         "deepest": DEEPEST,
         "intervalLabel": INTERVAL,
         "searchable": True,
@@ -149,26 +149,15 @@ def shift_scale(shift: FloatArray) -> float:
     return max(float(np.ceil(2 * most - 1e-9) / 2), 0.5)
 
 
-@dataclass(frozen=True)
-class Square:
-    """Observed shares against predicted ones, as pixels: before the shift and after it, joined by lines or loose."""
+def calibration_squares(facts: Facts) -> list[Figure]:
+    """Observed shares against predicted ones on held-out labels, by probability and by group, as pixels.
 
-    title: str
-    caption: str
-    label: str
-    axis: str
-    before: list[tuple[float, float]]
-    after: list[tuple[float, float]]
-    joined: bool
-    table: TableView | None = None
-
-
-def calibration_squares(facts: Facts) -> list[Square]:
-    """Predicted against observed shares on labels that were held out: by probability, and by group."""
+    Points before the shift and after it are joined by lines or loose.
+    """
     return [square for square in (_by_probability(facts), _by_group(facts)) if square is not None]
 
 
-def _by_probability(facts: Facts) -> Square | None:
+def _by_probability(facts: Facts) -> Figure | None:
     held_out = facts.model.evidence_.held_out
     if held_out is None:
         return None
@@ -184,19 +173,19 @@ def _by_probability(facts: Facts) -> Square | None:
         if facts.has_classes
         else "rows that are positive"
     )
-    return Square(
-        title="Are the probabilities right?",
-        caption=f"By predicted probability: share of {what}. {off}",
-        label=f"Calibration: share of {what} against predicted probability. {off}",
-        axis="Predicted probability",
-        before=_pixels(plain[:, 1], plain[:, 2]),
-        after=_pixels(shifted[:, 1], shifted[:, 2]),
-        joined=True,
-        table=calibration_table(shifted),
-    )
+    return {
+        "title": "Are the probabilities right?",
+        "caption": f"By predicted probability: share of {what}. {off}",
+        "label": f"Calibration: share of {what} against predicted probability. {off}",
+        "axis": "Predicted probability",
+        "before": _pixels(plain[:, 1], plain[:, 2]),
+        "after": _pixels(shifted[:, 1], shifted[:, 2]),
+        "joined": True,
+        "table": calibration_table(shifted),
+    }
 
 
-def _by_group(facts: Facts) -> Square | None:
+def _by_group(facts: Facts) -> Figure | None:
     held_out = facts.held_out
     if held_out is None:
         return None
@@ -209,15 +198,16 @@ def _by_group(facts: Facts) -> Square | None:
     few = "" if len(shown) == len(rows) else f" The {count(len(shown))} largest groups."
     share, plain, model = (held_out[name][shown].ravel() for name in ("share", "mean_global", "mean_model"))
     what = "each class" if facts.has_classes else "rows that are positive"
-    return Square(
-        title="Are the groups right?",
-        caption=f"By group: share of {what}. {off}; numbers below.{few}",
-        label=f"Share of {what} in each labeled group against its mean prediction. {off}.",
-        axis="Mean prediction for the group",
-        before=_pixels(plain, share),
-        after=_pixels(model, share),
-        joined=False,
-    )
+    return {
+        "title": "Are the groups right?",
+        "caption": f"By group: share of {what}. {off}; numbers below.{few}",
+        "label": f"Share of {what} in each labeled group against its mean prediction. {off}.",
+        "axis": "Mean prediction for the group",
+        "before": _pixels(plain, share),
+        "after": _pixels(model, share),
+        "joined": False,
+        "table": None,
+    }
 
 
 def merged_bins(bins: FloatArray, n_bins: int) -> FloatArray:

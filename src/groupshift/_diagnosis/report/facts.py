@@ -4,13 +4,14 @@ import platform
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from groupshift._diagnosis.diagnosis import Diagnosis
 from groupshift._diagnosis.features import describe_clusters
-from groupshift._diagnosis.fitted import Model, is_shifted, told_classes
+from groupshift._diagnosis.fitted import Model, told_classes
 from groupshift._diagnosis.report.formats import count, percent, percent_range, texts
 from groupshift._diagnosis.share_tables import (
     COVERAGE,
@@ -68,48 +69,6 @@ class Names:
 
 
 @dataclass(frozen=True)
-class GroupLines:
-    """The groups of the population, the largest ones where there are too many for a page: arrays (n_groups,) or (n_groups, C)."""
-
-    name: list[str]
-    rows: IntArray
-    share: FloatArray
-    low: FloatArray
-    high: FloatArray
-    narrow_low: FloatArray
-    narrow_high: FloatArray
-    every_row: FloatArray  # labels counted as they are, predictions for the rest
-    sample_share: FloatArray
-    sample_rows: IntArray
-
-    @property
-    def is_last(self) -> BoolArray:
-        few: BoolArray = self.rows < LAST_ROWS
-        return few
-
-
-@dataclass(frozen=True)
-class CellLines:
-    """One line for each group of the map: arrays (n_groups, n_clusters)."""
-
-    name: list[str]
-    rows: IntArray
-    share: FloatArray
-    low: FloatArray
-    high: FloatArray
-    shift: FloatArray
-    borrowed: BoolArray
-
-    @property
-    def any_empty(self) -> bool:
-        return bool((self.rows == 0).any())
-
-    @property
-    def any_borrowed(self) -> bool:
-        return bool((self.borrowed & (self.rows > 0)).any())
-
-
-@dataclass(frozen=True)
 class Facts:
     """A fitted model as the report reads it."""
 
@@ -144,7 +103,8 @@ class Facts:
 
     @property
     def shifted(self) -> bool:
-        return is_shifted(self.model)
+        """Whether any probability differs from the plain classifier's, however little."""
+        return bool(np.any(self.model.estimate_.shift))
 
     @property
     def any_gain(self) -> bool:
@@ -157,22 +117,29 @@ class Facts:
         return shares_by(self.model, "overall", COVERAGE)
 
     @cached_property
-    def groups(self) -> GroupLines:
-        model, all_groups = self.model, shares_of_groups(self.model)
-        shown = largest(all_groups.rows, MAX_CLASS_GROUPS if self.has_classes else MAX_GROUPS)
-        limits = all_groups.limits(model.estimate_.unidentified, COVERAGE)
+    def groups(self) -> dict[str, Any]:
+        """The groups of the population, the largest where there are too many for a page: arrays (n_groups,) or (n_groups, C).
+
+        name, rows, share, low, high, narrow_low, narrow_high, every_row (labels counted as they are, predictions for the rest),
+        sample_share, sample_rows.
+        """
+        model, found = self.model, shares_of_groups(self.model)
+        shown = largest(found.rows, MAX_CLASS_GROUPS if self.has_classes else MAX_GROUPS)
         sample_share, sample_rows, _ = labeled_sample(model)
-        columns = {
-            "share": all_groups.share,
-            **limits,
-            "every_row": shares_of_every_row(model, all_groups),
-            "sample_share": sample_share,
-        }
+        limits = found.limits(model.estimate_.unidentified, COVERAGE)
+        every_row = shares_of_every_row(model, found)
+        columns = {"share": found.share, **limits, "every_row": every_row, "sample_share": sample_share}
         flat = {name: _kept(values[shown]) for name, values in columns.items()}
         if not self.has_classes:
             flat = {name: values[:, 0] for name, values in flat.items()}
         names = shown_names(model.estimate_.groups[shown])
-        return GroupLines(name=names, rows=all_groups.rows[shown], sample_rows=sample_rows[shown], **flat)
+        return {"name": names, "rows": found.rows[shown], **flat, "sample_rows": sample_rows[shown]}
+
+    @property
+    def is_last(self) -> BoolArray:
+        """Groups of so few rows that they come after the others."""
+        few: BoolArray = self.groups["rows"] < LAST_ROWS
+        return few
 
     @cached_property
     def every_row(self) -> FloatArray:
@@ -184,15 +151,17 @@ class Facts:
         return found
 
     @cached_property
-    def cells(self) -> CellLines:
-        """Of two classes."""
+    def cells(self) -> dict[str, Any]:
+        """Of two classes, one line for each group of the map: arrays (n_groups, n_clusters)."""
         estimate = self.model.estimate_
         shown = largest(estimate.rows.sum(1), max(MAX_CELLS // max(self.n_clusters, 1), 1))
         table, shape = shares_by(self.model, "cell", COVERAGE), estimate.shift.shape
-        share, low, high = (table[name].reshape(shape)[shown] for name in ("share", "low", "high"))
+        found = {name: table[name].reshape(shape)[shown] for name in ("share", "low", "high")}
+        rows = estimate.rows[shown]
         borrowed = (estimate.pooling[shown] > BORROWED) & (estimate.variance[shown] > 0)
-        name, shift = shown_names(estimate.groups[shown]), _kept(estimate.shift[shown], 3)
-        return CellLines(name, estimate.rows[shown], share, low, high, shift, borrowed)
+        found |= {"rows": rows, "shift": _kept(estimate.shift[shown], 3), "borrowed": borrowed}
+        marks = {"any_empty": bool((rows == 0).any()), "any_borrowed": bool((borrowed & (rows > 0)).any())}
+        return {"name": shown_names(estimate.groups[shown]), **found, **marks}
 
     @cached_property
     def held_out(self) -> Table | None:
@@ -282,30 +251,32 @@ class Facts:
     def _extremes(self) -> str | None:
         """The groups of lowest and highest share; those of a few rows are there by chance and left out."""
         groups = self.groups
-        many = np.flatnonzero(groups.rows >= FEW_ROWS)
-        if len(many) < 2 or not np.ptp(groups.share[many]):
+        many = np.flatnonzero(groups["rows"] >= FEW_ROWS)
+        if len(many) < 2 or not np.ptp(groups["share"][many]):
             return None
 
         def described(i: int) -> str:
-            interval = percent_range(groups.low[i], groups.high[i])
-            return f"{groups.name[i]} ({percent(groups.share[i])}, interval {interval})"
+            interval = percent_range(groups["low"][i], groups["high"][i])
+            return f"{groups['name'][i]} ({percent(groups['share'][i])}, interval {interval})"
 
-        lowest, highest = (int(many[find(groups.share[many])]) for find in (np.argmin, np.argmax))
-        which = "Groups" if len(many) == len(groups.rows) else f"Groups of {FEW_ROWS} rows or more"
+        lowest, highest = (int(many[find(groups["share"][many])]) for find in (np.argmin, np.argmax))
+        which = "Groups" if len(many) == len(groups["rows"]) else f"Groups of {FEW_ROWS} rows or more"
         return f"{which} range from {described(lowest)} to {described(highest)}."
 
     def _disagreement(self) -> str | None:
         """In how many groups the labeled sample misleads, by more than the noise of both."""
         groups = self.groups
-        known = np.isfinite(groups.sample_share)
-        n, sample = groups.sample_rows, np.nan_to_num(groups.sample_share)
+        known = np.isfinite(groups["sample_share"])
+        n, sample = groups["sample_rows"], np.nan_to_num(groups["sample_share"])
         if known.sum() < 2:
             return None
         margin = ndtri(0.5 + COVERAGE / 2)
         # A row of each class more: the error of a share of 0 or 1 from a handful of rows is not zero.
         drawn_in = (sample * n + 1) / (n + 2)
-        variance = drawn_in * (1 - drawn_in) / (n + 2) + ((groups.high - groups.low) / (2 * margin)) ** 2
-        differs = known & (np.abs(sample - groups.share) > margin * np.sqrt(variance))
+        variance = (
+            drawn_in * (1 - drawn_in) / (n + 2) + ((groups["high"] - groups["low"]) / (2 * margin)) ** 2
+        )
+        differs = known & (np.abs(sample - groups["share"]) > margin * np.sqrt(variance))
         return (
             f"In {count(differs.sum())} of {plural(int(known.sum()), 'group')} with labeled rows, the labeled sample differs "
             f"from the population by more than chance ({percent(COVERAGE, 0)} confidence)."

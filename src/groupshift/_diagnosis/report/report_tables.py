@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -59,26 +58,26 @@ class TableView:
 def shares_table(facts: Facts) -> TableView:
     """All rows together, then the groups that the page shows, those of very few rows last."""
     groups, whole = facts.groups, {name: float(values[0]) for name, values in facts.overall.items()}
-    order = np.argsort(groups.is_last, kind="stable")
+    order = np.argsort(facts.is_last, kind="stable")
     limits = {
-        INTERVAL: (("low", "high"), (groups.low, groups.high)),
-        NARROW: (("narrow_low", "narrow_high"), (groups.narrow_low, groups.narrow_high)),
+        INTERVAL: (("low", "high"), (groups["low"], groups["high"])),
+        NARROW: (("narrow_low", "narrow_high"), (groups["narrow_low"], groups["narrow_high"])),
     }
     columns = {
-        "Group": ["All", *(groups.name[g] for g in order)],
-        "Population": [percent(v) for v in (whole["share"], *groups.share[order])],
+        "Group": ["All", *(groups["name"][g] for g in order)],
+        "Population": [percent(v) for v in (whole["share"], *groups["share"][order])],
     }
     for name, (of_all, of_groups) in limits.items():
         low, high = ((whole[one], *values[order]) for one, values in zip(of_all, of_groups, strict=True))
         columns[name] = [percent_range(*ends) for ends in zip(low, high, strict=True)]
-    columns["Population rows"] = [count(v) for v in (whole["rows"], *groups.rows[order])]
-    if groups.sample_rows.any():
+    columns["Population rows"] = [count(v) for v in (whole["rows"], *groups["rows"][order])]
+    if groups["sample_rows"].any():
         n_labeled = int(facts.model.learned_.labeled_rows.sum())
-        sample = zip(groups.sample_share[order], groups.sample_rows[order], strict=True)
+        sample = zip(groups["sample_share"][order], groups["sample_rows"][order], strict=True)
         columns["Labeled sample"] = [
             _of(share, n) for share, n in [(whole["labeled_share"], n_labeled), *sample]
         ]
-        columns["All rows"] = [percent(v) for v in (facts.every_row[0], *groups.every_row[order])]
+        columns["All rows"] = [percent(v) for v in (facts.every_row[0], *groups["every_row"][order])]
     return TableView(columns, "Shares of positives by group", marked=0)
 
 
@@ -89,7 +88,7 @@ def _of(share: float, rows: int) -> str:
 
 def classes_table(facts: Facts) -> TableView:
     """Each of several classes: population, labeled sample, and its range over groups; the largest first."""
-    whole, share = facts.overall, facts.groups.share
+    whole, share = facts.overall, facts.groups["share"]
     order = np.argsort(-whole["share"], kind="stable")
     pairs = {INTERVAL: ("low", "high"), NARROW: ("narrow_low", "narrow_high")}
     columns = {
@@ -104,27 +103,20 @@ def classes_table(facts: Facts) -> TableView:
     return TableView(columns, "Classes, most frequent first", "Classes")
 
 
-class MapCell(NamedTuple):
-    """A share as the map shows it: text, what a pointer on it tells, and how deep its ground is."""
+def class_map(facts: Facts) -> list[tuple[str, str, list[dict[str, str]]]]:
+    """Groups down, several classes across; first all of them together.
 
-    share: str
-    interval: str
-    told: str
-    depth: str
-
-
-def class_map(facts: Facts) -> list[tuple[str, str, list[MapCell]]]:
-    """Groups down, several classes across; first all of them together."""
+    A cell is a share as the map shows it, its interval, what a pointer on it tells, and how deep its ground is.
+    """
     groups, whole, is_wide = facts.groups, facts.overall, len(facts.classes) > WIDE_CLASSES
 
-    def cell(group: str, c: int, share: float, low: float, high: float, sample: str) -> MapCell:
+    def cell(group: str, c: int, share: float, low: float, high: float, sample: str) -> dict[str, str]:
         within = percent_range(low, high)
         told = f"{group}, {facts.classes[c]}: {percent(share)}, {INTERVAL} {within}{sample}"
         # By the square root: shares of a few percent, the rule where classes are many, can be told from none.
         depth = f"{DEEPEST * np.sqrt(max(share, 0.0)):.3f}"
-        return MapCell(
-            f"{100 * share:.0f}" if is_wide else percent(share), "" if is_wide else within, told, depth
-        )
+        shown, within = (f"{100 * share:.0f}", "") if is_wide else (percent(share), within)
+        return {"share": shown, "interval": within, "told": told, "depth": depth}
 
     numbers = range(len(facts.classes))
     together = [
@@ -132,14 +124,21 @@ def class_map(facts: Facts) -> list[tuple[str, str, list[MapCell]]]:
         for c in numbers
     ]
     lines = [("all", count(whole["rows"][0]), together)]
-    for g in np.argsort(groups.is_last, kind="stable"):
-        n = int(groups.sample_rows[g])
-        samples = [f", labeled sample {_of(v, n)}" if n else "" for v in groups.sample_share[g]]
+    for g in np.argsort(facts.is_last, kind="stable"):
+        n = int(groups["sample_rows"][g])
+        samples = [f", labeled sample {_of(v, n)}" if n else "" for v in groups["sample_share"][g]]
         cells = [
-            cell(groups.name[g], c, groups.share[g, c], groups.low[g, c], groups.high[g, c], samples[c])
+            cell(
+                groups["name"][g],
+                c,
+                groups["share"][g, c],
+                groups["low"][g, c],
+                groups["high"][g, c],
+                samples[c],
+            )
             for c in numbers
         ]
-        lines.append((groups.name[g], count(groups.rows[g]), cells))
+        lines.append((groups["name"][g], count(groups["rows"][g]), cells))
     return lines
 
 
@@ -165,23 +164,16 @@ def sensitivity_table(facts: Facts) -> TableView | None:
 
 
 def shifts_table(facts: Facts) -> TableView:
-    shifts = {f"Cluster {k}": [signed(v) for v in shift] for k, shift in enumerate(facts.cells.shift.T)}
-    return TableView({"Group": facts.cells.name, **shifts}, "Shifts (log-odds) by group and cluster")
+    shifts = {f"Cluster {k}": [signed(v) for v in shift] for k, shift in enumerate(facts.cells["shift"].T)}
+    return TableView({"Group": facts.cells["name"], **shifts}, "Shifts (log-odds) by group and cluster")
 
 
-class Bar(NamedTuple):
-    """A line of a list with bars; `part` is the length of its bar in percent."""
-
-    name: str
-    rise: str
-    part: float
-
-
-def importance_bars(facts: Facts) -> list[Bar]:
+def importance_bars(facts: Facts) -> list[tuple[str, str, float]]:
+    """Names of features, rises of the log loss, and lengths of bars in percent."""
     found = importance_table(facts.model)
     names, rises = found["feature"].tolist(), found["loss_rise"].tolist()
     longest = max(*rises, 1e-12) if rises else 1.0
-    return [Bar(name, signed(v, 4), 100 * max(v, 0) / longest) for name, v in zip(names, rises, strict=True)]
+    return [(name, signed(v, 4), 100 * max(v, 0) / longest) for name, v in zip(names, rises, strict=True)]
 
 
 def shift_range(facts: Facts) -> str:
