@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from cli_files import ROLES, small, survey_tables
 from groupshift.cli.errors import run
-from groupshift.tables.csv_cells import SourceError
+from groupshift.tables.arrow import SourceError
 from groupshift.tables.files import Spelt, clean, write_table
 from groupshift.tables.places import open_source
 

@@ -13,10 +13,10 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="reading files needs the extra files")
 
+from groupshift.tables.arrow import SourceError  # noqa: E402
 from groupshift.tables.batch_sources import as_source  # noqa: E402
 from groupshift.tables.column_facts import plan_column  # noqa: E402
 from groupshift.tables.columns import as_text, convert  # noqa: E402
-from groupshift.tables.csv_cells import SourceError  # noqa: E402
 from groupshift.tables.files import OutputError, table_format, write_table  # noqa: E402
 from groupshift.tables.places import open_source  # noqa: E402
 

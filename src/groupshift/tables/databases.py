@@ -11,8 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from groupshift._data.extras import need
-from groupshift.tables.arrow import pa
-from groupshift.tables.csv_cells import SourceError
+from groupshift.tables.arrow import SourceError, pa
 from groupshift.tables.snapshots import CHUNK_ROWS, tables_of_rows
 
 # Names of columns and rows of an answer. A connection is of whatever package the database has.

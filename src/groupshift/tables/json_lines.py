@@ -9,8 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO
 
-from groupshift.tables.arrow import pa
-from groupshift.tables.csv_cells import SourceError
+from groupshift.tables.arrow import SourceError, pa
 from groupshift.tables.packed import unpacked
 from groupshift.tables.snapshots import tables_of_rows
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from groupshift._data.frames import some
-from groupshift.tables.arrow import pa
-from groupshift.tables.csv_cells import SourceError
+from groupshift.tables.arrow import SourceError, pa
 from groupshift.tables.databases import is_url, url_tables, without_password
 from groupshift.tables.snapshots import common_type, in_types
 from groupshift.tables.table_files import Source, is_parquet, open_file, open_parquet_folder, snapshot_source

@@ -10,8 +10,7 @@ from typing import IO, Any
 import numpy as np
 
 from groupshift._data.extras import need
-from groupshift.tables.arrow import pa, pc
-from groupshift.tables.csv_cells import SourceError
+from groupshift.tables.arrow import SourceError, pa, pc
 from groupshift.tables.snapshots import CHUNK_ROWS, column_of
 
 READERS = {"Stata": "read_dta", "SPSS": "read_sav", "SAS": "read_sas7bdat", "SAS transport": "read_xport"}

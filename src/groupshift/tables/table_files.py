@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from groupshift.tables.arrow import pa
-from groupshift.tables.csv_cells import Dialect, SourceError, dialect_of
+from groupshift.tables.arrow import FileTable, SourceError, pa
+from groupshift.tables.csv_cells import Dialect, dialect_of
 from groupshift.tables.databases import database_of, file_tables
 from groupshift.tables.files import kind_of
 from groupshift.tables.json_lines import is_json, json_tables
 from groupshift.tables.packed import DAMAGED, packing_of, unpacked
-from groupshift.tables.parquet import FileTable, file_table
 from groupshift.tables.snapshots import Snapshot
 from groupshift.tables.statistics_files import program_of, statistics_tables
 from groupshift.tables.workbooks import is_workbook, sheet_tables
@@ -89,7 +88,7 @@ class Source:
             yield from self.dialect.cells(self.path, names)
         elif self.format == "Parquet":
             # Read like any population in files: a batch at a time, without whole column chunks ahead.
-            yield from file_table(self.path, batch_rows=BATCH_ROWS).batches(names)
+            yield from FileTable.of(self.path, BATCH_ROWS).batches(names)
         else:
             yield from self._arrow(names)
 
@@ -205,7 +204,7 @@ def _unpacked_head(path: Path, packing: str | None) -> bytes:
 def open_parquet_folder(path: Path) -> Source:
     """All Parquet files of a folder and its folders, as Spark and Dask write them, as one table."""
     with _opening(f"A file in the folder {path}"):
-        table = file_table(path)
+        table = FileTable.of(path)
         _check_same_columns(path, table)
         schema = table.dataset.schema
         return Source(path, "Parquet", tuple(table.columns), table.dataset.count_rows(), schema)

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from groupshift._data.extras import need
-from groupshift.tables.arrow import pa
-from groupshift.tables.csv_cells import SourceError
+from groupshift.tables.arrow import SourceError, pa
 from groupshift.tables.snapshots import tables_of_rows
 
 # What a sheet can hold, by Excel's own limits.
