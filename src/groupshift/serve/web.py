@@ -39,7 +39,7 @@ from groupshift.tables.files import write_whole
 
 STATIC = Path(__file__).parent / "static"
 # By its path: importing the report would bring scikit-learn, which the page's process does without.
-REPORT_STYLE = Path(__file__).parents[1] / "_explain" / "report" / "report.css"
+REPORT_STYLE = Path(__file__).parents[1] / "_diagnosis" / "report" / "report.css"
 # Settings of ten thousand columns fit.
 MOST_SETTINGS = 4 * 1024**2
 SETTLED = "This job is under way or done, and stays as it is. Stop it first, or begin another one."

@@ -110,6 +110,7 @@ class ArrowTable:
 
     source: Any
     batch_rows: int = BATCH_ROWS
+    # A reader of a source that gives its rows once, until these are read.
     _opened: list[pa.RecordBatchReader] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -121,24 +122,27 @@ class ArrowTable:
             )
 
     @property
+    def schema(self) -> pa.Schema:
+        reader = self._opened[0] if self._opened else self._reader(None)
+        if _is_once(self.source) and not self._opened:
+            self._opened.append(reader)
+        return _with_plain_types(reader.schema)
+
+    @property
     def columns(self) -> list[str]:
-        if not self._opened:
-            # What can be read once stays open: a second reader would find it begun.
-            self._opened.append(self._reader(None))
-        return list(self._opened[0].schema.names)
+        return list(self.schema.names)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Arrow tables of `batch_rows` rows, the last one smaller."""
         if isinstance(self.source, pa.dataset.Dataset):
             yield from FileTable(self.source, self.batch_rows).batches(columns)
             return
-        # Another that was opened for its columns alone might stand in the way of this one, as in DuckDB.
-        opened = self._opened.pop() if self._opened else None
-        reader = opened if opened is not None and _is_once(self.source) else self._reader(columns)
+        reader = self._opened.pop() if self._opened else self._reader(columns)
         try:
             names = list(reader.schema.names if columns is None else columns)
             parts = (pa.Table.from_batches([batch.select(names)]) for batch in reader)
-            yield from in_batches(map(_without_views, parts), self.batch_rows)
+            plain = (part.cast(_with_plain_types(part.schema)) for part in parts)
+            yield from in_batches(plain, self.batch_rows)
         except (pa.ArrowException, OSError) as error:
             raise SourceError(
                 f"A {type(self.source).__name__} cannot be read to its end: {str(error).splitlines()[0]}."
@@ -202,11 +206,10 @@ def _reader_of_parts(parts: Iterator[Any]) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def _without_views(table: pa.Table) -> pa.Table:
-    """A table whose texts are plain ones: views, as polars has them, are not known everywhere."""
+def _with_plain_types(schema: pa.Schema) -> pa.Schema:
+    """A schema whose texts are plain ones: views, as polars has them, are not known everywhere."""
     plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
-    fields = [one.with_type(plain.get(str(one.type), one.type)) for one in table.schema]
-    return table.cast(pa.schema(fields)) if fields != list(table.schema) else table
+    return pa.schema([one.with_type(plain.get(str(one.type), one.type)) for one in schema])
 
 
 @dataclass(frozen=True)

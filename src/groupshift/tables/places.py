@@ -18,9 +18,16 @@ from urllib.parse import unquote
 
 from groupshift._data.frames import some
 from groupshift.tables.arrow import SourceError, pa
-from groupshift.tables.databases import is_url, url_tables, without_password
-from groupshift.tables.snapshots import common_type, in_types
-from groupshift.tables.table_files import Source, is_parquet, open_file, open_parquet_folder, snapshot_source
+from groupshift.tables.databases import file_of, is_url, split_url, url_tables, without_password
+from groupshift.tables.snapshots import common_type, in_types, room_for_copies
+from groupshift.tables.table_files import (
+    Source,
+    is_parquet,
+    open_database,
+    open_file,
+    open_parquet_folder,
+    snapshot_source,
+)
 
 STANDARD_INPUT = "-"
 # Between a file and what is meant in it: book.xlsx::Sheet2, people.db::select …
@@ -73,10 +80,11 @@ def _open(place: str) -> Source:
         return _standard_input()
     path, part = Path(place), None
     if is_url(place):
-        url, _, query = place.partition(PART)
-        return snapshot_source(
-            Path(without_password(url)), "database", url_tables(url, query.strip() or None)
-        )
+        url, query = split_url(place)
+        if (file := file_of(url)) is not None:
+            return open_database(file, "SQLite" if url.startswith("sqlite") else "DuckDB", query)
+        # Kept, since a database changes while it is read: every pass over the rows must see the same.
+        return snapshot_source(Path(without_password(url)), "database", url_tables(url, query))
     if not path.exists() and PART in place:
         before, _, part = place.partition(PART)
         path = Path(before)
@@ -140,7 +148,7 @@ def _standard_input() -> Source:
     """Standard input is kept in a file: a fit reads its rows several times."""
     with tempfile.TemporaryDirectory(prefix="groupshift-") as folder:
         place = Path(folder) / "input"
-        with open(place, "wb") as file:
+        with room_for_copies(), open(place, "wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         if not place.stat().st_size:
             raise SourceError(

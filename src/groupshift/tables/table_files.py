@@ -12,11 +12,11 @@ from typing import Protocol
 
 from groupshift.tables.arrow import FileTable, SourceError, pa
 from groupshift.tables.csv_cells import Dialect, dialect_of
-from groupshift.tables.databases import database_of, file_tables
+from groupshift.tables.databases import database_of, duckdb_table, sqlite_tables
 from groupshift.tables.files import kind_of
 from groupshift.tables.json_lines import is_json, json_tables
 from groupshift.tables.packed import DAMAGED, packing_of, unpacked
-from groupshift.tables.snapshots import Snapshot
+from groupshift.tables.snapshots import FULL, Snapshot
 from groupshift.tables.statistics_files import program_of, statistics_tables
 from groupshift.tables.workbooks import is_workbook, sheet_tables
 
@@ -153,7 +153,7 @@ def open_file(path: Path, part: str | None = None, *, shown: Path | None = None)
     if head.startswith(b"PK\x03\x04") and is_workbook(path):
         return snapshot_source(name, "Excel", sheet_tables(path, part))
     if database is not None:
-        return snapshot_source(name, database, file_tables(path, database, part))
+        return open_database(path, database, part)
     if part is not None:
         raise SourceError(f"{path} is no workbook and no database, so that it has no part {part!r}.")
     if program is not None:
@@ -173,9 +173,17 @@ def open_file(path: Path, part: str | None = None, *, shown: Path | None = None)
     return Source(path, "CSV", dialect.columns, dialect=dialect)
 
 
+def open_database(path: Path, database: str, query: str | None) -> Source:
+    """A table of a database in a file, or the rows of a query to it."""
+    if database == "SQLite":
+        return snapshot_source(path, database, sqlite_tables(path, query))
+    table = duckdb_table(path, query)
+    return Source(path, database, tuple(table.columns), schema=table.schema, tables=table)
+
+
 def snapshot_source(shown: Path, kind: str, tables: Iterator[pa.Table]) -> Source:
     """Rows that are read once and kept: of a sheet, of a statistical program's file, of a query."""
-    kept = Snapshot.of(_read_by_others(shown, kind, tables))
+    kept = Snapshot.of(_read_by_others(shown, kind, tables), shown)
     return Source(shown, kind, tuple(kept.schema.names), kept.n_rows, kept.schema, tables=kept)
 
 
@@ -186,6 +194,8 @@ def _read_by_others(shown: Path, kind: str, tables: Iterator[pa.Table]) -> Itera
     except (SourceError, ImportError, MemoryError):
         raise
     except Exception as error:
+        if getattr(error, "errno", None) in FULL:
+            raise
         raise SourceError(
             f"{shown} begins like a file of {kind} but cannot be read ({_first_line(error)}). It may be damaged: copy or "
             "export it again, or export it as CSV."

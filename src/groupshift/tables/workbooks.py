@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import IO, Any
 
 from groupshift._data.extras import need
 from groupshift.tables.arrow import SourceError, pa
+from groupshift.tables.packed import check_sizes
 from groupshift.tables.snapshots import tables_of_rows
 
 # What a sheet can hold, by Excel's own limits.
@@ -20,9 +22,35 @@ def is_workbook(path: Path) -> bool:
     """Whether a zip archive is a workbook that can be read."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return "xl/workbook.xml" in archive.namelist()
+            is_one = "xl/workbook.xml" in archive.namelist()
+            if is_one:
+                _check_sizes(archive, path)
+            return is_one
     except (zipfile.BadZipFile, OSError):
         return False
+
+
+def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuse sheets that no Excel writes before they are unpacked and read, which takes a minute for a million rows."""
+    try:
+        check_sizes(archive, path.stat().st_size)
+    except zipfile.BadZipFile as error:
+        raise SourceError(f"{path} is no workbook that Excel wrote: {error}. Export it as CSV.") from error
+    for entry in archive.infolist():
+        if not entry.filename.startswith("xl/worksheets/"):
+            continue
+        n_rows, before = 0, b""
+        with archive.open(entry) as sheet:
+            while chunk := sheet.read(1 << 20):
+                # Numbers of rows may be left out, and rows between two numbers: what is counted is the larger.
+                text = before + chunk
+                n_rows += chunk.count(b"<row") + (before[-3:] + chunk[:3]).count(b"<row")
+                named = max((int(number) for number in re.findall(rb'<row r="(\d{1,18})"', text)), default=0)
+                if max(n_rows, named) > MOST_ROWS:
+                    raise SourceError(
+                        f"{path} has a sheet of more than {MOST_ROWS:,} rows, the most that Excel knows. Export it as CSV."
+                    )
+                before = text[-40:]
 
 
 def sheet_tables(path: Path, sheet: str | None) -> Iterator[pa.Table]:
