@@ -8,9 +8,9 @@ import zipfile
 import skops.io
 
 from groupshift import save
-from groupshift._files.allowed_parts import with_stable_names
 from groupshift._files.model_files import _sealed
-from groupshift._files.sound_models import without_unread
+from groupshift._files.parts import with_stable_names
+from groupshift._files.sound import without_unread
 
 
 def parts_of(path):

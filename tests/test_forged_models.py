@@ -281,7 +281,7 @@ BEYOND_MEMORY = {
         "codes for categories",
     ),
     "columns that are not filled": (
-        make_pipeline(PolynomialFeatures(2), LogisticRegression()),
+        make_pipeline(PolynomialFeatures(2), LogisticRegression(max_iter=1000)),
         lambda m: m[0].__dict__.update(_n_out_full=30, n_output_features_=30),
         "announces columns",
     ),

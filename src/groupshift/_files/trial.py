@@ -20,7 +20,7 @@ from typing import IO, Any
 import narwhals as nw
 import numpy as np
 
-from groupshift._files.sound_trees import UnsoundError
+from groupshift._files.sound import UnsoundError
 
 # Seconds that a file may take, and more for each megabyte.
 LEAST_SECONDS, SECONDS_PER_MB = 60.0, 2.0
