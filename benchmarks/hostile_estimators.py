@@ -12,15 +12,16 @@ import io
 import json
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
+import traceback
 import warnings
 import zipfile
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import sklearn
@@ -148,7 +149,7 @@ def altered(data: bytes, number: int) -> bytes:
     return _sealed(manifest, parts)
 
 
-def attempt(name: str, data: bytes, say: Any) -> None:
+def attempt(name: str, data: bytes, say: Any, number: int = 0) -> None:
     """Load, predict and report; `say` hears what is about to happen, and how it ended."""
     from groupshift._files.model_files import THE_FILE, ModelFileError, made
     from groupshift._files.trial import try_model
@@ -165,7 +166,9 @@ def attempt(name: str, data: bytes, say: Any) -> None:
     say("use")
     try:
         answer = model.predict_proba(X[:40], groups=groups[:40])
-        model.report("report.html", force=True)
+        if number % 10 == 0:
+            # All of its parts were asked for in the trial.
+            model.report("report.html", force=True)
     except Exception as error:
         say(f"raw error: {type(error).__name__}: {error}"[:300])
         return
@@ -173,11 +176,11 @@ def attempt(name: str, data: bytes, say: Any) -> None:
     say("answered" if is_sound else "wrong answer")
 
 
-def run_some(name: str, first: int, last: int, seconds: float) -> None:
-    """Alterations in this process; what is about to happen and how it ended go to standard output, a line each."""
-    lines = os.fdopen(os.dup(1), "w")
+def run_some(name: str, first: int, last: int, seconds: float, lines: IO[str]) -> None:
+    """Alterations in this process; what is about to happen and how it ended go to `lines`."""
     warnings.simplefilter("ignore")
-    data, until = sealed_model(name), time.monotonic() + seconds
+    until = time.monotonic() + seconds
+    data = sealed_model(name)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for number in range(first, last):
@@ -189,8 +192,21 @@ def run_some(name: str, first: int, last: int, seconds: float) -> None:
                 lines.flush()
 
             signal.alarm(60)
-            attempt(name, altered(data, number), say)
+            attempt(name, altered(data, number), say, number)
             signal.alarm(0)
+
+
+def in_another_process(work: Callable[[], None]) -> int:
+    """The exit code of a copy of this process that does some work; minus a signal's number where one ended it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def fuzz(name: str, n: int, seconds: float) -> tuple[Counter[str], list[list[Any]]]:
@@ -199,38 +215,33 @@ def fuzz(name: str, n: int, seconds: float) -> tuple[Counter[str], list[list[Any
     faults: list[list[Any]] = []
     first, until = 0, time.monotonic() + seconds
     while first < n and (left := until - time.monotonic()) > 0:
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.hostile_estimators",
-            "--estimator",
-            name,
-            "--from",
-            str(first),
-            "--to",
-            str(n),
-        ]
-        done = subprocess.run([*command, "--seconds", str(left)], capture_output=True, text=True, check=False)
-        said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
-        ended = [line for line in said if line[1] not in ("trial", "use")]
-        for number, what in ended:
-            outcomes[what.partition(":")[0]] += 1
-            if what not in GOOD:
-                faults.append([number, what])
-        if done.returncode == 0:
+        with tempfile.TemporaryFile("w+") as lines:
+            code = in_another_process(partial(run_some, name, first, n, left, lines))
+            lines.seek(0)
+            said = [json.loads(line) for line in lines]
+        for number, what in said:
+            if what not in ("trial", "use"):
+                outcomes[what.partition(":")[0]] += 1
+                if what not in GOOD:
+                    faults.append([number, what])
+        if code == 0:
             break
         if not said:
-            raise RuntimeError(f"{name}: {done.stderr[-500:]}")
+            raise RuntimeError(f"{name}: no model could be made.")
         number, stage = said[-1]
         how = "ended the trial" if stage == "trial" else "signal"
         outcomes[how] += 1
-        faults.append([number, f"{how} ({done.returncode})"])
+        faults.append([number, f"{how} ({code})"])
         first = number + 1
     return outcomes, faults
 
 
 def fuzz_all(n: int, minutes: float) -> dict[str, Any]:
     """So many alterations for every estimator on the list, as far as the time allows."""
+    # Read once, before processes are copied.
+    import pandas  # noqa: F401
+
+
     names = list(estimators())
     by_name: dict[str, dict[str, int]] = {}
     faults = []
@@ -255,15 +266,14 @@ def fuzz_all(n: int, minutes: float) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--estimator")
-    parser.add_argument("--from", type=int, dest="first", default=0)
-    parser.add_argument("--to", type=int, dest="last", default=200)
-    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--mutations", type=int, default=2_000, help="of the model of each estimator")
+    parser.add_argument("--minutes", type=float, default=600.0, help="at most, for all estimators together")
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    if options.estimator:
-        run_some(options.estimator, options.first, options.last, options.seconds)
-    else:
-        print(json.dumps(fuzz_all(options.last, options.seconds / 60), indent=1))
+    found = fuzz_all(options.mutations, options.minutes)
+    print(found["outcomes"], f"at least {found['fewest_of_one']} of each estimator")
+    if options.out:
+        options.out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

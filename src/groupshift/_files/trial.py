@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import threading
+from importlib.util import find_spec
 from typing import IO, Any
 
 import narwhals as nw
@@ -133,6 +134,11 @@ def try_model(model: Any) -> None:
         model.diagnose()
         model.summary()
         model._repr_html_()
+        # Where nothing makes reports, none can be asked for.
+        if find_spec("jinja2") is not None:
+            from groupshift._diagnosis.report.page import render_report
+
+            render_report(model)
 
 
 def _example(model: Any) -> tuple[Any, bool]:

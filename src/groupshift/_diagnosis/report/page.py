@@ -4,6 +4,7 @@ import base64
 import hashlib
 import os
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, cast
 
@@ -112,6 +113,7 @@ def write_report(
         file.write(page)
 
 
+@cache
 def templates() -> "Environment":
     """The templates of the page. Every value is escaped on its way into it, whoever named it; a misspelt one fails."""
     jinja2 = need("jinja2")
