@@ -352,7 +352,7 @@ def test_a_view_that_never_ends_is_not_begun(endless):
 
 def test_a_copy_of_rows_has_a_limit_that_says_so(endless, monkeypatch):
     monkeypatch.setattr("groupshift.tables.snapshots.MOST_BYTES", 20 << 20)
-    with pytest.raises(SourceError, match="may never end. Ask for fewer rows"):
+    with pytest.raises(SourceError, match=r"may never end\. Ask for fewer rows"):
         open_source(f"{endless}::people")
 
 
