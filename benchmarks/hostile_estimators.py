@@ -51,16 +51,20 @@ FEW = {
     "n_clusters": 2,
     "n_components": 2,
 }
-OWN = {"MLPClassifier": {"hidden_layer_sizes": (3,)}, "KBinsDiscretizer": {"n_bins": 2, "quantile_method": "averaged_inverted_cdf"},
+OWN = {"MLPClassifier": {"hidden_layer_sizes": (3,)},
+       "KBinsDiscretizer": {"n_bins": 2, "quantile_method": "averaged_inverted_cdf"},
        "OneHotEncoder": {"min_frequency": 0.4, "handle_unknown": "infrequent_if_exist"},
        "OrdinalEncoder": {"handle_unknown": "use_encoded_value", "unknown_value": -1}, "SelectKBest": {"k": 2},
-       "SimpleImputer": {"add_indicator": True}, "QuantileTransformer": {"n_quantiles": 5}, "BaggingClassifier": {"max_features": 0.7},
+       "SimpleImputer": {"add_indicator": True},
+       "QuantileTransformer": {"n_quantiles": 5}, "BaggingClassifier": {"max_features": 0.7},
        "HashingVectorizer": {"n_features": 8}, "HistGradientBoostingClassifier": {"categorical_features": [2]},
        "SGDClassifier": {"loss": "log_loss"}, "Nystroem": {"n_components": 4}, "RBFSampler": {"n_components": 4},
        "QuadraticDiscriminantAnalysis": {"reg_param": 0.1}}  # fmt: skip
 # They hold other estimators, and are made of some.
 HOLDERS = {
-    "ColumnTransformer": lambda: make_pipeline(make_column_transformer((StandardScaler(), [0, 1]), remainder="passthrough"), LogisticRegression()),
+    "ColumnTransformer": lambda: make_pipeline(
+        make_column_transformer((StandardScaler(), [0, 1]), remainder="passthrough"), LogisticRegression()
+    ),
     "FrozenEstimator": lambda: FrozenEstimator(LogisticRegression().fit(*_labeled())),
     "GaussianMixture": LogisticRegression,
     "FeatureUnion": lambda: make_pipeline(FeatureUnion([("a", StandardScaler()), ("b", Binarizer())]), LogisticRegression()),

@@ -24,7 +24,7 @@ from cli_files import ROLES, small, survey_tables
 from groupshift.cli.errors import run
 from groupshift.tables.arrow import SourceError
 from groupshift.tables.files import Spelt, clean, write_table
-from groupshift.tables.places import open_source
+from groupshift.tables.sources import open_source
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
 

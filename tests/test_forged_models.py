@@ -361,7 +361,7 @@ NONSENSE = {
     "evidence with an axis more": lambda m: m.evidence_.groups.__dict__.update(
         share=m.evidence_.groups.share[:, None]
     ),
-    "points outside of cells": lambda m: m.estimate_.points.cell.fill(2**31 - 1),
+    "points outside of cells": lambda m: m.estimate_.counts.scores.cell.fill(2**31 - 1),
     "weights that are none": lambda m: m.learned_.posterior.scorer.combination.weights.fill(np.nan),
     "offsets of other contrasts": lambda m: m.learned_.posterior.scorer.combination.__dict__.update(
         offset=np.ones(7)

@@ -18,7 +18,7 @@ from groupshift.tables.batch_sources import as_source  # noqa: E402
 from groupshift.tables.column_facts import plan_column  # noqa: E402
 from groupshift.tables.columns import as_text, convert  # noqa: E402
 from groupshift.tables.files import OutputError, table_format, write_table  # noqa: E402
-from groupshift.tables.places import open_source  # noqa: E402
+from groupshift.tables.sources import open_source  # noqa: E402
 
 TABLE = pa.table(
     {

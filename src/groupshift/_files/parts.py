@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from groupshift.tables.packed import check_sizes
+from groupshift.tables.files import check_sizes
 
 # A described part, as skops writes it, and where a type is: module and class.
 Described = dict[str, Any]

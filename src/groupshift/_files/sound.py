@@ -140,7 +140,7 @@ def _check_part_of_ours(part: Part) -> None:
                 numbers = np.asarray(value)
                 is_finite = numbers.dtype.kind != "f" or np.isfinite(numbers).all()
                 _expect(is_finite, f"{key} in its {name} has missing or infinite numbers")
-    if name in ("Points", "Sums"):
+    if name == "Sums":
         of_points = [own[key] for key in ("cell", "bin", "score", "weight") if key in own]
         is_inside = (
             _are_numbers_below(part.cell, len(part.rows)) and len({len(one) for one in of_points}) == 1

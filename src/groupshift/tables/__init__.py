@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from groupshift.tables.arrow import SourceError, arrow_batches
     from groupshift.tables.batch_sources import BatchSource, as_source
     from groupshift.tables.files import OutputError, write_batches, write_table
-    from groupshift.tables.places import open_source
-    from groupshift.tables.table_files import Source
+    from groupshift.tables.sources import Source, open_source
 
 __all__ = [
     "BatchSource",
@@ -27,11 +26,11 @@ __all__ = [
 _LAZY = {
     "BatchSource": "batch_sources",
     "OutputError": "files",
-    "Source": "table_files",
+    "Source": "sources",
     "SourceError": "arrow",
     "arrow_batches": "arrow",
     "as_source": "batch_sources",
-    "open_source": "places",
+    "open_source": "sources",
     "write_batches": "files",
     "write_table": "files",
 }

@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 
 from groupshift.tables.arrow import SourceError, pa
-from groupshift.tables.packed import DAMAGED, unpacked
+from groupshift.tables.files import DAMAGED, unpacked
 
 # What pandas takes for missing in a CSV file, and three marks that statistical programs write.
 # fmt: off
