@@ -10,10 +10,10 @@ pytest.importorskip("skops")
 pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")
 hostile = pytest.importorskip("benchmarks.hostile", reason="benchmarks are not installed with the package")
+hostile_estimators = pytest.importorskip("benchmarks.hostile_estimators")
+hostile_files = pytest.importorskip("benchmarks.hostile_files")
+parts = pytest.importorskip("groupshift._files.parts")
 
-from benchmarks import hostile_estimators, hostile_files
-
-from groupshift._files import parts
 
 # Some of each kind.
 SLICE = range(8_000, 8_040)

@@ -244,9 +244,9 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, (*PLAIN, slice, np.dtype))
 
 
-def _are_numbers_below(values: object, n: int) -> bool:
+def _are_numbers_below(values: Part, n: int) -> bool:
     is_one = isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iu"
-    return is_one and bool(((values >= 0) & (values < n)).all())  # type: ignore[operator]  # an array
+    return is_one and bool(((values >= 0) & (values < n)).all())
 
 
 def _check_settings(part: BaseEstimator, name: str) -> None:

@@ -142,7 +142,7 @@ def scores_of(
             isinstance(model, (LogisticRegression, HistGradientBoostingClassifier))
             and len(model.classes_) == n_classes
         ):
-            decided = np.asarray(model.decision_function(features), float)
+            decided: FloatArray = np.asarray(getattr(model, "decision_function")(features), np.float64)  # noqa: B009  # some only predict
             z = decided[:, None] if n_classes == 2 else contrasts(decided)
         else:
             z = _of_probabilities(model, features, n_classes, edge)

@@ -32,8 +32,6 @@ LOCKED = {
     # No file of a query is left behind: what does not fit here is refused.
     "temp_directory": "",
     "memory_limit": "4GB",
-    # It would be written among a command's output.
-    "enable_progress_bar": "false",
 }
 A_NAME = r"[\w.]+"
 # Between an address and what is asked there: sqlite:///people.db::select …, duckdb:///lake.db?query=select …
