@@ -34,7 +34,9 @@ SETTINGS = {
     "docs/explanation/paper.md": {"80 %"},
     "docs/explanation/views.md": {"0.42"},
     "docs/releasing.md": {"0.1", "3.11"},
-    "docs/howto/draws.md": {"2 %"},  # error of a quantile at 5 % of 1,000 normal draws, over the width from 5 to 95 %
+    "docs/howto/draws.md": {
+        "2 %"
+    },  # error of a quantile at 5 % of 1,000 normal draws, over the width from 5 to 95 %
     "docs/howto/reading_the_diagnosis.md": {"1 %", "6 %"},
     # Arithmetic that the page shows, of the measured numbers above it.
     "docs/explanation/distributed.md": {"1.28", "1.4", "0.7", "3.6 %", "0.4", "1.5", "0.2", "15 %"}

@@ -31,7 +31,6 @@ VALUES = (
     "_diagnosis.evidence_parts:Evidence",
     "_diagnosis.class_evidence:ClassEvidence",
     "_audit.found:AuditFound",
-    "_audit.state:State",
     "_partitions.cuts:CutPartition",
     "_partitions.posterior:Posterior",
     "_scores.stack:Stack",

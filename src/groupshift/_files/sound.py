@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -121,7 +121,9 @@ def _check_part_of_ours(part: Part) -> None:
             _expect(
                 key in hints and _fits(value, hints[key]), f"{key} in its {name} is a {type(value).__name__}"
             )
-        missing = [field.name for field in fields(part) if field.name not in own]
+        # A file of an earlier version lacks what has come since, which is not needed then.
+        needed = [field.name for field in fields(part) if field.default is MISSING]
+        missing = [field for field in needed if field not in own]
         _expect(not missing, f"its {name} has no {' or '.join(missing)}")
     else:
         settings = part._get_param_names() if isinstance(part, BaseEstimator) else ()
