@@ -143,7 +143,7 @@ def scores_of(
             and len(model.classes_) == n_classes
         ):
             decided: FloatArray = np.asarray(getattr(model, "decision_function")(features), np.float64)  # noqa: B009  # some only predict
-            z = decided[:, None] if n_classes == 2 else contrasts(decided)
+            z = decided[:, None] if decided.ndim == 1 else contrasts(decided)
         else:
             z = _of_probabilities(model, features, n_classes, edge)
     z = np.clip(z, -LARGEST_SCORE, LARGEST_SCORE)
