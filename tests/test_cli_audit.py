@@ -13,7 +13,7 @@ pytest.importorskip("skops")
 from groupshift import load
 from groupshift.cli.errors import run
 from groupshift.datasets import make_survey
-from groupshift.tables.places import open_source
+from groupshift.tables.sources import open_source
 
 
 @pytest.fixture(scope="module")

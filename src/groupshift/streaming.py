@@ -51,11 +51,9 @@ from groupshift._diagnosis.diagnosis import Diagnosis
 from groupshift._math.arrays import ValueArray
 from groupshift._shifts.scorer import AnyScorer, Details
 from groupshift.classifier import GroupShiftClassifier
-from groupshift.tables.arrow import pa
-from groupshift.tables.batch_sources import BatchSource, as_source
+from groupshift.tables.arrow import BATCH_ROWS, pa
+from groupshift.tables.batch_sources import BatchSource, Streamed, as_source, first_pass
 from groupshift.tables.files import write_batches
-from groupshift.tables.parquet import BATCH_ROWS
-from groupshift.tables.streamed import Streamed, first_pass
 
 # Details of rows, column by column.
 Columns: TypeAlias = Details

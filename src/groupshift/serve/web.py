@@ -18,22 +18,25 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from groupshift.serve.command_lines import fit_arguments, known_shares_file, usual_roles
-from groupshift.serve.connections import in_time
-from groupshift.serve.guard import Guard
+from groupshift.serve.guard import Guard, in_time, received
 from groupshift.serve.jobs import (
+    KNOWN,
     NOT_HERE,
+    REPORT,
     SLOTS,
     TASK_NAMES,
     UNREADABLE,
     Job,
+    JobsFolder,
     Refused,
     Settings,
     checked_text,
+    fit_arguments,
+    known_shares_file,
+    safe_name,
+    usual_roles,
 )
-from groupshift.serve.jobs_folder import KNOWN, REPORT, JobsFolder, safe_name
 from groupshift.serve.pages import DOWNLOADS, JobView, templates
-from groupshift.serve.uploads import received
 from groupshift.serve.work_queue import WorkQueue
 from groupshift.tables.files import write_whole
 

@@ -5,20 +5,40 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from groupshift._data.chunks import add_up, map_chunks
-from groupshift.tables.arrow import pa, pc
-from groupshift.tables.column_facts import NEARLY_ALL, ColumnSurvey, Surveys, plan_of, survey_column
+from groupshift._data.batches import OutsideMemory, Reader
+from groupshift._data.chunks import Sum, add_up, map_chunks
+from groupshift._data.first_pass import FirstLook, FirstPass
+from groupshift._data.frames import Features
+from groupshift._data.progress import counted
+from groupshift._data.rows import Rows
+from groupshift.tables.arrow import (
+    BATCH_ROWS,
+    ArrowTable,
+    FileTable,
+    SourceError,
+    gives_arrow,
+    in_batches,
+    pa,
+    pc,
+)
+from groupshift.tables.column_facts import (
+    NEARLY_ALL,
+    ColumnSurvey,
+    Surveys,
+    decimal_mark,
+    plan_in_file,
+    plan_of,
+    survey_column,
+)
 from groupshift.tables.columns import ColumnPlan, convert, group_text
-from groupshift.tables.csv_cells import MISSING, MISSING_GROUP, SourceError
+from groupshift.tables.csv_cells import MISSING, MISSING_GROUP
 from groupshift.tables.databases import is_url
-from groupshift.tables.file_readings import decimal_mark, plan_in_file
-from groupshift.tables.parquet import BATCH_ROWS, FileTable, file_table, in_batches
-from groupshift.tables.places import data_files, open_source
-from groupshift.tables.table_files import Source, is_parquet
+from groupshift.tables.sources import Source, data_files, is_parquet, open_source
 
 Reading: TypeAlias = "Callable[[pa.ChunkedArray], pa.ChunkedArray]"
 # Beyond this, numbers that are read as floats are not whole any more.
@@ -107,7 +127,7 @@ def as_source(
     kinds: Mapping[str, str] | None = None,
     group: str | None = None,
 ) -> BatchSource:
-    """A path, a list of paths or a pyarrow dataset as a source of batches; a source as it is.
+    """A path, a list of paths or anything that speaks Arrow as a source of batches; a source as it is.
 
     Parameters
     ----------
@@ -118,16 +138,16 @@ def as_source(
     """
     if isinstance(data, BatchSource):
         return data
-    if isinstance(data, pa.dataset.Dataset):
-        return FileTable(data, batch_rows)
+    if gives_arrow(data):
+        return ArrowTable(data, batch_rows)
     if not isinstance(data, (str, PathLike, list, tuple)) or (isinstance(data, (list, tuple)) and not data):
         raise TypeError(
-            f"Unlabelled data came as a {type(data).__name__}. Pass the path of a file or folder, a query to a database, "
-            "a list of paths, or a pyarrow dataset; a table in memory goes to model.fit."
+            f"Rows came as a {type(data).__name__}. Pass the path of a file or folder, a query to a database, a list of "
+            "paths, or what gives Arrow record batches (a DuckDB relation, a dataset, a reader, a frame)."
         )
     paths = [str(path) for path in data] if isinstance(data, (list, tuple)) else [str(data)]
     if all(_is_parquet(path) for path in paths):
-        return file_table(paths if isinstance(data, (list, tuple)) else paths[0], batch_rows=batch_rows)
+        return FileTable.of(paths if isinstance(data, (list, tuple)) else paths[0], batch_rows)
     parts = tuple(open_source(path) for path in paths)
     if other := [part for part in parts if part.format != parts[0].format]:
         raise SourceError(
@@ -143,3 +163,33 @@ def _is_parquet(path: str) -> bool:
         return not is_url(path)
     files = data_files(Path(path)) if Path(path).is_dir() else [Path(path)]
     return all(file.is_file() and is_parquet(file) for file in files)
+
+
+@dataclass(frozen=True)
+class Streamed(OutsideMemory):
+    """A population in files: the rows of `source` as `reader` makes them, numbered from `first` on."""
+
+    source: BatchSource
+    reader: Reader
+    n_rows: int
+    first: int = 0
+
+    def picked(self, fraction: float, random_state: int) -> Iterator[Rows | None]:
+        return map_chunks(lambda part: self.reader.picked(fraction, random_state, *part), self._batches())
+
+    def sum(self, function: Callable[[Rows], Sum]) -> Sum:
+        found = map_chunks(lambda part: self.reader.applied(function, *part), self._batches())
+        return add_up(value for value in found if value is not None)
+
+    def _batches(self) -> Iterator[tuple[Features, int]]:
+        first = self.first
+        tables = self.source.batches(self.reader.roles.columns)
+        for table in counted(tables, self.n_rows, "rows", lambda table: table.num_rows):
+            yield table, first
+            first += table.num_rows
+
+
+def first_pass(source: BatchSource, look: FirstLook) -> FirstPass:
+    """Number of rows, groups and categories of the unlabelled rows, from the columns that tell them."""
+    batches = source.batches(look.columns)
+    return add_up(chain([FirstPass()], map_chunks(look, batches))).checked()
