@@ -9,7 +9,6 @@ from benchmarks.harness import RESULTS, summarize
 
 NAMES = (
     "class_shares",
-    "many_classes",
     "many_small_groups",
     "group_cost",
     "fit_cost",
