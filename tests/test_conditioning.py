@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cells import mixture
-from groupshift._math.points import collect_points
 from groupshift._data.problem import KnownRate
+from groupshift._math.points import collect_points
 from groupshift._shifts.conditioning import CellShifts, condition_on_rates
 from groupshift._shifts.known_shares import KnownShares, by_rows, condition_group, mean_posterior
 
