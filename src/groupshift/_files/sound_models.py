@@ -358,6 +358,15 @@ def _check_part_of_ours(part: Any) -> None:
         of_points = [own[key] for key in ("cell", "bin", "score", "weight")]
         if not _are_numbers_below(part.cell, len(part.rows)) or len({len(one) for one in of_points}) > 1:
             raise UnsoundError("its scores of rows do not lie in its groups and clusters")
+    if name == "CutPartition":
+        n, n_features = len(part.leaf), len(part.is_category)
+        is_tree = len(part.feature) == len(part.edge) == n and bool((part.leaf <= np.arange(n)).all())
+        if (
+            not is_tree
+            or len(part.rank) != n_features
+            or not all(_are_numbers_below(*own) for own in ((part.leaf, n), (part.feature, n_features)))
+        ):
+            raise UnsoundError("its cuts are not those of a tree")
 
 
 def _fits(value: object, hint: Any) -> bool:
