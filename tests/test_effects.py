@@ -46,12 +46,15 @@ def draw_rows(shift, n_rows, rng, distance=2.0):
     return score[:, None], y, cell
 
 
-def evidence_of(labeled, population, n_labeled, n_population, rng):
-    """`gather` for cells with these shifts of both samples, (n_groups, K)."""
+def evidence_of(labeled, population, n_labeled, n_population, rng, misfit=None):
+    """`gather` for cells with these shifts of both samples, (n_groups, K), and scores of both that are off by `misfit`."""
     n_cells, K = labeled.size, labeled.shape[1]
+    off = np.zeros(n_cells) if misfit is None else misfit.ravel()
     score, y, cell = draw_rows(labeled, n_labeled, rng)
+    score = score + off[cell, None]
     own = LabeledSums.of(score, y, cell, np.ones(len(y)), n_cells, Bins(1 / 256))
     score, _, cell = draw_rows(population, n_population, rng)
+    score = score + off[cell, None]
     others = Sums.of(score, cell, np.ones(len(cell)), n_cells, Bins(1 / 256))
     prior = np.full((K, 1), logit(PRIOR))
     return partial(gather, own, others, prior, labeled_effect=1.0, population_effect=1.0)

@@ -25,7 +25,7 @@ from groupshift._shifts.common import (
     no_common_shift,
 )
 from groupshift._shifts.effects import hypotheses, learn_effects
-from groupshift._shifts.evidence import LabeledSums, gather
+from groupshift._shifts.evidence import LabeledSums, gather, level_error
 from groupshift._shifts.known import agreeing, conditioned
 from groupshift._shifts.sums import Bins, Sums
 
@@ -239,6 +239,10 @@ def _shifts(learned: Learned, sums: Sums, means: MeanSums | None, groups: ValueA
         common = learn_common_shift(
             learned.directions, means, same, is_certain=learned.selection == "by_label"
         )
+    # All shifts lie beside the level of the labelled rows, which is an estimate itself.
+    common = replace(
+        common, covariance=common.covariance + level_error(learned.labeled, learned.labeled_effect)
+    )
     of_all = np.kron(np.ones((K, K)), common.covariance)
     return _Shifts(
         effects.mean[of_population] + common.mean,

@@ -77,6 +77,13 @@ def labeled_prior(labeled: LabeledSums, n_clusters: int) -> FloatArray:
     return contrasts(np.log(np.clip(mean, 2 * LEAST, None)))
 
 
+def level_error(labeled: LabeledSums, effect: float) -> FloatArray:
+    """Covariance (M, M) of a shift of all scores alike, by the labels that they were calibrated on."""
+    sums = labeled.scores
+    known = np.einsum("n,nmk->mk", sums.worth, information(sums.score))
+    return effect * np.linalg.inv(known + NONE * np.eye(len(known)))
+
+
 def gather(
     labeled: LabeledSums,
     population: Sums | None,
