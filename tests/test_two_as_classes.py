@@ -146,7 +146,6 @@ def in_general(module, monkeypatch):
         "expected": lambda z: probabilities(z) @ contrasts.basis(z.shape[-1]),
         "observed": lambda y, n_contrasts: contrasts.basis(n_contrasts)[y],
         "information": information,
-        "_inverse": np.linalg.inv,
     }
     for name, function in general.items():
         if hasattr(module, name):
