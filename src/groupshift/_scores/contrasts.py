@@ -44,6 +44,11 @@ def log_scores(z: FloatArray) -> FloatArray:
     return scores
 
 
+def class_scores(z: FloatArray) -> FloatArray:
+    """What users see of contrasts (…, M): the log-odds of two classes (…), log-probabilities of more (…, C), up to a constant."""
+    return z[..., 0] if z.shape[-1] == 1 else log_scores(z)
+
+
 def probabilities(z: FloatArray) -> FloatArray:
     """Of all classes: (…, M) to (…, C).
 
@@ -72,11 +77,6 @@ def expected(z: FloatArray) -> FloatArray:
 def observed(y: IntArray, n_contrasts: int) -> FloatArray:
     """`expected` of rows whose class is known, (n_rows, M)."""
     return basis(n_contrasts)[y]
-
-
-def inverse_expected(p: FloatArray) -> FloatArray:
-    """z of class probabilities of cells, (…, C) to (…, M), none of them 0 or 1."""
-    return contrasts(np.log(np.clip(p, 1e-12, None)))
 
 
 def information(z: FloatArray) -> FloatArray:
