@@ -116,11 +116,11 @@ def test_missing_numbers_lie_below_all_others_and_unknown_categories_with_missin
 
 
 def chosen(X, group, y, rng):
-    """Among one cluster and trees, by labels of whole groups; scores see two columns that have nothing to do with cells."""
+    """Among one cluster and trees, by held-out labels; scores see two columns that have nothing to do with cells."""
     n = len(y)
     seen = rng.normal(size=(n, 1)) + 1.5 * (y - 0.5)[:, None]
     score = 1.5 * seen
-    labeled = Labeled(rows_of(X, group), y, score, 1.0)
+    labeled = Labeled(rows_of(X, group), y, score, rng.integers(0, 5, n), 1.0)
     return choose_partition(labeled, [], np.zeros(X.shape[1], bool), Seeds(0))
 
 
