@@ -36,19 +36,24 @@ NEED_DATA = {"audit"}
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", help=f"some of {', '.join(NAMES)}; default: all")
+    parser.add_argument("names", nargs="*", help=f"'all', or some of {', '.join(NAMES)}")
     parser.add_argument("--quick", action="store_true", help="small sizes, a few minutes in all")
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--data", help=f"folder of the shared data, for {', '.join(sorted(NEED_DATA))}")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args()
-    unknown = sorted(set(options.names) - set(NAMES))
+    if not options.names:
+        # A run overwrites results and takes hours: nobody wants that by leaving out a word.
+        print(f"Name benchmarks to run, or all: {', '.join(NAMES)}")
+        return 2
+    names = [] if options.names == ["all"] else options.names
+    unknown = sorted(set(names) - set(NAMES))
     if unknown:
         parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
     passed = ["--quick"] * options.quick + (["--repeats", str(options.repeats)] if options.repeats else [])
     passed += ["--out", str(options.out)]
     data = ["--data", options.data] if options.data else []
-    wanted = options.names or [name for name in NAMES if options.data or name not in NEED_DATA]
+    wanted = names or [name for name in NAMES if options.data or name not in NEED_DATA]
     failed = [
         name
         for name in wanted

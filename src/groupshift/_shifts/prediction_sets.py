@@ -16,7 +16,7 @@ from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.points import BIN_WIDTH
 from groupshift._scores.contrasts import log_scores
 from groupshift._shifts.estimate import Estimate, Learned
-from groupshift._shifts.scorer import Scorer, Scored
+from groupshift._shifts.scorer import Scored, Scorer
 from groupshift._shifts.sums import Bins, Sums
 
 # Held-out scores of two classes are kept in bins of so many of the finest ones: a sixteenth of a unit of log-odds.
