@@ -48,7 +48,7 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --group bench
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --all
 
 # Runs the examples, so it takes a minute or two; warnings and broken internal links are errors.
 docs: $(READY)

@@ -4,15 +4,14 @@ import time
 
 import cloudpickle
 import numpy as np
-from groupshift._fit.estimate import TallyRows
-from groupshift._fit.looked_at import LookedAt
-from groupshift._fit.packing import Packed
 
 from benchmarks.data import NAMES
 from benchmarks.harness import line, run
 from groupshift import GroupShiftClassifier, distributed
 from groupshift._data.batches import Reader
 from groupshift._data.roles import fitted_roles
+from groupshift._shifts.estimate import CountRows
+from groupshift._shifts.packing import Packed
 from groupshift.datasets import make_grouped_mixture
 
 PARTITION_ROWS = 250_000
@@ -52,28 +51,27 @@ def sizes(n_groups: int, n_partitions: int) -> dict:
         model.groups_,
         model.unlabeled_value,
     )
-    learned, groups = model.learned_, model.groups_
-    looked_at = LookedAt.of(learned.means, len(unlabeled), groups, learned.labeled_groups)
-    score = learned.population_posterior.score
-    function = TallyRows(
-        score, None, len(groups), learned.n_clusters, learned.space, learned.context, looked_at
+    learned, n_all = model.learned_, len(model.groups_)
+    bins = learned.bins.for_cells(n_all * learned.n_clusters)
+    function = CountRows(
+        learned.posterior, bins, learned.space, learned.directions, n_all, learned.n_clusters
     )
     start = time.perf_counter()
-    tallies = [
+    counts = [
         function(reader(unlabeled.iloc[i * PARTITION_ROWS : (i + 1) * PARTITION_ROWS], i * PARTITION_ROWS))
         for i in range(n_partitions)
     ]
     seconds = time.perf_counter() - start
-    total = tallies[0]
-    for tally in tallies[1:]:
-        total = total + tally
+    total = counts[0]
+    for part in counts[1:]:
+        total = total + part
     return {
         "groups": n_groups,
         "partition_rows": PARTITION_ROWS,
         "partition_bytes": int(unlabeled.iloc[:PARTITION_ROWS][NAMES].to_numpy().nbytes),
         "to_each_worker": len(cloudpickle.dumps((reader, function))),
-        "from_a_partition": len(cloudpickle.dumps(Packed(tallies[0]))),
-        "from_a_partition_unpacked": len(cloudpickle.dumps(tallies[0])),
+        "from_a_partition": len(cloudpickle.dumps(Packed(counts[0]))),
+        "from_a_partition_unpacked": len(cloudpickle.dumps(counts[0])),
         "sum_of_all": len(cloudpickle.dumps(Packed(total))),
         "partitions": n_partitions,
         "rows_per_second": n_partitions * PARTITION_ROWS / seconds,

@@ -58,6 +58,5 @@ def interval_scores(model, y: np.ndarray, group: np.ndarray) -> dict[str, float]
         "coverage": float(held.mean()),
         "width": float((high - low)[kept].mean()),
         "n_clusters": int(model.n_clusters_),
-        "trust": float(model.trust_),
         **announced,
     }

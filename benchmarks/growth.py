@@ -3,10 +3,9 @@
 import time
 
 import numpy as np
-from groupshift._fit import stages
 
 from benchmarks.harness import line, run
-from groupshift import GroupShiftClassifier, classifier
+from groupshift import GroupShiftClassifier, classifier, pipeline
 from groupshift.datasets import make_grouped_mixture
 
 SIZES = {
@@ -19,12 +18,11 @@ SIZES = {
 USUAL = {"rows": 40_000, "columns": 8, "groups": 50, "clusters": 4}
 # Functions of a fit, and what the page calls them.
 STAGES = {
-    (stages, "train"): "training the classifier",
-    (stages, "judge"): "judging partitions",
-    (stages, "take_fixed"): "judging partitions",
-    (stages, "settle"): "settling trust",
-    (stages, "estimate"): "estimating shares",
-    (stages, "refine"): "learning from unlabelled rows",
+    (pipeline, "train"): "training the classifiers",
+    (pipeline, "find_partition"): "choosing a partition",
+    (pipeline, "fixed_partition"): "choosing a partition",
+    (pipeline, "learn"): "learning from labels",
+    (pipeline, "estimate"): "estimating shares",
     (classifier, "record_evidence"): "evidence",
 }
 # Stages that take less than this are measured too badly for an exponent.
@@ -66,7 +64,7 @@ def _measured(axis: str, size: int, quick: bool) -> dict[str, float]:
         random_state=0,
     )
     X, y, groups, _ = sample.training()
-    # The number of clusters is the judge's to choose, unless it is what grows.
+    # The number of clusters is chosen by held-out labels, unless it is what grows.
     partition = size if axis == "clusters" else "validated"
     model = GroupShiftClassifier(partition=partition, random_state=0, n_jobs=1)
     seconds: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Do 90 % intervals hold the truth end to end: classifier, calibration, partition and trust all learned?"""
+"""Do 90 % intervals hold the truth end to end: classifier, calibration, partition and shifts all learned?"""
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -54,8 +54,6 @@ def one_draw(case: tuple, seed: int) -> dict[str, float]:
         "cells told": _inside(by_cell, truth_of_cells),
         "width of groups found": float(np.mean(by_group["high"] - by_group["low"])),
         "width of cells told": float(np.mean(by_cell["high"] - by_cell["low"])),
-        "trust found": float(found.trust_),
-        "trust told": float(told.trust_),
     }
 
 

@@ -28,8 +28,8 @@ class GroupShiftClassifier:
         return np.full((len(X), 2), [1 - self.p, self.p])
     def group_shares(self, by):
         n = len(self.groups)
-        return {"group": self.groups, "share": [self.p] * n, "low": [0.0] * n, "high": [1.0] * n,
-                "low_wide": [self.p] * n, "high_wide": [self.p] * n}
+        return {"group": self.groups, "share": [self.p] * n, "low": [self.p] * n, "high": [self.p] * n,
+                "narrow_low": [0.0] * n, "narrow_high": [1.0] * n}
 """
 # Out-of-fold scores of the labelled rows.
 STACK = """

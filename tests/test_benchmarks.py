@@ -62,3 +62,11 @@ def test_two_runs_are_compared_draw_by_draw():
         "log_loss": 0.0,
         "log_loss_half": 0.0,
     }
+
+
+def test_benchmarks_without_a_name_are_listed_and_not_run(tmp_path):
+    command = [sys.executable, "-m", "benchmarks", "--out", str(tmp_path)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert "fit_cost" in found.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -1,20 +1,15 @@
-"""Folds keep copies together; Platt lines agree with logistic regression and borrow where rows are few."""
+"""Folds keep copies together; lines of clusters agree with logistic regression and borrow where rows are few."""
 
 import numpy as np
 import pytest
-from groupshift._math.calibration import (
-    INTERCEPT_SPREAD,
-    SLOPE_SPREAD,
-    PlattScaling,
-    crossfit_platt,
-    mean_offsets,
-)
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+from groupshift import METHODS, GroupShiftClassifier
 from groupshift._data.keys import stratified_folds
+from groupshift._scores.stack import combine, pooled_lines
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30)), min_size=4, max_size=80), st.integers(2, 5))
@@ -42,38 +37,34 @@ def labelled(n, *, slope=1.5, intercept=-0.5, seed=0, n_clusters=1):
     return score, (rng.random(n) < expit(slope * score + intercept)).astype(int), cluster
 
 
+def calibrated(lines, score, cluster):
+    return lines[cluster, 0] * score + lines[cluster, 1]
+
+
 def test_one_line_agrees_with_logistic_regression():
     score, y, cluster = labelled(2000)
     weight = np.random.default_rng(1).exponential(size=2000)
-    platt = PlattScaling().fit(score, y, weight, cluster, 1)
+    [(slope, intercept)] = pooled_lines(score, y, weight, cluster, 1)
     plain = LogisticRegression(C=np.inf, tol=1e-10).fit(score[:, None], y, sample_weight=weight)
-    # The line's own prior is worth a hundredth of a row.
-    assert platt.slope_[0] == pytest.approx(plain.coef_[0, 0], rel=2e-4)
-    assert platt.intercept_[0] == pytest.approx(plain.intercept_[0], abs=1e-4)
+    # The line's own prior is worth a hundredth of a row, the gradient is followed to a thousandth of one.
+    assert slope == pytest.approx(plain.coef_[0, 0], rel=1e-3)
+    assert intercept == pytest.approx(plain.intercept_[0], abs=1e-3)
 
 
 def test_calibrated_scores_keep_the_share_of_positives():
     score, y, cluster = labelled(500)
-    calibrated = expit(PlattScaling().fit(score, y, np.ones(500), cluster, 1).transform(score, cluster))
-    # Exactly but for the line's prior, which is worth a hundredth of the 500 rows' one: 0.01 / 500.
-    assert calibrated.mean() == pytest.approx(y.mean(), abs=3e-5)
+    lines = pooled_lines(score, y, np.ones(500), cluster, 1)
+    # To the thousandth of a row that the gradient is followed to, and the hundredth that the prior is worth.
+    assert expit(calibrated(lines, score, cluster)).mean() == pytest.approx(y.mean(), abs=1e-4)
 
 
 @given(st.floats(0.01, 100), st.floats(-50, 50))
 def test_the_unit_of_the_scores_does_not_matter(scale, offset):
     score, y, cluster = labelled(300, n_clusters=3)
-    one = PlattScaling().fit(score, y, np.ones(300), cluster, 3).transform(score, cluster)
+    one = calibrated(pooled_lines(score, y, np.ones(300), cluster, 3), score, cluster)
     moved = scale * score + offset
-    other = PlattScaling().fit(moved, y, np.ones(300), cluster, 3).transform(moved, cluster)
-    np.testing.assert_allclose(other, one, atol=1e-5)
-
-
-@given(st.floats(1e-3, 1e3))
-def test_the_scale_of_weights_does_not_matter(scale):
-    score, y, cluster = labelled(300, n_clusters=3)
-    one = PlattScaling().fit(score, y, np.ones(300), cluster, 3)
-    other = PlattScaling().fit(score, y, np.full(300, scale), cluster, 3)
-    np.testing.assert_allclose(other.slope_, one.slope_, rtol=1e-6)
+    other = calibrated(pooled_lines(moved, y, np.ones(300), cluster, 3), moved, cluster)
+    np.testing.assert_allclose(other, one, atol=1e-4)
 
 
 def test_clusters_with_many_rows_get_their_own_line():
@@ -81,7 +72,7 @@ def test_clusters_with_many_rows_get_their_own_line():
     cluster = np.arange(20_000) % 2
     rng = np.random.default_rng(3)
     y = np.where(cluster == 1, rng.random(20_000) < expit(0.8 * score + 1.0), y0).astype(int)
-    platt = PlattScaling().fit(score, y, np.ones(20_000), cluster, 2)
+    lines = pooled_lines(score, y, np.ones(20_000), cluster, 2)
     for k in (0, 1):
         own = cluster == k
         alone = LogisticRegression(C=np.inf, tol=1e-10).fit(score[own, None], y[own])
@@ -89,38 +80,22 @@ def test_clusters_with_many_rows_get_their_own_line():
         design = np.column_stack([score[own], np.ones(own.sum())])
         slope_error, intercept_error = np.sqrt(np.diag(np.linalg.inv((design.T * p * (1 - p)) @ design)))
         # Against 10,000 rows the pull towards the common line is a quarter of a standard error at most.
-        assert platt.slope_[k] == pytest.approx(alone.coef_[0, 0], abs=slope_error / 4)
-        assert platt.intercept_[k] == pytest.approx(alone.intercept_[0], abs=intercept_error / 4)
-
-
-def test_a_line_is_the_maximum_of_its_clusters_likelihood_and_its_prior():
-    score, y, cluster = labelled(300, n_clusters=3)
-    common = PlattScaling().fit(score, y, np.ones(300), np.zeros(300, int), 1)
-    platt = PlattScaling().fit(score, y, np.ones(300), cluster, 3)
-    residual = y - expit(platt.transform(score, cluster))
-    t = (score - common.center_) / common.scale_
-    slope, common_slope = platt.slope_ * platt.scale_, common.slope_ * common.scale_
-    intercept = platt.intercept_ + platt.slope_ * platt.center_
-    common_intercept = common.intercept_ + common.slope_ * common.center_
-    slope_pull = (slope - common_slope) / (SLOPE_SPREAD * common_slope) ** 2
-    intercept_pull = (intercept - common_intercept) / INTERCEPT_SPREAD**2
-    np.testing.assert_allclose(np.bincount(cluster, residual * t), slope_pull, atol=1e-9)
-    np.testing.assert_allclose(np.bincount(cluster, residual), intercept_pull, atol=1e-9)
+        assert lines[k, 0] == pytest.approx(alone.coef_[0, 0], abs=slope_error / 4)
+        assert lines[k, 1] == pytest.approx(alone.intercept_[0], abs=intercept_error / 4)
 
 
 def test_a_cluster_without_rows_takes_the_common_line():
     score, y, cluster = labelled(500, n_clusters=2)
-    platt = PlattScaling().fit(score, y, np.ones(500), cluster, 3)
-    common = PlattScaling().fit(score, y, np.ones(500), np.zeros(500, int), 1)
-    assert platt.slope_[2] == pytest.approx(common.slope_[0], rel=1e-6)
-    assert platt.intercept_[2] == pytest.approx(common.intercept_[0], abs=1e-6)
+    lines = pooled_lines(score, y, np.ones(500), cluster, 3)
+    [common] = pooled_lines(score, y, np.ones(500), np.zeros(500, int), 1)
+    # To the thousandth of a row that gradients are followed to.
+    np.testing.assert_allclose(lines[2], common, rtol=1e-3)
 
 
 def test_a_cluster_of_one_class_stays_in_doubt():
     score, y, cluster = labelled(500, n_clusters=2)
     y[cluster == 1] = 1
-    platt = PlattScaling().fit(score, y, np.ones(500), cluster, 2)
-    probability = expit(platt.transform(score, cluster))
+    probability = expit(calibrated(pooled_lines(score, y, np.ones(500), cluster, 2), score, cluster))
     assert (probability < 1).all()
     assert probability[cluster == 1].mean() > 0.9
 
@@ -129,30 +104,48 @@ def test_a_cluster_of_one_class_stays_in_doubt():
     "score", [np.zeros(40), np.r_[np.full(20, -1.0), np.full(20, 1.0)]], ids=["flat", "separable"]
 )
 def test_lines_stay_finite_where_logistic_regression_does_not(score):
-    y = np.repeat([0, 1], 20)
-    platt = PlattScaling().fit(score, y, np.ones(40), np.zeros(40, int), 1)
-    calibrated = platt.transform(score, np.zeros(40, int))
-    assert np.isfinite(calibrated).all()
+    y, cluster = np.repeat([0, 1], 20), np.zeros(40, int)
+    found = calibrated(pooled_lines(score, y, np.ones(40), cluster, 1), score, cluster)
+    assert np.isfinite(found).all()
     if np.ptp(score) == 0:
-        np.testing.assert_allclose(calibrated, 0, atol=1e-6)
+        np.testing.assert_allclose(found, 0, atol=1e-6)
 
 
-def test_crossfitted_calibration_never_sees_the_labels_it_calibrates():
-    score, y, cluster = labelled(400, n_clusters=4)
-    fold = np.arange(400) % 4
-    calibrated = crossfit_platt(score, y, np.ones(400), cluster, 4, fold)
-    turned = np.where(fold == 2, 1 - y, y)
-    again = crossfit_platt(score, turned, np.ones(400), cluster, 4, fold)
-    np.testing.assert_array_equal(again[fold == 2], calibrated[fold == 2])
-    assert not np.allclose(again[fold != 2], calibrated[fold != 2])
+@pytest.mark.parametrize("scale", [1e-2, 1e2])
+def test_the_scale_of_weights_does_not_matter_to_a_whole_fit(scale):
+    score, y, _ = labelled(300)
+    X, known = score[:, None], np.where(np.arange(300) < 200, y, -1)
+    p = [
+        GroupShiftClassifier(LogisticRegression(tol=1e-10), partition=1, random_state=0)
+        .fit(X, known, groups=np.arange(300) % 4, sample_weight=weight)
+        .predict_proba(X, np.arange(300) % 4)
+        for weight in (np.ones(300), np.full(300, scale))
+    ]
+    np.testing.assert_allclose(p[1], p[0], atol=1e-6)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 80), st.integers(1, 3), st.integers(2, 4))
+def test_no_weight_of_a_stack_is_negative(seed, n, n_models, n_classes):
+    """Scores that contradict few labels would turn the ranking round."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n)
+    scores = rng.normal(size=(n, n_models, n_classes - 1)) * rng.choice([0.1, 1, 10])
+    found = combine(scores, y, rng.exponential(size=n))
+    assert (found.weights >= 0).all()
+    assert np.isfinite(found(scores)).all()
+
+
+def test_a_score_that_ranks_the_wrong_way_round_counts_for_nothing():
+    score, y, _ = labelled(400)
+    found = combine(np.stack([-score, score], 1)[:, :, None], y, np.ones(400))
+    assert found.weights[0] == 0
+    assert found.weights[1] > 1
 
 
 def test_a_classifier_that_shouts_in_one_cluster_does_not_spoil_the_others():
     """Boosted trees trained on one positive among thousands speak of log-odds in the thousands."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.metrics import roc_auc_score
-
-    from groupshift import METHODS
 
     rng = np.random.default_rng(0)
     n = 6000
@@ -179,10 +172,6 @@ def test_a_classifier_that_shouts_in_one_cluster_does_not_spoil_the_others():
 
 @pytest.mark.parametrize("shares", ["em", "mlls", "bbse-soft"])
 def test_a_cluster_of_one_class_is_left_as_it_is(shares):
-    from sklearn.linear_model import LogisticRegression
-
-    from groupshift import GroupShiftClassifier
-
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 2))
     truth = (rng.random(3000) < expit(2 * X[:, 1])).astype(int)
@@ -197,28 +186,7 @@ def test_a_cluster_of_one_class_is_left_as_it_is(shares):
         LogisticRegression(), partition=Sides(), shares=shares, random_state=0
     )
     model.fit(X, y, groups=np.arange(3000) % 3)
-    np.testing.assert_array_equal(model.rarer_class_rows_ == 0, [False, True])
+    np.testing.assert_array_equal(model.learned_.class_rows.min(1) == 0, [False, True])
     assert (model.shift_[:, 1] == 0).all()
     own = (y < 0) & (X[:, 0] > 0)
     assert model.predict_proba(X[own], (np.arange(3000) % 3)[own])[:, 1].mean() < 0.3
-
-
-def test_offsets_give_each_cluster_the_mean_probability_of_the_other_scores():
-    rng = np.random.default_rng(0)
-    cluster = np.repeat([0, 1, 2], [40_000, 40_000, 1])
-    log_odds = rng.normal(size=len(cluster)) - 2 * cluster
-    wanted = 1.5 * log_odds + np.array([0.5, -0.5, 9.0])[cluster]
-    offset = mean_offsets(log_odds, wanted, np.ones(len(cluster)), cluster, 3)
-    for k in (0, 1):
-        own = cluster == k
-        # Both follow all rows a little.
-        assert expit(log_odds[own] + offset[k]).mean() == pytest.approx(expit(wanted[own]).mean(), rel=0.01)
-    # One row says nothing.
-    assert abs(offset[2]) < 1
-
-
-@given(st.lists(st.floats(-5, 5), min_size=1, max_size=20), st.integers(1, 3))
-def test_a_score_and_itself_have_no_offset(values, n_clusters):
-    score = np.array(values)
-    cluster = np.arange(len(score)) % n_clusters
-    assert not mean_offsets(score, score, np.ones(len(score)), cluster, n_clusters).any()

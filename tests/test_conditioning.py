@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from groupshift._math.shrinkage import PooledShifts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cells import mixture
+from groupshift._data.problem import KnownRate
 from groupshift._math.points import collect_points
-from groupshift._shifts.conditioning import KnownRate, condition_on_rates
+from groupshift._shifts.conditioning import CellShifts, condition_on_rates
 from groupshift._shifts.known_shares import KnownShares, by_rows, condition_group, mean_posterior
 
 GROUPS, CLUSTERS = 20, 2
@@ -27,14 +27,11 @@ def shifts_of(points, n_groups=GROUPS, *, group=0.3, cell=0.1, common=0.0):
     shape = n_groups, points.n_cells // n_groups
     shift = np.random.default_rng(1).normal(0, group, shape)
     variance = np.full(shape, group**2 + cell**2 + common)
-    return PooledShifts(
+    return CellShifts(
         shift=shift,
         variance=variance,
         cluster_shift=np.zeros(shape[1]),
         cluster_variance=np.full(shape[1], common),
-        group_effect=shift.mean(1),
-        group_variance=group**2,
-        cell_variance=cell**2,
         shared_deviation=np.full(shape, np.sqrt(group**2 + common)),
     )
 

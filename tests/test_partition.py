@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from groupshift._regions.merging import merge_levels
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
@@ -209,17 +208,6 @@ def test_a_label_that_was_never_seen_goes_to_the_commonest_cluster():
 
 def test_whole_space_is_one_cluster():
     assert WholeSpace().predict(as_rows(np.ones((3, 2)))).tolist() == [0, 0, 0]
-
-
-def test_merging_joins_cells_whose_groups_are_composed_alike():
-    rng = np.random.default_rng(0)
-    n, truth_of_cell = 20_000, np.array([0, 0, 0, 1, 1, 1])
-    cell, y = rng.integers(0, 6, n), rng.integers(0, 2, n)
-    mix = rng.dirichlet(np.ones(10), size=(2, 2))  # cluster, class
-    group = (rng.random(n)[:, None] > mix[truth_of_cell[cell], y].cumsum(1)).sum(1).clip(0, 9)
-    levels = merge_levels(cell, group, y, np.ones(n), levels=(2, 3))
-    assert adjusted_rand_score(truth_of_cell, levels[2]) == 1
-    assert len(np.unique(levels[3])) == 3
 
 
 def test_samples_and_folds_depend_on_the_example_alone():

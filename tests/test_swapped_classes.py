@@ -7,7 +7,6 @@ default one need not, since rows decide which class is positive to it. A classif
 import numpy as np
 import pandas as pd
 import pytest
-from groupshift._fit.refine import drawn_labels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier
@@ -134,21 +133,8 @@ def test_so_do_those_of_clusters_that_labels_found():
     )
     one, two = both_fits((sample.X, sample.y, sample.groups), options=WHOLE)
     assert one.n_clusters_ > 1
-    assert any(name.startswith("gated") for name in one.candidates_["name"].tolist())
     np.testing.assert_allclose(one.candidates_["loss"], two.candidates_["loss"], atol=SAME)
     assert_mirrored(one, two, sample.X, sample.groups)
-
-
-def test_so_do_those_of_groups_whose_means_tell_of_their_shifts():
-    rng = np.random.default_rng(0)
-    mean, group = rng.normal(0, 0.7, 40), np.repeat(np.arange(40), 60)
-    X = np.c_[mean[group] + rng.normal(size=2400), rng.normal(size=2400)]
-    y = (rng.random(2400) < 1 / (1 + np.exp(-3 * mean[group] - X[:, 1]))).astype(int)
-    X[:, 1] += y / 2
-    y[np.arange(2400) % 60 >= 25] = -1
-    one, two = both_fits((X, y, group))
-    assert one.learned_.context is not None
-    assert_mirrored(one, two, X, group)
 
 
 def test_so_do_those_of_a_choice_by_the_label_that_features_agree_on():
@@ -157,8 +143,8 @@ def test_so_do_those_of_a_choice_by_the_label_that_features_agree_on():
     X, group = rng.normal(size=(6000, 6)) + 0.6 * y[:, None], rng.integers(0, 10, 6000)
     y[rng.random(6000) > np.where(y == 1, 0.6, 0.2)] = -1
     one, two = both_fits((X, y, group))
-    assert one.view_use_.common_shift < -0.3
-    assert one.view_use_.common > 0.5
+    assert one.common_shift_.mean[0] < -0.3
+    assert one.common_shift_.probability > 0.5
     assert_mirrored(one, two, X, group)
 
 
@@ -227,18 +213,6 @@ def test_folds_are_of_equal_size_in_all_and_in_each_class(labels, n_folds):
     folds = stratified_folds(y, np.arange(len(y), dtype=np.uint64), n_folds, 0)
     for own in (np.ones(len(y), bool), *(y == c for c in range(y.max() + 1))):
         assert np.ptp(np.bincount(folds[own], minlength=n_folds)) <= 1
-
-
-def test_soft_labels_of_mirrored_probabilities_are_mirrored():
-    rng = np.random.default_rng(0)
-    # Quarters of a thousandth have exact complements.
-    draw, p = rng.random(4096), rng.integers(1, 4096, 4096) / 4096
-    keep = p != 0.5
-    assert np.array_equal(drawn_labels(draw, p)[keep], 1 - drawn_labels(draw, 1 - p)[keep])
-    assert abs(drawn_labels(draw, p).mean() - p.mean()) < 0.03
-    # Twice the same row, half a unit apart: as many positives as its probability says.
-    of_half = [drawn_labels(d, np.full(4096, 0.5)) for d in (draw, (draw + 0.5) % 1)]
-    assert np.array_equal(of_half[0], 1 - of_half[1])
 
 
 def test_decisions_at_even_odds_are_half_of_each_class():

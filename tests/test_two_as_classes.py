@@ -1,31 +1,28 @@
 """Two classes in the words of several: the same answers, however classes are called and however what is known of them is said.
 
-Two classes go the way of two, through whichever door they come (`test_swapped_classes` lets them change places). The stages of
-several classes have other approximations: what a cell's rows say of its shift, and calibration. Everything else of theirs is, for
-two classes, what the stages of two compute.
+One code serves any number of classes: log-odds are the one contrast of two classes, and where two have a shortcut, the way of
+several gives the same. `test_swapped_classes` lets two classes change places.
 """
+
+from functools import partial
 
 import numpy as np
 import pytest
-from groupshift._fit.learned import Learned
-from groupshift._fit.trials import expected_prior, labeled_prior, rarer_class_rows
-from groupshift._math.class_points import collect_class_points
-from groupshift._math.class_sites import against_rest, joined_shares
-from groupshift._math.simplex_shift import OwnRows
-from groupshift._math.trust import learn_class_trust, learn_trust
-from groupshift._math.vector_scaling import class_log_loss
-from groupshift._multi.class_estimate import em_shares
-from groupshift._multi.class_known import agreed_shares, agreeing_move
-from groupshift._multi.class_trials import class_rows, expected_priors, labeled_priors, moved_loss
+from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression
 
 from class_cells import draw_cells
 from class_samples import draw_table
 from groupshift import GroupShiftClassifier
-from groupshift._math.label_shift import em
 from groupshift._math.odds import log_loss_rows, shift_posterior
 from groupshift._math.points import collect_points
-from groupshift._shifts.known_shares import by_rows, condition_group, mean_posterior
+from groupshift._scores import contrasts, linear
+from groupshift._shifts import evidence
+from groupshift._shifts.effects import hypotheses, learn_effects
+from groupshift._shifts.evidence import LabeledSums
+from groupshift._shifts.known_classes import agreed_shares, agreeing_move
+from groupshift._shifts.known_shares import by_rows, condition_group
+from groupshift._shifts.sums import Bins, Sums
 
 SAME = 1e-9
 
@@ -107,7 +104,6 @@ def test_two_classes_go_the_way_of_two_whatever_the_door(table, estimator):
         model = GroupShiftClassifier(
             **({"estimator": LogisticRegression()} | own), partition=1, random_state=0, n_jobs=1
         ).fit(X, labels, groups=groups)
-        assert isinstance(model.learned_, Learned)
         p.append(model.predict_proba(X, groups))
     np.testing.assert_allclose(p[1], p[0], atol=SAME)
     np.testing.assert_allclose(p[2], p[0], atol=SAME)
@@ -115,7 +111,7 @@ def test_two_classes_go_the_way_of_two_whatever_the_door(table, estimator):
 
 @pytest.fixture(scope="module")
 def rows():
-    """Posteriors, log-odds, cells, weights, labels and clusters of rows of 20 cells."""
+    """Posteriors, log-odds, cells, weights and labels of rows of 20 cells."""
     posterior, labeled, _, _ = draw_cells(n_cells=20, n_rows=100, n_classes=2, apart=1.5)
     rng = np.random.default_rng(0)
     p = posterior.reshape(-1, 2)
@@ -125,15 +121,41 @@ def rows():
         "cell": np.repeat(np.arange(20), 100),
         "weight": rng.exponential(size=len(p)),
         "y": rng.integers(0, 2, len(p)),
-        "cluster": rng.integers(0, 3, len(p)),
         "shift": rng.normal(size=len(p)),
         "labeled": labeled,
     }
 
 
-def as_classes(shift):
-    """A shift of log-odds as shifts of log-probabilities."""
-    return np.stack([-0.3 * shift, 0.7 * shift], -1)
+def in_general(module, monkeypatch):
+    """Two classes without shortcuts: everything by the basis, as three classes have it."""
+
+    def log_scores(z):
+        return z @ contrasts.basis(z.shape[-1]).T
+
+    def probabilities(z):
+        p = np.exp(log_scores(z) - logsumexp(log_scores(z), axis=-1, keepdims=True))
+        return p / p.sum(-1, keepdims=True)
+
+    def information(z):
+        p, B = probabilities(z), contrasts.basis(z.shape[-1])
+        t = p @ B
+        return np.einsum("...c,cm,ck->...mk", p, B, B) - t[..., :, None] * t[..., None, :]
+
+    general = {
+        "probabilities": probabilities,
+        "expected": lambda z: probabilities(z) @ contrasts.basis(z.shape[-1]),
+        "observed": lambda y, n_contrasts: contrasts.basis(n_contrasts)[y],
+        "information": information,
+    }
+    for name, function in general.items():
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, function)
+
+
+def test_the_contrast_of_two_classes_is_their_log_odds(rows):
+    z = contrasts.contrasts(np.log(rows["p"]))
+    np.testing.assert_allclose(z[:, 0], rows["log_odds"], atol=SAME)
+    np.testing.assert_allclose(contrasts.probabilities(z), rows["p"], atol=SAME)
 
 
 def test_theorem_two_of_several_classes_is_that_of_two(rows):
@@ -142,61 +164,56 @@ def test_theorem_two_of_several_classes_is_that_of_two(rows):
     several = (moved / moved.sum(1, keepdims=True))[:, 1]
     two = shift_posterior(rows["p"][:, 1], source_prior=rows["labeled"][1], target_prior=target[1])
     np.testing.assert_allclose(several, two, atol=SAME)
-    told = against_rest(target, rows["labeled"])
-    assert told[0] == pytest.approx(-told[1])
-    np.testing.assert_allclose(joined_shares(told, rows["labeled"]), target, atol=SAME)
+    shift = contrasts.contrasts(np.log(target)) - contrasts.contrasts(np.log(rows["labeled"]))
+    by_contrasts = contrasts.probabilities(contrasts.contrasts(np.log(rows["p"])) + shift)
+    np.testing.assert_allclose(by_contrasts[:, 1], two, atol=SAME)
 
 
-def test_losses_and_labelled_shares_of_several_classes_are_those_of_two(rows):
-    log_p, y, weight, cluster = np.log(rows["p"]), rows["y"], rows["weight"], rows["cluster"]
-    np.testing.assert_allclose(class_log_loss(log_p, y), log_loss_rows(rows["log_odds"], y), atol=SAME)
-    np.testing.assert_allclose(
-        moved_loss(log_p, as_classes(rows["shift"]), y),
-        log_loss_rows(rows["log_odds"] + rows["shift"], y),
-        atol=SAME,
-    )
-    for several, two in (
-        (expected_priors(log_p, weight, cluster, 4), expected_prior(rows["log_odds"], weight, cluster, 4)),
-        (labeled_priors(y, np.ones(len(y)), cluster, 4, 2), labeled_prior(y, np.ones(len(y)), cluster, 4)),
-    ):
-        # A cluster without rows: that of all, or a half.
-        np.testing.assert_allclose(several[:3, 1], two[:3], atol=SAME)
-    np.testing.assert_allclose(
-        class_rows(y, cluster, 4, 2, 1.5), np.repeat(rarer_class_rows(y, cluster, 4, 1.5)[:, None], 2, 1)
-    )
+def test_evidence_and_effects_of_several_classes_are_those_of_two(rows, monkeypatch):
+    """The code of several classes without the shortcuts that two classes have."""
+    score, cell = rows["log_odds"][:, None], rows["cell"]
+    halves = np.arange(len(cell)) % 2 == 0
+
+    def effects():
+        labeled, population = (
+            (score[own] + (0.3 * rows["shift"][cell[own]])[:, None], cell[own], rows["weight"][own])
+            for own in (halves, ~halves)
+        )
+        sums = LabeledSums.of(labeled[0], rows["y"][halves], labeled[1], labeled[2], 20, Bins(1 / 256))
+        by = partial(
+            evidence.gather,
+            sums,
+            Sums.of(*population, 20, Bins(1 / 256)),
+            evidence.labeled_prior(sums, 2),
+            labeled_effect=1.2,
+            population_effect=1.0,
+        )
+        return learn_effects(by, (10, 2, 1), np.zeros(10, bool), hypotheses("unknown"))
+
+    two = effects()
+    for module in (contrasts, evidence):
+        in_general(module, monkeypatch)
+    several = effects()
+    assert np.abs(two.mean).max() > 0.1
+    for name in ("mean", "covariance", "random", "parameters", "face_value"):
+        np.testing.assert_allclose(getattr(several, name), getattr(two, name), atol=SAME)
 
 
-def test_the_trust_of_several_classes_is_that_of_two(rows):
-    group, others = rows["cell"], (rows["y"], rows["weight"], rows["cell"], 20)
-    two = learn_trust(rows["log_odds"], rows["shift"], *others)
-    several = learn_class_trust(np.log(rows["p"]), as_classes(rows["shift"]), *others)
-    for name in ("value", "estimate", "std_error", "row_error", "variance"):
-        assert getattr(several, name) == pytest.approx(getattr(two, name), abs=SAME)
-    np.testing.assert_allclose(several.without[group], two.without[group], atol=SAME)
+def test_losses_and_linear_models_of_several_classes_are_those_of_two(rows, monkeypatch):
+    z, y = rows["log_odds"][:, None], rows["y"]
+    np.testing.assert_allclose(contrasts.log_loss(z, y), log_loss_rows(rows["log_odds"], y), atol=SAME)
+    F = np.random.default_rng(2).normal(size=(len(y), 3)) + y[:, None]
+    two = linear.fit_linear(F, y, rows["weight"], n_contrasts=1)
+    in_general(linear, monkeypatch)
+    np.testing.assert_allclose(linear.fit_linear(F, y, rows["weight"], n_contrasts=1), two, atol=SAME)
 
 
-def test_em_of_several_classes_is_that_of_two_round_by_round(rows):
-    prior = np.tile(rows["labeled"], (20, 1))
-    batch = OwnRows((rows["p"] / rows["labeled"]).reshape(20, 100, 2), rows["weight"].reshape(20, 100))
+def test_known_shares_of_several_classes_are_met_as_those_of_two(rows):
     points = collect_points(rows["log_odds"], rows["cell"], n_cells=20, weight=rows["weight"])
-    two, _ = em(points, labeled_prior=rows["labeled"][1], n_iter=100)
-    np.testing.assert_allclose(em_shares(batch, prior)[:, 1], two.share, atol=SAME)
-
-
-def test_means_of_moved_rows_and_known_shares_of_several_classes_are_those_of_two(rows):
-    points = collect_points(rows["log_odds"], rows["cell"], n_cells=20, weight=rows["weight"])
-    # A prototype for each row: nothing is lost to points.
-    classes = collect_class_points(
-        rows["p"], rows["cell"], n_cells=20, weight=rows["weight"], prototypes=np.sqrt(rows["p"])
-    )
-    shift = np.random.default_rng(1).normal(size=20)
-    for two, several in zip(
-        mean_posterior(points, shift[:, None]), classes.mean_posterior(as_classes(shift)), strict=True
-    ):
-        np.testing.assert_allclose(several[:, 1], two[:, 0], atol=SAME)
-    own, before = rows["cell"] == 4, np.full(1, shift[4])
+    own, before = rows["cell"] == 4, np.full(1, 0.3)
     wanted = agreed_shares(np.array([0.6, 0.4]), np.array([np.nan, 0.7]), np.zeros(2), np.ones(2))
-    move = agreeing_move(np.log(rows["p"][own]) + as_classes(shift[4]), rows["weight"][own], wanted)
+    as_classes = np.log(rows["p"][own]) + np.array([-0.09, 0.21])
+    move = agreeing_move(as_classes, rows["weight"][own], wanted)
     two, _ = condition_group(before, np.eye(1), 0.7, 0.0, np.ones(1), by_rows(points, 4, 1))
     # A rate that is known for sure has an error of 1e-6 in the solver of two: it stops that close to it.
-    assert shift[4] + move[1] - move[0] == pytest.approx(two[0], abs=1e-8)
+    assert 0.3 + move[1] - move[0] == pytest.approx(two[0], abs=1e-8)

@@ -61,12 +61,11 @@ from groupshift._diagnosis.share_tables import (
 )
 from groupshift._diagnosis.summary import Summary, summary_text
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
-from groupshift._shifts.class_scorer import by_class, detail_columns, scorer_of
 from groupshift._shifts.common import CommonShift
 from groupshift._shifts.estimate import Estimate, Learned, estimate, estimate_from_counts
 from groupshift._shifts.known_classes import known_of
 from groupshift._shifts.prediction_sets import set_thresholds, sets_of
-from groupshift._shifts.scorer import AnyScorer, concatenated_details
+from groupshift._shifts.scorer import Scorer, by_class, concatenated_details, detail_columns
 
 # Rows that are predicted at a time: with a dozen features, what is made of them stays in the processor's cache.
 PREDICTED_ROWS = 32_768
@@ -668,9 +667,9 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         self.__dict__.update(zip(("audit_", "estimate_"), learned_again(self.audit_, fresh), strict=True))
         return self
 
-    def _scorer(self) -> AnyScorer:
+    def _scorer(self) -> Scorer:
         """What predictions are made by, taken once: an `update` in another thread does not mix into them."""
-        return scorer_of(self.learned_, self.estimate_, self.classes_)
+        return Scorer.of(self.learned_.posterior, self.estimate_, self.classes_)
 
     def _predicted(
         self, X: Features, groups: ArrayLike | None, answer: Callable[[Any, Rows], Answer]

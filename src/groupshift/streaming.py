@@ -49,7 +49,7 @@ from groupshift._data.unseen import report_unseen
 from groupshift._data.workers import workers
 from groupshift._diagnosis.diagnosis import Diagnosis
 from groupshift._math.arrays import ValueArray
-from groupshift._shifts.scorer import AnyScorer, Details
+from groupshift._shifts.scorer import Details, Scorer
 from groupshift.classifier import GroupShiftClassifier
 from groupshift.tables.arrow import BATCH_ROWS, pa
 from groupshift.tables.batch_sources import BatchSource, Streamed, as_source, first_pass
@@ -320,7 +320,7 @@ class Predictor:
     It travels to every machine of a cluster, and holds no more than predictions need.
     """
 
-    scorer: AnyScorer
+    scorer: Scorer
     reader: Reader
     coverage: float
     refuses_unseen: bool

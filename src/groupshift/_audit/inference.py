@@ -27,7 +27,8 @@ import numpy as np
 from scipy.special import expit, log_expit, logsumexp
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
-from groupshift._shifts.estimate import UNIDENTIFIED, Estimate
+from groupshift._shifts.common import UNIDENTIFIED
+from groupshift._shifts.estimate import Estimate
 
 # A claim is called wrong where wealth is 1 / LEVEL: one right claim in twenty ever gets there.
 LEVEL = 0.05

@@ -148,6 +148,16 @@ def _check_part_of_ours(part: Part) -> None:
             _are_numbers_below(part.cell, len(part.rows)) and len({len(one) for one in of_points}) == 1
         )
         _expect(is_inside, "its scores of rows do not lie in its groups and clusters")
+    if name == "CutPartition":
+        n, n_features = len(part.leaf), len(part.is_category)
+        is_tree = (
+            len(part.feature) == len(part.edge) == n
+            and len(part.rank) == n_features
+            and _are_numbers_below(part.leaf, n)
+            and _are_numbers_below(part.feature, n_features)
+            and bool((part.leaf <= np.arange(n)).all())
+        )
+        _expect(is_tree, "its cuts are not those of a tree")
 
 
 def _fits(value: object, hint: Any) -> bool:
@@ -162,8 +172,9 @@ def _fits(value: object, hint: Any) -> bool:
     if hint in NUMBERS:
         return _is_number(value, hint)
     if origin is tuple:
-        all_fit = inner[-1] is not Ellipsis or all(_fits(one, inner[0]) for one in value)  # type: ignore[attr-defined]
-        return isinstance(value, tuple) and all_fit
+        if not isinstance(value, tuple):
+            return False
+        return inner[-1] is not Ellipsis or all(_fits(one, inner[0]) for one in value)
     if origin is not None:
         return not isinstance(origin, type) or isinstance(value, origin)
     if hint is None or hint is type(None):

@@ -5,15 +5,99 @@ the share of positives is the mixing weight. Rows come as `Points`: their scores
 """
 
 from dataclasses import dataclass, replace
+from typing import Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
-from groupshift._math.arrays import BoolArray, FloatArray
-from groupshift._math.cell_likelihood import CellLikelihood
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._math.odds import MAX_LOG_ODDS
 from groupshift._math.points import BIN_WIDTH, Points, bin_scores
-from groupshift._math.segments import Segments
+
+Value = TypeVar("Value", bound=np.generic)
+
+
+class Segments:
+    """Cells whose points lie next to each other: sums in a single pass, 4 to 25 times faster than `sums.sum_by`.
+
+    Examples
+    --------
+    >>> cells = Segments(np.array([0, 0, 2]), n_cells=3)
+    >>> cells.sum(np.array([1.0, 2.0, 3.0])).tolist()
+    [3.0, 0.0, 3.0]
+    >>> cells.spread(np.array([5.0, 6.0, 7.0])).tolist()
+    [5.0, 5.0, 7.0]
+    """
+
+    def __init__(self, cell: IntArray, n_cells: int):
+        self.n_cells = n_cells
+        self.start = np.flatnonzero(np.concatenate([[len(cell) > 0], cell[1:] != cell[:-1]]))
+        self.occupied = cell[self.start]
+        self.size = np.diff(np.append(self.start, len(cell)))
+
+    def sum(self, values: FloatArray) -> FloatArray:
+        """Sum of the values of each cell's points; 0 for a cell without points."""
+        total = np.zeros(self.n_cells)
+        if len(self.start):
+            total[self.occupied] = np.add.reduceat(values, self.start)
+        return total
+
+    def only(self, cells: BoolArray) -> Self:
+        """The runs of the marked cells, for points of which the others are left out."""
+        return type(self)(self.spread(np.arange(self.n_cells))[self.spread(cells)], self.n_cells)
+
+    def spread(self, per_cell: NDArray[Value]) -> NDArray[Value]:
+        """The value of its cell for each point."""
+        return per_cell[self.occupied].repeat(self.size)
+
+
+class CellLikelihood:
+    """Log-likelihoods of all cells, prepared once.
+
+    Scores were learned under shares ``expit(base)``, one for each cell. Weights count as effective rows, so that everything
+    is on the scale of one observation per row.
+
+    Attributes
+    ----------
+    log_ratio, excess, weight : arrays of shape (n_points,)
+        ``log(r⁺/r⁻)``; ``v = r⁺/r⁻ − 1``, since a row's likelihood at share α is 1 + α v, up to a factor; and effective rows.
+    cells : Segments
+
+    Examples
+    --------
+    >>> from groupshift._math.points import collect_points
+    >>> likelihood = CellLikelihood(collect_points([0.0, 0.0], [0, 0], n_cells=1), np.array([0.0]))
+    >>> likelihood.std_error(np.array([0.5])).tolist()
+    [inf]
+    """
+
+    def __init__(self, points: Points, base: FloatArray):
+        self.cells = Segments(points.cell, points.n_cells)
+        self.log_ratio = np.clip(points.score - self.cells.spread(base), -MAX_LOG_ODDS, MAX_LOG_ODDS)
+        self.excess = np.expm1(self.log_ratio)
+        self.weight = points.information_weight
+
+    def information(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """First derivative of each cell's log-likelihood in ``η = logit α`` and the information about η.
+
+        The information is the sum of squared row scores ``Σ w (q − α)²``: equal to minus the second derivative at the
+        optimum, and never negative away from it.
+        """
+        share = expit(eta)
+        slope = self.excess / (1 + self.cells.spread(share) * self.excess)
+        weighted = self.weight * slope
+        # q − α = α (1 − α) v / (1 + α v)
+        scale = share * expit(-eta)
+        return scale * self.cells.sum(weighted), scale**2 * self.cells.sum(weighted * slope)
+
+    def std_error(self, share: FloatArray) -> FloatArray:
+        """Standard error of each share from the observed information in α, which is defined at 0 and 1 too."""
+        slope = self.excess / (1 + self.cells.spread(np.where(np.isnan(share), 0.5, share)) * self.excess)
+        information = self.cells.sum(self.weight * slope**2)
+        error = np.full(len(share), np.inf)
+        np.divide(1, np.sqrt(information), out=error, where=information > 0)
+        return error
 
 
 @dataclass(frozen=True)

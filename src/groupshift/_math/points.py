@@ -5,7 +5,7 @@ they enter as points (cell, score, weight), one per row or binned on the log-odd
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -86,16 +86,6 @@ class Points:
             weight_sum=self.weight_sum + other.weight_sum,
             weight_square_sum=self.weight_square_sum + other.weight_square_sum,
         )
-
-    def thinned(self, design_effect: float) -> "Points":
-        """The same points, worth fewer rows: examples that have copies count once."""
-        return replace(self, weight_square_sum=design_effect * self.weight_square_sum)
-
-    def binned(self, width: float) -> "Points":
-        """The same points on a grid, as `collect_points` bins rows."""
-        known = self.cell, self.score, self.weight
-        cell, score, weight = bin_scores(*known, n_cells=self.n_cells, width=width)
-        return replace(self, cell=cell, score=score, weight=weight)
 
     def only(self, cells: BoolArray) -> "Points":
         """The points of the marked cells; the other cells are left without rows."""

@@ -44,6 +44,11 @@ def log_scores(z: FloatArray) -> FloatArray:
     return scores
 
 
+def class_scores(z: FloatArray) -> FloatArray:
+    """What users see of contrasts (…, M): the log-odds of two classes (…), log-probabilities of more (…, C), up to a constant."""
+    return z[..., 0] if z.shape[-1] == 1 else log_scores(z)
+
+
 def probabilities(z: FloatArray) -> FloatArray:
     """Of all classes: (…, M) to (…, C).
 
@@ -61,32 +66,21 @@ def probabilities(z: FloatArray) -> FloatArray:
 
 
 def expected(z: FloatArray) -> FloatArray:
-    """Bᵀp, the gradient of log Σ exp(B z): what a row's label is expected to be. Of two classes, the probability of the second.
+    """Bᵀp, the gradient of log Σ exp(B z): what a row's label is expected to be. Of two classes, p − ½.
 
-    Scores of labels and shares are differences of this, so that a constant does not matter.
+    Gradients are differences of this, so that a constant does not matter.
     """
-    if z.shape[-1] == 1:
-        result: FloatArray = expit(z)
-        return result
     t: FloatArray = probabilities(z) @ basis(z.shape[-1])
     return t
 
 
 def observed(y: IntArray, n_contrasts: int) -> FloatArray:
     """`expected` of rows whose class is known, (n_rows, M)."""
-    return y[:, None].astype(float) if n_contrasts == 1 else basis(n_contrasts)[y]
-
-
-def inverse_expected(p: FloatArray) -> FloatArray:
-    """z of class probabilities of cells, (…, C) to (…, M), none of them 0 or 1."""
-    return contrasts(np.log(np.clip(p, 1e-12, None)))
+    return basis(n_contrasts)[y]
 
 
 def information(z: FloatArray) -> FloatArray:
     """Bᵀ(diag p − p pᵀ)B, the variance of a label: (…, M) to (…, M, M)."""
-    if z.shape[-1] == 1:
-        p = expit(z)
-        return np.asarray((p * (1 - p))[..., None])
     p, B = probabilities(z), basis(z.shape[-1])
     t = p @ B
     result: FloatArray = np.einsum("...c,cm,ck->...mk", p, B, B) - t[..., :, None] * t[..., None, :]
@@ -99,8 +93,6 @@ def log_loss(z: FloatArray, y: IntArray) -> FloatArray:
     >>> log_loss(np.array([[0.0], [2.0]]), np.array([1, 0])).round(3).tolist()
     [0.693, 2.127]
     """
-    if z.shape[-1] == 1:
-        return np.logaddexp(0, np.where(y == 1, -z[:, 0], z[:, 0]))
     scores = log_scores(z)
     top = scores.max(1)
     total: FloatArray = top + np.log(np.exp(scores - top[:, None]).sum(1))

@@ -31,7 +31,7 @@ def fit_linear(
     """Coefficients (1 + n_features, M), the intercept first; `offset` (n_rows, M) is added to the scores.
 
     >>> F, y = np.array([[-1.0], [1.0]] * 50), np.array([0, 1] * 50)
-    >>> fit_linear(F, y, np.ones(100), n_contrasts=1).round(2).tolist()
+    >>> (fit_linear(F, y, np.ones(100), n_contrasts=1).round(2) + 0.0).tolist()
     [[0.0], [2.51]]
     """
     n_features = F.shape[1]

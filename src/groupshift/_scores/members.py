@@ -20,6 +20,8 @@ from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._scores.contrasts import contrasts, log_scores
 from groupshift._scores.linear import LinearClassifier
 
+# The boosted trees of the stack.
+LEARNING_RATE, LEAVES, TREES, FEATURES_OF_A_CUT, LEAF_RIDGE = 0.06, 15, 120, 0.5, 1.0
 # Log-odds beyond it say no more.
 LARGEST_SCORE = 15.0
 # Log-odds outside the edge that n rows support lie within a tenth of it: enough for their order.
@@ -32,11 +34,11 @@ def default_members(is_category: BoolArray, seed: int) -> list[Classifier]:
     Early stopping is off: its validation rows are drawn at random, and would hold copies of training examples.
     """
     trees = HistGradientBoostingClassifier(
-        learning_rate=0.06,
-        max_leaf_nodes=15,
-        max_iter=120,
-        max_features=0.5,
-        l2_regularization=1.0,
+        learning_rate=LEARNING_RATE,
+        max_leaf_nodes=LEAVES,
+        max_iter=TREES,
+        max_features=FEATURES_OF_A_CUT,
+        l2_regularization=LEAF_RIDGE,
         early_stopping=False,
         categorical_features=is_category if is_category.any() else None,
         random_state=seed,

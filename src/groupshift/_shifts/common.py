@@ -25,19 +25,22 @@ from scipy.special import logsumexp
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.sums import ratio
 from groupshift._scores.contrasts import basis, contrasts
+from groupshift._scores.linear import FARTHEST
 
 # Probabilities of the three, before anything is seen, and the standard deviation of the shift in the first case.
 PRIOR, SPREAD = (0.1, 0.2, 0.7), 1.0
 # Strengths of a choice by the features, in units of a feature's standard deviation; the scale of their half-t (3) where
 # labels were chosen by the features, and of their half-normal where they were chosen by the label.
 STRENGTHS, BY_FEATURES, BY_LABEL = 0.01 * 2.0 ** np.arange(-2, 9.5, 0.5), 0.3, 0.01
-# Directions of feature space that are looked at: those of largest variance, and none of next to none.
-MOST_DIRECTIONS, LEAST_VARIANCE = 32, 1e-3
-# Standardized features beyond this are held.
-FARTHEST = 20.0
+# Directions of feature space that are looked at: those of largest variance, and none of little beside the largest. Scores that
+# are nearly linear in the features would have one, in which the chance of folds alone would look like a shift.
+MOST_DIRECTIONS, LEAST_VARIANCE = 32, 0.05
 # Labelled rows that pull the shares of a group towards those of all.
 SHARE_PULL = 10.0
 MOST_STEPS = 30
+# Variance of a shift of all groups alike that no row decides: positives twice or half as likely to be labelled lie at the
+# ends of its 90 % interval.
+UNIDENTIFIED = 0.42**2
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ class CommonShift:
     """Posterior of the common shift."""
 
     mean: FloatArray  # (M,)
-    covariance: FloatArray  # (M, M)
+    covariance: FloatArray  # (M, M); in an estimate, with the error of the level of the labelled rows
     probability: float  # that there is one
 
 

@@ -72,8 +72,6 @@ def hypotheses(selection: str) -> tuple[Hypothesis, ...]:
     return random, chosen
 
 
-# Scores of the population alone, taken at face value.
-SCORES_ALONE = (Hypothesis(1.0, {CORRELATION: APART, MISFIT_SPREAD: -9.0}, kinds=(POPULATION_SCORES,)),)
 # Labels and scores of labelled rows, to learn how scores tell labels.
 LABELED_ALONE = (Hypothesis(1.0, {RATIO: 0.0, CORRELATION: SAME}, kinds=(LABELS, LABELED_SCORES)),)
 

@@ -18,6 +18,7 @@ from groupshift._math.points import Points
 from groupshift._scores.contrasts import basis, contrasts, log_scores, probabilities
 from groupshift._scores.linear import standardized
 from groupshift._shifts.common import (
+    UNIDENTIFIED,
     CommonShift,
     Directions,
     MeanSums,
@@ -25,15 +26,13 @@ from groupshift._shifts.common import (
     no_common_shift,
 )
 from groupshift._shifts.effects import hypotheses, learn_effects
-from groupshift._shifts.evidence import LabeledSums, gather
+from groupshift._shifts.evidence import LabeledSums, gather, level_error
 from groupshift._shifts.known import agreeing, conditioned
 from groupshift._shifts.sums import Bins, Sums
 
-# Variance of a shift of all groups alike that no row decides: positives twice or half as likely to be labelled lie at the
-# ends of its 90 % interval.
-UNIDENTIFIED = 0.42**2
-# Standard deviation of the shift of a group that no row is asked about.
-UNASKED = 1.0
+# Standard deviation of the shift of a group that no row is asked about, and variance of a cell that is estimated alone and has
+# nothing to say.
+UNASKED, UNKNOWN = 1.0, 4.0
 
 Score: TypeAlias = Callable[[Rows], tuple[FloatArray, IntArray]]
 # Rates of predicted positives among the positives and among the negatives of each cluster.
@@ -239,6 +238,10 @@ def _shifts(learned: Learned, sums: Sums, means: MeanSums | None, groups: ValueA
         common = learn_common_shift(
             learned.directions, means, same, is_certain=learned.selection == "by_label"
         )
+    # All shifts lie beside the level of the labelled rows, which is an estimate itself.
+    common = replace(
+        common, covariance=common.covariance + level_error(learned.labeled, learned.labeled_effect)
+    )
     of_all = np.kron(np.ones((K, K)), common.covariance)
     return _Shifts(
         effects.mean[of_population] + common.mean,
@@ -266,7 +269,7 @@ def each_alone(learned: Learned, sums: Sums, n_groups: int) -> _Shifts:
         shift = contrasts(np.log(np.where(unknown[:, None], prior, np.clip(share, 1e-15, 1))))
         shift = shift - contrasts(np.log(np.clip(prior, 1e-15, 1)))
     shift = np.where(unknown[:, None], 0.0, shift).reshape(n_groups, K, M)
-    variance = np.where(unknown[:, None, None], 4.0 * np.eye(M), variance)
+    variance = np.where(unknown[:, None, None], UNKNOWN * np.eye(M), variance)
     weight = sums.weight_sum.reshape(n_groups, K)
     mean = np.einsum("gk,gkm->km", weight, shift) / np.maximum(weight.sum(0), 1e-300)[:, None]
     spread = np.einsum("gk,gkm,gkn->mn", weight, shift - mean, shift - mean) / max(weight.sum(), 1e-300)

@@ -29,6 +29,8 @@ NONE = 1e-6
 LONGEST_STEP = 2.0
 # Probabilities of a cell's labelled rows are at least this, and pulled towards each other by two hundredths of a row.
 LEAST, PULL = 1e-3, 0.02
+# Evidence of more variance is left out. What groups have in common is their mean, as if shifts had the second variance.
+TOO_NOISY, BETWEEN = 20.0, 0.25
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,13 @@ def labeled_prior(labeled: LabeledSums, n_clusters: int) -> FloatArray:
     return contrasts(np.log(np.clip(mean, 2 * LEAST, None)))
 
 
+def level_error(labeled: LabeledSums, effect: float) -> FloatArray:
+    """Covariance (M, M) of a shift of all scores alike, by the labels that they were calibrated on."""
+    sums = labeled.scores
+    known = np.einsum("n,nmk->mk", sums.worth, information(sums.score))
+    return effect * np.linalg.inv(known + NONE * np.eye(len(known)))
+
+
 def gather(
     labeled: LabeledSums,
     population: Sums | None,
@@ -111,12 +120,12 @@ def gather(
     else:
         noise[POPULATION_SCORES] = by_population
     noise[COMPARISON] = by_population + by_labeled
-    none = noise.trace(axis1=2, axis2=3) > 20 * M
+    none = noise.trace(axis1=2, axis2=3) > TOO_NOISY * M
     noise[none] = np.eye(M) / NONE
     common = np.zeros((N_KINDS, M))
     for kind in (POPULATION_SCORES, COMPARISON):
         # What all groups have in common is not told by scores.
-        weight = np.where(none[kind], 0.0, 1 / (noise[kind].trace(axis1=1, axis2=2) / M + 0.25))
+        weight = np.where(none[kind], 0.0, 1 / (noise[kind].trace(axis1=1, axis2=2) / M + BETWEEN))
         common[kind] = weight @ response[kind] / max(weight.sum(), 1e-300)
         response[kind] -= common[kind]
     response[none] = 0
@@ -157,7 +166,7 @@ def _approximated(
     gradient: FloatArray, curvature: FloatArray, at: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Working response and noise of a log-likelihood with this gradient and curvature at `at`."""
-    noise = _inverse(curvature + NONE * np.eye(at.shape[1]))
+    noise = np.asarray(np.linalg.inv(curvature + NONE * np.eye(at.shape[1])), float)
     step = np.einsum("cmk,ck->cm", noise, gradient)
     return at + held_within(step, LONGEST_STEP), noise
 
@@ -180,19 +189,13 @@ def _own_level(labeled: LabeledSums, own: FloatArray) -> tuple[FloatArray, Float
     away = t - (sums.by_cell(worth[:, None] * t) / np.maximum(n, 1)[:, None])[sums.cell]
     M = own.shape[1]
     spread = sums.by_cell(worth[:, None, None] * away[:, :, None] * away[:, None, :]) + PULL * np.eye(M)
-    noise = _inverse(spread * (np.maximum(n, 1) / (n + 1))[:, None, None])
+    noise = np.asarray(np.linalg.inv(spread * (np.maximum(n, 1) / (n + 1))[:, None, None]), float)
     noise[sums.rows < 2] = np.eye(M) / NONE
     return level, noise
 
 
-def _inverse(matrices: FloatArray) -> FloatArray:
-    return np.asarray(1 / matrices if matrices.shape[-1] == 1 else np.linalg.inv(matrices))
-
-
 def _smaller(first: FloatArray, second: FloatArray) -> FloatArray:
     """The part that two covariances of each cell share at most: in the axes in which both are diagonal, the smaller variance."""
-    if first.shape[-1] == 1:
-        return np.minimum(first, second)
     root = np.linalg.cholesky(first)
     half = np.linalg.solve(root, second)
     variances, axes = np.linalg.eigh(np.linalg.solve(root, half.swapaxes(1, 2)))

@@ -7,6 +7,7 @@ import numpy as np
 from groupshift._data.problem import Known, KnownRate
 from groupshift._math.arrays import FloatArray, ValueArray
 from groupshift._scores.contrasts import log_scores
+from groupshift._shifts.common import UNIDENTIFIED
 from groupshift._shifts.conditioning import CellShifts, condition_on_rates
 from groupshift._shifts.known_classes import (
     ALL_GROUPS,
@@ -18,9 +19,6 @@ from groupshift._shifts.known_classes import (
 )
 from groupshift._shifts.known_shares import KnownShares, check_reached
 from groupshift._shifts.sums import Sums
-
-# A known rate of all rows moves groups together even where nothing else is open: by what no row decides.
-OPEN = 0.42**2
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,8 @@ def conditioned(
     rates = _of_groups(known, groups, row_weight)
     if known.overall is not None:
         _check_agreement(known.overall, rates, row_weight)
-    # Cells that are estimated each on its own have nothing in common, unless the rate of all is known.
-    open_ = OPEN if known.overall is not None else unidentified if is_pooled else 0.0
+    # Cells that are estimated each on its own have nothing in common, unless the rate of all is known: that moves all together.
+    open_ = UNIDENTIFIED if known.overall is not None else unidentified if is_pooled else 0.0
     in_shifts = np.full(K, common)
     found = condition_on_rates(
         CellShifts(shift, variance, shared, unseen, in_shifts),

@@ -16,7 +16,7 @@ from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.points import BIN_WIDTH
 from groupshift._scores.contrasts import log_scores
 from groupshift._shifts.estimate import Estimate, Learned
-from groupshift._shifts.scorer import AnyScorer, Scored
+from groupshift._shifts.scorer import Scored, Scorer
 from groupshift._shifts.sums import Bins, Sums
 
 # Held-out scores of two classes are kept in bins of so many of the finest ones: a sixteenth of a unit of log-odds.
@@ -90,7 +90,7 @@ def set_thresholds(learned: Learned, estimate: Estimate, coverage: float) -> Flo
     return found
 
 
-def sets_of(scorer: AnyScorer, scored: Scored, thresholds: FloatArray) -> BoolArray:
+def sets_of(scorer: Scorer, scored: Scored, thresholds: FloatArray) -> BoolArray:
     """Which classes are in the set of each row, (n_rows, n_classes); the likeliest one always is."""
     p = scorer.probability(scored)
     if p.ndim == 1:

@@ -1,19 +1,23 @@
 """Group-aware log-odds of rows: what every prediction is made by, in memory, in files, on clusters and by commands."""
 
-from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self, TypeAlias
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import logit, ndtri, softmax
 
 from groupshift._data.checks import check_coverage
 from groupshift._data.rows import Rows
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
-from groupshift._math.odds import in_doubt
-from groupshift._scores.contrasts import log_scores
+from groupshift._math.odds import MAX_LOG_ODDS, in_doubt
+from groupshift._scores.contrasts import class_scores
 from groupshift._shifts.estimate import Estimate, Score
 
+# No sample makes anything certain.
+LEAST = float(np.exp(-MAX_LOG_ODDS))
+# Columns that several classes have each.
+KINDS = ("probability", "low", "high")
 # What `predict_details` says of rows: probability, low, high, cluster, pooled. Of more than two classes the first three have a
 # column for each.
 Details: TypeAlias = dict[str, FloatArray | IntArray | BoolArray]
@@ -29,18 +33,19 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class AnyScorer(ABC):
-    """Theorem 2 for rows whose groups are numbered as those of the estimate, whatever the number of classes.
+class Scorer:
+    """Theorem 2 for rows whose groups are numbered as those of the estimate.
 
     It holds what a prediction needs and no more: it travels to every machine of a cluster.
     """
 
     score: Score  # of the labelled posterior
     estimate: Estimate
+    classes: ValueArray
 
     @classmethod
-    def of(cls, score: Score, estimate: Estimate, *others: ValueArray) -> Self:
-        return cls(score, replace(estimate, counts=None), *others)
+    def of(cls, score: Score, estimate: Estimate, classes: ValueArray) -> Self:
+        return cls(score, replace(estimate, counts=None), classes)
 
     @property
     def groups(self) -> ValueArray:
@@ -48,17 +53,17 @@ class AnyScorer(ABC):
 
     def __call__(self, rows: Rows) -> Scored:
         contrasts, cluster = self.score(rows)
-        score = contrasts[:, 0] if contrasts.shape[1] == 1 else log_scores(contrasts)
+        score = class_scores(contrasts)
         scored = Scored(score, cluster, rows.group)
         return replace(scored, score=score + self._shift(scored)) if len(self.groups) else scored
 
-    @abstractmethod
     def probability(self, scored: Scored) -> FloatArray:
         """Of the positive class, (n_rows,), or of all of several, (n_rows, n_classes); never exactly 0 or 1."""
-
-    @abstractmethod
-    def _interval(self, scored: Scored, reach: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Probabilities, and what they are if log-odds are lower or higher by `reach`."""
+        if scored.score.ndim == 1:
+            return in_doubt(scored.score)
+        p = np.maximum(softmax(scored.score, axis=1), LEAST)
+        found: FloatArray = p / p.sum(1, keepdims=True)
+        return found
 
     def parts(self, scored: Scored) -> dict[str, FloatArray]:
         """What a row's features say, what its group adds to the score, and what both make of it."""
@@ -67,45 +72,61 @@ class AnyScorer(ABC):
         return {"plain_probability": plain, "shift": shift, "probability": self.probability(scored)}
 
     def details(self, scored: Scored, coverage: float) -> Details:
-        """Probabilities with their intervals; the interval is what is not known about the shift of a row's cell."""
+        """Probabilities with their intervals, of several classes each against the rest.
+
+        The interval is what is not known about the shift of a row's cell.
+        """
         estimate = self.estimate
         variance = _of_cells(estimate.variance, estimate.unseen_variance, scored)
         pooling = _of_cells(estimate.pooling, np.ones(estimate.pooling.shape[1]), scored)
         reach = ndtri(0.5 + check_coverage(coverage) / 2) * np.sqrt(variance)
-        probability, low, high = self._interval(scored, reach)
+        probability = self.probability(scored)
+        log_odds = logit(probability)
         return {
             "probability": probability,
-            "low": low,
-            "high": high,
+            "low": in_doubt(log_odds - reach),
+            "high": in_doubt(log_odds + reach),
             "cluster": scored.cluster,
             "pooled": pooling > 0.5,
         }
 
     def columns(self, rows: Rows, coverage: float) -> Details:
-        """Details of rows as columns of a table."""
-        return self.details(self(rows), coverage)
+        """Details of rows as columns of a table; of several classes one of each kind for each."""
+        return flat_details(self.details(self(rows), coverage), self.classes)
 
     @property
-    @abstractmethod
     def column_types(self) -> dict[str, type]:
         """Names and kinds of these columns: Dask wants to know before any row is read."""
+        no_rows = np.zeros((0, *self.estimate.shift.shape[2:]))
+        kinds: dict[str, type] = dict.fromkeys(by_class(dict.fromkeys(KINDS, no_rows), self.classes), float)
+        return kinds | {"cluster": np.int64, "pooled": bool}
 
     def _shift(self, scored: Scored) -> FloatArray:
         return _of_cells(self.estimate.shift, self.estimate.unseen_shift, scored)
 
 
-class Scorer(AnyScorer):
-    """Of two classes: scores are log-odds."""
+def flat_details(found: Details, classes: ValueArray) -> Details:
+    """A column of probability, low and high for each of several classes."""
+    kinds = {kind: np.asarray(found[kind], float) for kind in KINDS}
+    return {**by_class(kinds, classes), "cluster": found["cluster"], "pooled": found["pooled"]}
 
-    def probability(self, scored: Scored) -> FloatArray:
-        return in_doubt(scored.score)
 
-    def _interval(self, scored: Scored, reach: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return in_doubt(scored.score), in_doubt(scored.score - reach), in_doubt(scored.score + reach)
+def detail_columns(found: Details, classes: ValueArray, library: str | None) -> Mapping[str, object]:
+    """Details as they stand beside rows: arrays beside arrays; in a frame a column for each of several classes."""
+    return {**found} if library is None else flat_details(found, classes)
 
-    @property
-    def column_types(self) -> dict[str, type]:
-        return {"probability": float, "low": float, "high": float, "cluster": np.int64, "pooled": bool}
+
+def by_class(found: Mapping[str, FloatArray], classes: ValueArray) -> dict[str, FloatArray]:
+    """Arrays of shape (n_rows, n_classes) as a column for each class; those of shape (n_rows,) as they are.
+
+    >>> list(by_class({"shift": np.zeros((3, 2))}, np.array(["a", "b"])))
+    ['shift_a', 'shift_b']
+    """
+    columns: dict[str, FloatArray] = {}
+    for kind, values in found.items():
+        ends = [""] if values.ndim == 1 else [f"_{name}" for name in classes.tolist()]
+        columns |= dict(zip([kind + end for end in ends], np.atleast_2d(values.T), strict=True))
+    return columns
 
 
 def _of_cells(own: FloatArray, common: FloatArray, scored: Scored) -> FloatArray:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from groupshift._math.arrays import BoolArray, FloatArray, IntArray
+from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.odds import MAX_LOG_ODDS
 from groupshift._math.points import BIN_WIDTH, Points, bin_scores
 from groupshift._math.sums import ratio, sum_by
@@ -212,20 +212,6 @@ class Sums:
     def worth(self) -> FloatArray:
         """Weights of points that add up to each cell's effective number of rows (Kish): unequal weights say less."""
         return self.weight * ratio(self.weight_sum, self.weight_square_sum, empty=0.0)[self.cell]
-
-    def only(self, cells: BoolArray) -> Self:
-        """The points of the marked cells; the others are left without rows."""
-        keep = cells[self.cell]
-        return replace(
-            self,
-            cell=self.cell[keep],
-            bin=self.bin[keep],
-            weight=self.weight[keep],
-            score=self.score[keep],
-            rows=np.where(cells, self.rows, 0),
-            weight_sum=np.where(cells, self.weight_sum, 0.0),
-            weight_square_sum=np.where(cells, self.weight_square_sum, 0.0),
-        )
 
     def by_cell(self, values: FloatArray) -> FloatArray:
         """Σ over the points of each cell of values (n_points, …)."""
