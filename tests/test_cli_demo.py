@@ -96,7 +96,7 @@ def test_without_shifts_groupshift_scores_exactly_as_global(small, monkeypatch, 
     from groupshift import METHODS
 
     def plain(name, seed):
-        return METHODS[name](partition=1, random_state=seed)
+        return METHODS[name](partition=1, shares=None, random_state=seed)
 
     monkeypatch.setattr("groupshift.cli.demo.make_model", plain)
     assert run(["demo", "--json"]) == 0

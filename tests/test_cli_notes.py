@@ -134,7 +134,7 @@ def test_without_shifts_fit_tells_the_share_of_labelled_rows_and_of_the_populati
     from groupshift.cli import fit as command
 
     quick = command.make_model("groupshift", 0)
-    plain = GroupShiftClassifier(quick.estimator, 1, random_state=0)
+    plain = GroupShiftClassifier(quick.estimator, 1, shares=None, random_state=0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "make_model", lambda method, seed, classifier=None: plain)
         assert run(["fit", "labeled.csv", "unlabeled.csv", *ROLES, "-o", "m.gshift"]) == 0

@@ -42,7 +42,12 @@ CLASSIFIERS: dict[str, Callable[[], BaseEstimator | None]] = {
 }
 
 # A model of these is text that LightGBM reads, which is not made for files of strangers: who trusts theirs says so.
-LIGHTGBM_TYPES = ("collections.OrderedDict", "lightgbm.basic.Booster", "lightgbm.sklearn.LGBMClassifier")
+LIGHTGBM_TYPES = (
+    "collections.OrderedDict",
+    "collections.defaultdict",
+    "lightgbm.basic.Booster",
+    "lightgbm.sklearn.LGBMClassifier",
+)
 ALLOWED = "GROUPSHIFT_ALLOW"
 
 

@@ -106,7 +106,7 @@ def _print(table: pa.Table, coverage: float) -> None:
         "low": f"{100 * coverage:g} % interval",
         "labeled_share": "labelled sample",
     }
-    names = [name for name in table.column_names if name not in (*numbers, "high")]
+    names = [name for name in table.column_names if name not in (*numbers, "high", "narrow_low", "narrow_high")]
     headings: dict[str, JustifyMethod] = dict.fromkeys(names, "left")
     headings |= {shown: "right" for name, shown in numbers.items() if name in table.column_names}
     parts = (table.slice(0, 1), table.slice(1).sort_by([("share", "descending")]))
