@@ -123,7 +123,7 @@ def test_a_plan_without_a_file_shows_what_labels_would_buy(world, capsys):
     files = [f"{world}/m.gshift", f"{world}/unlabeled.parquet"]
     assert run(["audit", *files]) == 0
     out = capsys.readouterr().out
-    assert "smallest error found out" in out
+    assert "smallest error found" in out
     assert [line.split()[0] for line in out.splitlines() if line.strip()[:1].isdigit()] == [
         "25",
         "50",

@@ -10,7 +10,7 @@ pytest.importorskip("skops")
 from cli_files import ROLES
 from groupshift import load
 from groupshift.cli.errors import run
-from groupshift.cli.known_rates import overall_rate, read_known_rates
+from groupshift.cli.fit import overall_rate, read_known_rates
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
 
@@ -37,7 +37,7 @@ def test_a_known_overall_rate_is_met_by_fit_and_by_update(world, tmp_path):
 def test_an_empty_standard_error_means_that_a_share_is_exact(world, tmp_path):
     rates = tmp_path / "rates.csv"
     rates.write_text("state,share,std_error\nAlabama,0.9,\nAlaska,0.1,0.02\n")
-    assert read_known_rates(str(rates), None, "state").known_shares == {
+    assert read_known_rates(str(rates), None, "state")["known_shares"] == {
         "Alabama": (0.9, 0.0),
         "Alaska": (0.1, 0.02),
     }
@@ -57,7 +57,7 @@ def test_what_is_no_rate_is_refused_with_an_example(world, tmp_path, capsys, tex
     out = ["-o", f"{tmp_path}/m.gshift"]
     assert run(["fit", *files(world), *ROLES, f"--known-overall={text}", *out]) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "is no rate. Write a share between 0 and 1, such as 0.12" in said
+    assert "is not a rate. Write a share between 0 and 1, such as 0.12" in said
     assert not (tmp_path / "m.gshift").exists()
 
 

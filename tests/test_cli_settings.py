@@ -9,9 +9,8 @@ import pytest
 pytest.importorskip("typer", reason="the command line needs the extra cli")
 
 from cli_files import make_fits_quick, write_survey
-from groupshift.cli.app import app
+from groupshift.cli.app import app, job_commands
 from groupshift.cli.errors import run
-from groupshift.cli.job import job_commands
 from groupshift.tables.places import open_source
 
 JOB = """
@@ -83,7 +82,7 @@ def test_names_with_commas_and_values_with_dashes_reach_the_command():
         ("[fit]\nlabeled = 'a.csv'", "needs a section [fit] with labeled, target and out"),
         ("[fits]\n", "no section [fits]"),
         ("fit = 3", "is a section"),
-        ("[fit", "no settings file in TOML"),
+        ("[fit", "not a settings file in TOML"),
         ("[fit]\nlabeled='a.csv'\ntarget='y'\nout='m.gshift'\nnope=1", "--nope"),
         (None, "There is no settings file"),
     ],

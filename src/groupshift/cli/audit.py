@@ -1,4 +1,4 @@
-"""`groupshift audit`: which rows to label, and what their labels say."""
+"""`groupshift audit`: which rows to label, and what their labels show."""
 
 from __future__ import annotations
 
@@ -10,30 +10,15 @@ import pyarrow as pa
 import typer
 from pyarrow import csv
 
-from groupshift import GroupShiftClassifier
-from groupshift._audit.found import check_population, learn_from
-from groupshift._audit.plan import (
-    KEY,
-    LABEL,
-    REFUSED,
-    ROW,
-    AuditPlan,
-    ScoredPopulation,
-    check_auditable,
-    plan_audit,
-    read_labels,
-    score_batches,
-)
+from groupshift import AuditPlan, GroupShiftClassifier, save, streaming
+from groupshift._audit.answers import REFUSED, read_answers
+from groupshift._audit.doors import census_of_batches, check_auditable, check_population, take_answers
+from groupshift._audit.plan import LABEL, ROW, TICKET
 from groupshift._data.batches import Reader
 from groupshift._data.roles import Roles
-from groupshift._diagnosis.audit_words import audit_sentences, precision_lines
-from groupshift._diagnosis.share_tables import overall_shares
-from groupshift._files.model_files import save
-from groupshift.cli.classifiers_named import trusted_types
-from groupshift.cli.errors import InputError, check_model_output
-from groupshift.cli.fit import group_role, new_rows
-from groupshift.cli.prepared import WEIGHT
-from groupshift.cli.recipe import Recipe, columns_to_read, load_model
+from groupshift._diagnosis.audit_words import audit_sentences, purchase_lines
+from groupshift.cli.errors import InputError
+from groupshift.cli.recipe import Recipe, load_model, new_rows, trusted_types
 from groupshift.cli.screen import Screen, bold, print_json, this_command
 from groupshift.tables.columns import as_text
 from groupshift.tables.csv_cells import HEAD_MARK, MISSING
@@ -42,6 +27,8 @@ from groupshift.tables.places import open_source
 from groupshift.tables.table_files import Source, no_column
 
 ORDER = "order"
+# Where the estimates of the overall share stand among the sentences: they are the answer, and come first.
+ESTIMATES = 2
 
 
 def audit(
@@ -53,161 +40,94 @@ def audit(
     budget: int,
     keep: Sequence[str],
     seed: int,
-    **options: Any,
+    group: str | None,
+    weight: str | None,
+    **how: bool,
 ) -> None:
-    """The half of an audit that the options ask for: which rows to label, or what their labels say."""
-    if labels is not None:
-        learn(model_path, labels, data, out, **options)
-    elif data is not None:
-        plan(model_path, data, out, keep, budget=budget, seed=seed, **options)
-    else:
+    """The half of an audit that the options ask for: which rows to label, or what their labels show."""
+    screen = Screen(out if labels is None else None, **how)
+    if labels is None and data is None:
         raise typer.BadParameter("Pass POPULATION to plan an audit, or --labels FILE to learn from one.")
+    if labels is not None:
+        screen.check_model(out)
+    elif out is not None:
+        check_output(out, force=screen.force)
+        if table_format(out) not in SEPARATORS or out.lower().endswith(".gz"):
+            raise InputError(
+                f"People fill in the rows to label, and {out} opens in no spreadsheet. Name it .csv or .tsv."
+            )
+    model, recipe, manifest = load_model(model_path, group=group)
+    check_auditable(model)
+    if labels is not None:
+        _learn(screen, model, recipe, labels, data, out, weight, manifest)
+    elif data is not None:
+        _plan(screen, model, recipe, model_path, data, out, keep, weight, budget=budget, seed=seed)
 
 
-def plan(
+def _plan(
+    screen: Screen,
+    model: GroupShiftClassifier,
+    recipe: Recipe,
     model_path: str,
     data: str,
     out: str | None,
     keep: Sequence[str],
+    weight: str | None,
     *,
     budget: int,
-    group: str | None,
-    weight: str | None,
     seed: int,
-    force: bool,
-    as_json: bool,
 ) -> None:
-    if out is not None:
-        check_output(out, force=force)
-        _check_text(out)
-    screen = Screen(data_to=out, quiet=as_json)
-    model, recipe, _ = load_model(model_path, group=group)
-    check_auditable(model)
     source = recipe.open(data)
-    keep = list(keep or source.columns)
-    _check_kept(keep, source)
-    with screen.working(f"Reading {data}"):
-        found = plan_audit(model, _scored(model, recipe, source, weight), budget=budget, seed=seed)
-    screen.note(*found.notes)
-    if out is not None:
-        table = _to_label(found, source, keep)
-        _write(table, _head(found, recipe, model_path, out), out, force=force)
-    if as_json:
-        rows, spares = found.rows.tolist(), found.spares.tolist()
-        bought = {name: values.tolist() for name, values in found.precision.items()}
-        print_json({"out": out, "rows": rows, "spares": spares, "precision": bought, "notes": found.notes})
-        return
-    screen.say("How precise labels would be:")
-    screen.table(
-        {"labels": "right", "width of the 90 % interval": "right", "smallest error found out": "right"},
-        precision_lines(found.precision),
-    )
-    screen.say(
-        "The width is that of the overall share's interval after the audit; the error is one of the overall share that is found "
-        "out four times in five."
-    )
-    if out is not None:
-        screen.say(
-            f"Wrote {len(found.rows)} rows to label and {len(found.spares)} spare ones to ",
-            bold(out),
-            f". Fill in the column {LABEL!r}, then:\n  {this_command()} {_next(model_path, out)}",
-        )
-
-
-def learn(
-    model_path: str,
-    labels: str,
-    data: str | None,
-    out: str | None,
-    *,
-    group: str | None,
-    weight: str | None,
-    force: bool,
-    as_json: bool,
-) -> None:
-    if out is not None:
-        check_model_output(out, force=force)
-    screen = Screen(quiet=as_json)
-    model, recipe, manifest = load_model(model_path, group=group)
-    check_auditable(model)
-    source = open_source(labels)
-    if missing := [name for name in (LABEL, KEY) if name not in source.columns]:
-        raise InputError(
-            f"{no_column(missing, source)} Pass the file that `groupshift audit` wrote, labels filled in."
-        )
-    answers = read_labels(_labels(source, recipe, model), model.classes_, model.unlabeled_value)
-    if data is not None:
-        with screen.working(f"Reading {data}"):
-            check_population(answers, _scored(model, recipe, recipe.open(data), weight))
-    learn_from(model, answers)
-    if out is not None:
-        save(model, out, overwrite=force, table=manifest.get("table"), trusted=trusted_types())
-    found = model.audit_
-    assert found is not None
-    if as_json:
-        print_json({"out": out, **described(model)})
-        return
-    for sentence in audit_sentences(model, found):
-        screen.sentence(sentence)
-    if out is not None:
-        screen.say("Saved ", bold(out), f". Next:\n  {this_command()} report {out} --out report.html")
-    else:
-        screen.say("Nothing was saved: name a new model with --out to keep what was learned.")
-
-
-def described(model: GroupShiftClassifier) -> dict[str, object]:
-    """What an audit found, for another program."""
-    found = model.audit_
-    assert found is not None
-    verdicts = found.verdicts
-    return {
-        "labels": found.labels,
-        "missing": found.missing,
-        "claimed_share": found.claimed_share,
-        "share": overall_shares(model)[1],
-        "interval": found.posterior.interval(0.9),
-        "design_share": found.design.share,
-        "design_interval": found.design.interval(0.9),
-        "share_is_wrong": verdicts.share_is_wrong,
-        "share_money": verdicts.share_money.tolist(),
-        "possible_shares": [verdicts.low[-1], verdicts.high[-1]],
-        "is_miscalibrated": verdicts.is_miscalibrated,
-        "calibration_money": verdicts.calibration_money.tolist(),
-        "common_shift": found.common.mean,
-        "sentences": list(audit_sentences(model, found)),
-    }
-
-
-def _scored(
-    model: GroupShiftClassifier, recipe: Recipe, source: Source, weight: str | None
-) -> ScoredPopulation:
-    columns_to_read(recipe, source, [weight] if weight else [])
-    recipe, _ = recipe.for_file(source, anyway=False)
-    rows = new_rows(model, recipe, source, weight)
-    roles = Roles(tuple(recipe.names), group_role(model, recipe), weight=weight and WEIGHT)
-    return score_batches(model, Reader(model.schema_, roles, model.groups_), rows.batches())
-
-
-def _check_text(out: str) -> None:
-    if table_format(out) not in SEPARATORS or out.lower().endswith(".gz"):
-        raise InputError(
-            f"Rows to label are filled in by people, and {out} opens in no spreadsheet. Name it .csv or .tsv."
-        )
-
-
-def _check_kept(keep: list[str], source: Source) -> None:
-    if missing := [name for name in keep if name not in source.columns]:
+    shown = list(keep or source.columns)
+    if missing := [name for name in shown if name not in source.columns]:
         raise InputError(no_column(missing, source))
-    if clash := [name for name in keep if name in (ORDER, ROW, LABEL, KEY)]:
+    if clash := [name for name in shown if name in (ORDER, ROW, LABEL, TICKET)]:
         raise InputError(
             f"{source.path} has a column {clash[0]!r}, and so has the file of rows to label. Name the columns to show with "
             "--keep, or rename it."
         )
+    here, _ = recipe.for_file(source, [weight] if weight else [])
+    with screen.working(f"Reading {data}"):
+        rows, roles = new_rows(model, here, source, weight)
+        found = streaming.audit(model, rows, budget=budget, seed=seed, **roles)
+    screen.note(*found.notes)
+    labels = "LABELED.csv" if out in (None, STANDARD_OUTPUT) else out
+    following = f"audit {model_path} --labels {labels} --out audited.gshift"
+    if out is not None:
+        # No line has a comma: a spreadsheet would cut it into cells.
+        head = [
+            f"{HEAD_MARK} audit: {len(found.rows)} rows to label and {len(found.spares)} spare rows",
+            f"# 1. Fill in the column {LABEL} from the top: {recipe.positive} or {recipe.negative}.",
+            "# 2. If a row cannot be labeled: write refused. Then label one more spare row from their top.",
+            f"# 3. Do not change the columns {ROW} and {TICKET}. Look up rows as you like but do not skip or choose any.",
+            f"# 4. With some labels or all of them: groupshift {following}",
+        ]
+        separator = SEPARATORS[table_format(out)]
+        with whole_file(out, force=screen.force) as file:
+            file.write("".join(f"{line.replace(separator, ' ')}\n" for line in head).encode())
+            options = csv.WriteOptions(delimiter=separator, quoting_style="needed")
+            csv.write_csv(_to_label(found, source, shown), file, options)
+    if screen.quiet:
+        bought = {name: values.tolist() for name, values in found.purchases.items()}
+        asked = {"rows": found.rows.tolist(), "spares": found.spares.tolist()}
+        print_json({"out": out, **asked, "purchases": bought, "notes": found.notes})
+        return
+    screen.say("What labels would buy:")
+    screen.table(
+        {"labels": "right", "width of the 90 % interval": "right", "smallest error found": "right"},
+        purchase_lines(found.purchases),
+    )
+    screen.say("Both are about the overall share; an error of that size is found in four of five audits.")
+    if out is not None:
+        screen.say(
+            f"Wrote {len(found.rows)} rows to label and {len(found.spares)} spare ones to ", bold(out), "."
+        )
+        screen.say(f"Fill in the column {LABEL!r}, then:\n  {this_command()} {following}")
 
 
 def _to_label(found: AuditPlan, source: Source, keep: list[str]) -> pa.Table:
-    """The rows to label as they stand in the file, in the order in which they are asked for."""
-    columns, asked = found.columns(), found.sampled.row
+    """The rows to label as they are in the file, in the order in which they are asked for."""
+    columns, asked = found.columns(), found.asked.row
     parts, numbers, first = [], [], 0
     for batch in source.batches(keep):
         here = np.flatnonzero((asked >= first) & (asked < first + batch.num_rows))
@@ -219,52 +139,92 @@ def _to_label(found: AuditPlan, source: Source, keep: list[str]) -> pa.Table:
     order = [*map(str, range(1, n + 1)), *(f"spare {i}" for i in range(1, spare + 1))]
     shown = {ORDER: pa.array(order), ROW: pa.array(columns[ROW])}
     shown |= {name: table[name] for name in keep}
-    shown |= {LABEL: pa.nulls(len(order), pa.string()), KEY: pa.array(columns[KEY], pa.string())}
+    shown |= {LABEL: pa.nulls(len(order), pa.string()), TICKET: pa.array(columns[TICKET], pa.string())}
     return pa.table(shown)
 
 
-def _head(found: AuditPlan, recipe: Recipe, model_path: str, out: str) -> list[str]:
-    """What to do with the file, for whoever opens it. No line has a comma: a spreadsheet would cut it into cells."""
-    return [
-        f"{HEAD_MARK} audit: {len(found.rows)} rows to label and {len(found.spares)} spare rows",
-        f"# 1. Fill in the column {LABEL} from the top: {recipe.positive} or {recipe.negative}.",
-        "# 2. A row that cannot be labelled: write refused. Then label one spare row more from their top.",
-        f"# 3. Leave the columns {ROW} and {KEY} as they are. Look up rows as you like but do not skip or choose any.",
-        f"# 4. With some labels or all of them: groupshift {_next(model_path, out)}",
-    ]
-
-
-def _next(model_path: str, out: str) -> str:
-    labels = "LABELED.csv" if out == STANDARD_OUTPUT else out
-    return f"audit {model_path} --labels {labels} --out audited.gshift"
-
-
-def _write(table: pa.Table, head: list[str], out: str, *, force: bool) -> None:
-    separator = SEPARATORS[table_format(out)]
-    with whole_file(out, force=force) as file:
-        file.write("".join(f"{line.replace(separator, ' ')}\n" for line in head).encode())
-        csv.write_csv(table, file, csv.WriteOptions(delimiter=separator, quoting_style="needed"))
+def _learn(
+    screen: Screen,
+    model: GroupShiftClassifier,
+    recipe: Recipe,
+    labels: str,
+    data: str | None,
+    out: str | None,
+    weight: str | None,
+    manifest: dict[str, Any],
+) -> None:
+    source = open_source(labels)
+    if missing := [name for name in (LABEL, TICKET) if name not in source.columns]:
+        raise InputError(
+            f"{no_column(missing, source)} Pass the file that `groupshift audit` wrote, labels filled in."
+        )
+    answers = read_answers(_labels(source, recipe, model), model.classes_, model.unlabeled_value)
+    if data is not None:
+        population = recipe.open(data)
+        here, _ = recipe.for_file(population, [weight] if weight else [])
+        with screen.working(f"Reading {data}"):
+            rows, roles = new_rows(model, here, population, weight)
+            reader = Reader(model.schema_, Roles(tuple(here.names), **roles), model.groups_)
+            check_population(answers, census_of_batches(model, reader, rows.batches()))
+    found = take_answers(model, answers).audit_
+    assert found is not None
+    if out is not None:
+        save(model, out, overwrite=screen.force, table=manifest.get("table"), trusted=trusted_types())
+    sentences = list(audit_sentences(model, found))
+    if screen.quiet:
+        verdicts = found.verdicts
+        print_json(
+            {
+                "out": out,
+                "labels": found.labels,
+                "missing": found.missing,
+                "claimed_share": found.claimed_share,
+                "share": model.overall_share().share,
+                "interval": found.posterior.interval(0.9),
+                "design_share": found.design.share,
+                "design_interval": found.design.interval(0.9),
+                "share_is_wrong": verdicts.share_is_wrong,
+                "share_money": verdicts.share_money.tolist(),
+                "possible_shares": [verdicts.low[-1], verdicts.high[-1]],
+                "is_miscalibrated": verdicts.is_miscalibrated,
+                "calibration_money": verdicts.calibration_money.tolist(),
+                "common_shift": found.common.mean,
+                "sentences": sentences,
+            }
+        )
+        return
+    estimates = sentences.pop(ESTIMATES)
+    for sentence in [estimates, *(sentences if screen.details else sentences[:1])]:
+        screen.sentence(sentence)
+    if found.missing and not screen.details:
+        screen.sentence(sentences[-1])
+    if out is not None:
+        screen.say("Saved ", bold(out), f". Next:\n  {this_command()} report {out} --out report.html")
+    else:
+        screen.say("Nothing was saved: name a new model with --out to keep what was learned.")
 
 
 def _labels(source: Source, recipe: Recipe, model: GroupShiftClassifier) -> dict[str, np.ndarray]:
     """Labels as the model's classes; None where there is none."""
-    names = [name for name in (ROW, LABEL, KEY) if name in source.columns]
-    table = source.read(names)
-    negative, positive = model.classes_.tolist()
-    texts = (recipe.negative, recipe.positive) if recipe.target else (str(negative), str(positive))
+    table = source.read([name for name in (ROW, LABEL, TICKET) if name in source.columns])
+    classes = model.classes_.tolist()
+    texts = (recipe.negative, recipe.positive) if recipe.target else tuple(map(str, classes))
     missing = tuple(value for value in MISSING if value not in texts)
     written = as_text(table[LABEL], missing=missing).to_pylist()
-    label = [_class(text, texts, model.classes_.tolist()) for text in written]
-    columns = {name: np.array(as_text(table[name]).to_pylist(), object) for name in names}
-    return columns | {LABEL: np.array(label, object)}
+    columns = {name: np.array(as_text(table[name]).to_pylist(), object) for name in table.column_names}
+    return columns | {LABEL: np.array([_class(text, texts, classes) for text in written], object)}
 
 
-def _class(text: str | None, texts: tuple[str, str], classes: list[object]) -> object:
+def _class(text: str | None, texts: tuple[str, ...], classes: list[object]) -> object:
     """The class that a label names, whatever the case of its letters and the form of its number."""
     if text is None:
         return None
     for name, value in zip(texts, classes, strict=True):
-        if _same(text, name):
+        try:
+            is_same = float(text.replace(",", ".")) == float(name)
+        except ValueError:
+            is_same = text.casefold() == name.casefold()
+        if is_same:
             return value
     if text.casefold() in REFUSED:
         return None
@@ -272,12 +232,5 @@ def _class(text: str | None, texts: tuple[str, str], classes: list[object]) -> o
         return classes[0]
     raise InputError(
         f"A label is {text!r}, which is neither {texts[1]!r} nor {texts[0]!r}. Write one of these; where a row cannot be "
-        "labelled, 'refused' or nothing."
+        "labeled, 'refused' or nothing."
     )
-
-
-def _same(text: str, name: str) -> bool:
-    try:
-        return float(text.replace(",", ".")) == float(name)
-    except ValueError:
-        return text.casefold() == name.casefold()

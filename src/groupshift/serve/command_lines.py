@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from groupshift.cli.options import as_typed
+from groupshift.cli.app import as_typed
 from groupshift.serve.jobs import OF_ONE_COLUMN, Job, Refused, Settings
 from groupshift.serve.jobs_folder import BEFORE, KNOWN, MODEL, REPORT
 from groupshift.tables.files import OutputError, table_format
@@ -36,7 +36,7 @@ def fit_arguments(job: Job, usual: UsualRoles) -> list[str]:
         raise Refused(409, "No column is the target yet. Click “target” in the line of the known labels.")
     arguments = ["fit", *job.paths, *role_arguments(settings, usual)]
     if settings.labels_chosen != "unknown":
-        arguments += ["--labels-chosen", settings.labels_chosen]
+        arguments += ["--selection", settings.labels_chosen.replace("_", "-")]
     if settings.known_overall is not None:
         arguments += ["--known-overall", f"{settings.known_overall:.12g}"]
     if settings.known_shares:

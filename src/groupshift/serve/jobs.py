@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from groupshift.cli.options import SELECTIONS
+from groupshift.cli.app import SELECTIONS
 
 # What a column can be on the page; all but features are named in a command.
 OF_ONE_COLUMN = ("target", "group", "weight", "example_id")

@@ -24,10 +24,10 @@ from groupshift._diagnosis.share_errors import overall_share
 from groupshift._diagnosis.share_tables import group_level_shares, labeled_sample, overall_shares
 from groupshift._diagnosis.summary import Summary
 from groupshift._math.arrays import FloatArray
-from groupshift.cli.compare import change_table, show_changes
 from groupshift.cli.errors import OK, run
 from groupshift.cli.recipe import load_model
 from groupshift.cli.screen import Screen
+from groupshift.cli.shares import change_table, show_changes
 from groupshift.serve.command_lines import (
     ENDINGS,
     answer_arguments,
