@@ -64,12 +64,12 @@ def split_names(names: list[str] | None) -> tuple[str, ...]:
     ('a', 'b', 'Age, in years')
     """
     # A name may span lines inside its quotes: the reader is given the text whole.
-    parts = (part for name in names or [] for line in _rows(name) for part in line)
-    return tuple(part.strip() for part in parts if part.strip())
-
-
-def _rows(text: str) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(text, newline=""), skipinitialspace=True))
+    lines = (
+        line
+        for name in names or []
+        for line in csv.reader(io.StringIO(name, newline=""), skipinitialspace=True)
+    )
+    return tuple(part.strip() for line in lines for part in line if part.strip())
 
 
 def as_typed(option: str, value: str | Sequence[str]) -> list[str]:
@@ -80,8 +80,11 @@ def as_typed(option: str, value: str | Sequence[str]) -> list[str]:
     """
     if not isinstance(value, str):
         text = io.StringIO()
-        csv.writer(text, lineterminator="").writerow(value)
-        value = text.getvalue() if option in (*NAME_COLUMNS, "class") else ",".join(value)
+        # The ends of lines are quoted where they are in a name.
+        csv.writer(text, lineterminator="\r\n").writerow(value)
+        value = (
+            text.getvalue().removesuffix("\r\n") if option in (*NAME_COLUMNS, "class") else ",".join(value)
+        )
     # A value that begins with a dash would be taken for an option.
     return [f"--{option}={value}"] if value.startswith("-") else [f"--{option}", value]
 
@@ -455,9 +458,15 @@ def run_job(path: str, *, force: bool) -> None:
             settings = tomllib.loads(file.read(1_000_000).decode())
     except FileNotFoundError as error:
         raise InputError(f"There is no settings file {path}. Write one, such as:\n{SETTINGS}") from error
-    # Python refuses numbers of thousands of digits with an error of its own, and lists that are nested as deeply with another.
-    except (ValueError, RecursionError) as error:
+    except OSError as error:
+        raise InputError(f"Cannot read the settings file {path}: {error.strerror}. Name another.") from error
+    except RecursionError as error:
+        raise InputError(f"{path} is not a settings file: its lists are nested too deeply.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a settings file in TOML: {error}.") from error
+    except ValueError as error:
+        # Python reads no numbers of so many digits.
+        raise InputError(f"{path} is not a settings file: a number in it has thousands of digits.") from error
     commands = job_commands(settings, force=force)
     with chdir(Path(path).absolute().parent):
         for command in commands:
@@ -480,7 +489,7 @@ def job_commands(settings: Mapping[str, object], *, force: bool = False) -> list
             raise InputError(f"{name} in a settings file is a section: write [{name}] on a line of its own.")
     sections: dict[str, Mapping[str, object]] = dict(settings)  # type: ignore[arg-type]  # as just checked
     fit = sections.get("fit", {})
-    if not {"labeled", "target", "out"} <= fit.keys():
+    if not {"labeled", "target", "out"} <= fit.keys() or not isinstance(fit["out"], str):
         raise InputError(
             f"A settings file needs a section [fit] with labeled, target and out, such as:\n{SETTINGS}"
         )
@@ -489,7 +498,7 @@ def job_commands(settings: Mapping[str, object], *, force: bool = False) -> list
         section = sections.get(name)
         if section is None:
             continue
-        command = [name] if name == "fit" else [name, *_texts("out", fit["out"])]
+        command = [name] if name == "fit" else [name, str(fit["out"])]
         command += [text for place in places if place in section for text in _texts(place, section[place])]
         for key, value in section.items():
             option = key.replace("_", "-")

@@ -19,7 +19,7 @@ from rich.console import JustifyMethod
 
 from groupshift import METHODS as ALL_METHODS
 from groupshift import GroupShiftClassifier, save, share_changes, streaming
-from groupshift._diagnosis.wording import percent, plural
+from groupshift._diagnosis.wording import percent, plural, short
 from groupshift.cli.app import SELECTIONS
 from groupshift.cli.errors import InputError
 from groupshift.cli.groups import told_first, twice_spelled
@@ -226,7 +226,7 @@ def selections(model: GroupShiftClassifier, **known: Any) -> list[dict[str, Any]
                 "selection": selection,
                 "shares": {str(row.get("class", model.classes_[-1])): row["share"] for row in whole},
                 "expected_gain": other.diagnose().overview.get("expected_loss_gain"),
-                "moved": [row for row in moved if abs(row["change"]) >= LEAST_MOVED],
+                "moved": [row for row in moved if model.has_groups_ and abs(row["change"]) >= LEAST_MOVED],
             }
         )
     return found
@@ -241,20 +241,14 @@ def show_selections(screen: Screen, answers: list[dict[str, Any]]) -> None:
         shares = answer["shares"]
         names = sorted(shares, key=lambda name: -shares[name])[:MOST_CLASSES]
         whole = [f"{name} " * (len(shares) > 1) + percent(shares[name]) for name in names]
-        moved = [
-            " ".join(
-                [
-                    str(row["group"]),
-                    *([str(row["class"])] if "class" in row else []),
-                    f"{100 * row['change']:+.1f}",
-                ]
-            )
-            for row in answer["moved"]
-        ]
-        gain = "" if answer["expected_gain"] is None else f"{answer['expected_gain']:.4f}"
+        moved = []
+        for row in answer["moved"]:
+            name = " ".join(short(str(row[part])) for part in ("group", "class") if part in row)
+            moved.append(f"{name} {100 * row['change']:+.1f}")
+        gain = "" if answer["expected_gain"] is None else f"{round(answer['expected_gain'], 4) + 0.0:.4f}"
         lines.append([IN_WORDS[answer["selection"]], ", ".join(whole), gain, ", ".join(moved)])
     screen.say(f"{QUESTION} The shares depend on it:")
-    headings: dict[str, JustifyMethod] = {"": "left", "overall share": "right", "gain": "right"}
+    headings: dict[str, JustifyMethod] = {"": "left", "overall share": "right", "expected gain": "right"}
     screen.table(headings | {"groups that move most": "left"}, lines)
     screen.say("Answer with --selection random, by-label or unknown.")
 

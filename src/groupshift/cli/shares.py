@@ -15,7 +15,7 @@ from groupshift import GroupShiftClassifier, share_changes
 from groupshift._diagnosis.report import write_report
 from groupshift._diagnosis.report.facts import Names
 from groupshift._diagnosis.share_errors import shares_of_levels
-from groupshift._diagnosis.wording import percent, plural
+from groupshift._diagnosis.wording import percent, plural, short
 from groupshift.cli.errors import InputError
 from groupshift.cli.recipe import load_model, parts_of
 from groupshift.cli.screen import Screen, bold, print_json
@@ -118,7 +118,7 @@ def _print(screen: Screen, table: pa.Table, coverage: float) -> None:
         parts = (table, table.slice(0, 0))
     lines = []
     for row in (row for part in parts for row in part.to_pylist()):
-        line = ["" if row[name] is None else str(row[name]) for name in names]
+        line = ["" if row[name] is None else _fitting(screen, row[name]) for name in names]
         line += [
             f"{row['rows']:,}",
             percent(row["share"]),
@@ -129,6 +129,10 @@ def _print(screen: Screen, table: pa.Table, coverage: float) -> None:
     if (more := len(lines) - 2 * half) > 0:
         lines[half:-half] = [[f"… {more:,} more, with --out"] + [""] * (len(headings) - 1)]
     screen.table(headings, lines)
+
+
+def _fitting(screen: Screen, name: object) -> str:
+    return str(name) if screen.details else short(str(name))
 
 
 def compare(before: str, after: str, out: str | None, *, coverage: float, **how: bool) -> None:
@@ -183,7 +187,7 @@ def show_changes(screen: Screen, table: pa.Table, coverage: float) -> None:
     screen.say(f"The overall share {about}. {len(moved):,} of {plural(len(known), one)} moved beyond noise:")
     most = MOST_DETAILS if screen.details else MOST_ROWS
     lines = [
-        [str(row["group"]), percent(row["before"]), percent(row["after"]), *_change_cells(row)]
+        [_fitting(screen, row["group"]), percent(row["before"]), percent(row["after"]), *_change_cells(row)]
         for row in moved[:most]
     ]
     headings: dict[str, JustifyMethod] = {"group": "left", "before": "right", "after": "right"}
