@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import typer
 from pyarrow import csv
+from rich.console import JustifyMethod
 
 from groupshift import AuditPlan, GroupShiftClassifier, save, streaming
-from groupshift._audit.answers import REFUSED, read_answers
+from groupshift._audit.answers import REFUSED, Answers, read_answers
 from groupshift._audit.doors import census_of_batches, check_auditable, check_population, take_answers
 from groupshift._audit.plan import LABEL, ROW, TICKET
 from groupshift._data.batches import Reader
@@ -27,6 +27,7 @@ from groupshift.tables.places import open_source
 from groupshift.tables.table_files import Source, no_column
 
 ORDER = "order"
+RIGHT: JustifyMethod = "right"
 # Where the estimates of the overall share stand among the sentences: they are the answer, and come first.
 ESTIMATES = 2
 
@@ -46,10 +47,10 @@ def audit(
 ) -> None:
     """The half of an audit that the options ask for: which rows to label, or what their labels show."""
     screen = Screen(out if labels is None else None, **how)
-    if labels is None and data is None:
-        raise typer.BadParameter("Pass POPULATION to plan an audit, or --labels FILE to learn from one.")
     if labels is not None:
         screen.check_model(out)
+    elif data is None:
+        raise typer.BadParameter("Pass POPULATION to plan an audit, or --labels FILE to learn from one.")
     elif out is not None:
         check_output(out, force=screen.force)
         if table_format(out) not in SEPARATORS or out.lower().endswith(".gz"):
@@ -58,45 +59,41 @@ def audit(
             )
     model, recipe, manifest = load_model(model_path, group=group)
     check_auditable(model)
-    if labels is not None:
-        _learn(screen, model, recipe, labels, data, out, weight, manifest)
-    elif data is not None:
-        _plan(screen, model, recipe, model_path, data, out, keep, weight, budget=budget, seed=seed)
+    answers = None if labels is None else _answers(labels, recipe, model)
+    if data is not None:
+        source = recipe.open(data)
+        if clash := [name for name in keep or source.columns if name in (ORDER, ROW, LABEL, TICKET)]:
+            raise InputError(
+                f"{source.path} has a column {clash[0]!r}, and so has the file of rows to label. Name the columns to show "
+                "with --keep, or rename it."
+            )
+        here, _ = recipe.for_file(source, [*keep, *([weight] if weight else [])])
+        with screen.working(f"Reading {data}"):
+            rows, roles = new_rows(model, here, source, weight)
+            if answers is None:
+                plan = streaming.audit(model, rows, budget=budget, seed=seed, **roles)
+                _write_plan(screen, plan, recipe, source, keep, model_path)
+                return
+            reader = Reader(model.schema_, Roles(tuple(here.names), **roles), model.groups_)
+            check_population(answers, census_of_batches(model, reader, rows.batches()))
+    assert answers is not None
+    take_answers(model, answers)
+    if out is not None:
+        save(model, out, overwrite=screen.force, table=manifest.get("table"), trusted=trusted_types())
+    _show_found(screen, model, out)
 
 
-def _plan(
-    screen: Screen,
-    model: GroupShiftClassifier,
-    recipe: Recipe,
-    model_path: str,
-    data: str,
-    out: str | None,
-    keep: Sequence[str],
-    weight: str | None,
-    *,
-    budget: int,
-    seed: int,
+def _write_plan(
+    screen: Screen, plan: AuditPlan, recipe: Recipe, source: Source, keep: Sequence[str], model_path: str
 ) -> None:
-    source = recipe.open(data)
-    shown = list(keep or source.columns)
-    if missing := [name for name in shown if name not in source.columns]:
-        raise InputError(no_column(missing, source))
-    if clash := [name for name in shown if name in (ORDER, ROW, LABEL, TICKET)]:
-        raise InputError(
-            f"{source.path} has a column {clash[0]!r}, and so has the file of rows to label. Name the columns to show with "
-            "--keep, or rename it."
-        )
-    here, _ = recipe.for_file(source, [weight] if weight else [])
-    with screen.working(f"Reading {data}"):
-        rows, roles = new_rows(model, here, source, weight)
-        found = streaming.audit(model, rows, budget=budget, seed=seed, **roles)
-    screen.note(*found.notes)
+    out, n, spare = screen.to, len(plan.rows), len(plan.spares)
     labels = "LABELED.csv" if out in (None, STANDARD_OUTPUT) else out
     following = f"audit {model_path} --labels {labels} --out audited.gshift"
+    screen.note(*plan.notes)
     if out is not None:
         # No line has a comma: a spreadsheet would cut it into cells.
         head = [
-            f"{HEAD_MARK} audit: {len(found.rows)} rows to label and {len(found.spares)} spare rows",
+            f"{HEAD_MARK} audit: {n} rows to label and {spare} spare rows",
             f"# 1. Fill in the column {LABEL} from the top: {recipe.positive} or {recipe.negative}.",
             "# 2. If a row cannot be labeled: write refused. Then label one more spare row from their top.",
             f"# 3. Do not change the columns {ROW} and {TICKET}. Look up rows as you like but do not skip or choose any.",
@@ -106,22 +103,18 @@ def _plan(
         with whole_file(out, force=screen.force) as file:
             file.write("".join(f"{line.replace(separator, ' ')}\n" for line in head).encode())
             options = csv.WriteOptions(delimiter=separator, quoting_style="needed")
-            csv.write_csv(_to_label(found, source, shown), file, options)
+            csv.write_csv(_to_label(plan, source, list(keep or source.columns)), file, options)
     if screen.quiet:
-        bought = {name: values.tolist() for name, values in found.purchases.items()}
-        asked = {"rows": found.rows.tolist(), "spares": found.spares.tolist()}
-        print_json({"out": out, **asked, "purchases": bought, "notes": found.notes})
+        bought = {name: values.tolist() for name, values in plan.purchases.items()}
+        asked = {"rows": plan.rows.tolist(), "spares": plan.spares.tolist()}
+        print_json({"out": out, **asked, "purchases": bought, "notes": plan.notes})
         return
     screen.say("What labels would buy:")
-    screen.table(
-        {"labels": "right", "width of the 90 % interval": "right", "smallest error found": "right"},
-        purchase_lines(found.purchases),
-    )
+    headings = dict.fromkeys(("labels", "width of the 90 % interval", "smallest error found"), RIGHT)
+    screen.table(headings, purchase_lines(plan.purchases))
     screen.say("Both are about the overall share; an error of that size is found in four of five audits.")
     if out is not None:
-        screen.say(
-            f"Wrote {len(found.rows)} rows to label and {len(found.spares)} spare ones to ", bold(out), "."
-        )
+        screen.say(f"Wrote {n} rows to label and {spare} spare ones to ", bold(out), ".")
         screen.say(f"Fill in the column {LABEL!r}, then:\n  {this_command()} {following}")
 
 
@@ -143,33 +136,9 @@ def _to_label(found: AuditPlan, source: Source, keep: list[str]) -> pa.Table:
     return pa.table(shown)
 
 
-def _learn(
-    screen: Screen,
-    model: GroupShiftClassifier,
-    recipe: Recipe,
-    labels: str,
-    data: str | None,
-    out: str | None,
-    weight: str | None,
-    manifest: dict[str, Any],
-) -> None:
-    source = open_source(labels)
-    if missing := [name for name in (LABEL, TICKET) if name not in source.columns]:
-        raise InputError(
-            f"{no_column(missing, source)} Pass the file that `groupshift audit` wrote, labels filled in."
-        )
-    answers = read_answers(_labels(source, recipe, model), model.classes_, model.unlabeled_value)
-    if data is not None:
-        population = recipe.open(data)
-        here, _ = recipe.for_file(population, [weight] if weight else [])
-        with screen.working(f"Reading {data}"):
-            rows, roles = new_rows(model, here, population, weight)
-            reader = Reader(model.schema_, Roles(tuple(here.names), **roles), model.groups_)
-            check_population(answers, census_of_batches(model, reader, rows.batches()))
-    found = take_answers(model, answers).audit_
+def _show_found(screen: Screen, model: GroupShiftClassifier, out: str | None) -> None:
+    found = model.audit_
     assert found is not None
-    if out is not None:
-        save(model, out, overwrite=screen.force, table=manifest.get("table"), trusted=trusted_types())
     sentences = list(audit_sentences(model, found))
     if screen.quiet:
         verdicts = found.verdicts
@@ -204,15 +173,22 @@ def _learn(
         screen.say("Nothing was saved: name a new model with --out to keep what was learned.")
 
 
-def _labels(source: Source, recipe: Recipe, model: GroupShiftClassifier) -> dict[str, np.ndarray]:
-    """Labels as the model's classes; None where there is none."""
+def _answers(path: str, recipe: Recipe, model: GroupShiftClassifier) -> Answers:
+    """The labels of a file as the model's classes; None where there is none."""
+    source = open_source(path)
+    if missing := [name for name in (LABEL, TICKET) if name not in source.columns]:
+        raise InputError(
+            f"{no_column(missing, source)} Pass the file that `groupshift audit` wrote, labels filled in."
+        )
     table = source.read([name for name in (ROW, LABEL, TICKET) if name in source.columns])
     classes = model.classes_.tolist()
     texts = (recipe.negative, recipe.positive) if recipe.target else tuple(map(str, classes))
-    missing = tuple(value for value in MISSING if value not in texts)
-    written = as_text(table[LABEL], missing=missing).to_pylist()
+    written = as_text(
+        table[LABEL], missing=tuple(value for value in MISSING if value not in texts)
+    ).to_pylist()
     columns = {name: np.array(as_text(table[name]).to_pylist(), object) for name in table.column_names}
-    return columns | {LABEL: np.array([_class(text, texts, classes) for text in written], object)}
+    columns[LABEL] = np.array([_class(text, texts, classes) for text in written], object)
+    return read_answers(columns, model.classes_, model.unlabeled_value)
 
 
 def _class(text: str | None, texts: tuple[str, ...], classes: list[object]) -> object:

@@ -131,7 +131,7 @@ class Side:
 
 
 def look(training: Training) -> tuple[list[ColumnFacts], Groups]:
-    """Facts of all columns, and the groups of labelled and of unlabelled rows."""
+    """Facts of all columns, and the groups of labeled and of unlabeled rows."""
     plans = [plan for plan in training.plans if plan.used]
 
     def side(table: pa.Table) -> Side:

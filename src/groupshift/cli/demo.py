@@ -13,15 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.ensemble import HistGradientBoostingClassifier
 
-from groupshift import METHODS, save
-from groupshift._data.encoder import FeatureEncoder
+from groupshift import save
 from groupshift._data.frames import take_rows
 from groupshift.cli import predict, shares
 from groupshift.cli.errors import InputError
 from groupshift.cli.fit import make_model
-from groupshift.cli.prepared import GROUP, TARGET
 from groupshift.cli.screen import Screen, bold, print_json, this_command
 from groupshift.cli.training import Roles, Training, read_training
 from groupshift.datasets import bias_groups, load_flights, make_survey
@@ -33,7 +30,6 @@ from groupshift.tables.places import open_source
 
 COMPARED = {
     "global": "Global: one classifier, blind to groups",
-    "group_aware_global": "Group as one-hot columns",
     "label_shift": "Label shift, group by group",
     "published": "Published: clusters and label shift",
     "groupshift": "groupshift",
@@ -96,33 +92,14 @@ def compare(
         start = time.monotonic()
         with screen.working(title), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = _fitted(name, training, seed)
+            # The paper's method with the classifier and the calibration of the others: only the method differs.
+            model = make_model(name, seed).set_params(estimator=None, calibration="crossfit")
+            training.fit(model)
             probability = model.predict_proba(features, groups)[:, 1]
         found = evaluate(truth, probability, metrics=["auc", "log_loss"]).overall
         seconds = round(time.monotonic() - start, 1)
         scores.append({"method": title, "seconds": seconds, **{k: float(v) for k, v in found.items()}})
     return scores, model
-
-
-def _fitted(name: str, training: Training, seed: int) -> BaseEstimator:
-    """A method with the classifier and the calibration of the default, so that only the method differs."""
-    if name == "groupshift":
-        model = make_model(name, seed)
-        training.fit(model)
-        return model
-    # Labeled rows with the others below them, as `training.fit` numbers them.
-    names = [*training.recipe.names, TARGET, GROUP]
-    assert training.population is not None
-    table = pa.concat_tables([training.labeled.select(names), *training.population.batches(names)])
-    features = table.select(training.recipe.names)
-    model = METHODS[name](calibration="crossfit", random_state=seed)
-    # The one-hot method has no default of its own; columns by number, not by mask: it adds columns at the end.
-    categories = np.flatnonzero(FeatureEncoder().fit(features).is_category)
-    trees = HistGradientBoostingClassifier(
-        early_stopping=False, categorical_features=categories, random_state=seed
-    )
-    model.set_params(estimator=trees if name == "group_aware_global" else None)
-    return model.fit(features, np.asarray(table[TARGET]), groups=group_values(table[GROUP]))
 
 
 def write_files(folder: Path, table: pa.Table, sample: GroupedSample, target: str) -> None:

@@ -43,11 +43,7 @@ from groupshift.tables.table_files import no_column
 # Those that answer with shares and intervals; the others are for comparison and live in Python.
 METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")
 # The answers to how labels were chosen, in words.
-IN_WORDS = {
-    "random": "at random",
-    "by_label": "because of the label",
-    "unknown": "not known (used here)",
-}
+IN_WORDS = {"random": "at random", "by_label": "because of the label", "unknown": "not known (used here)"}
 QUESTION = "How were rows chosen for labels, within a group?"
 # Groups that are named beside each answer, and the smallest change that is one.
 MOST_MOVED, LEAST_MOVED = 2, 0.001

@@ -1,6 +1,7 @@
 """What may be wrong with groups: none named, one row each, two spellings of one, or features that give them away."""
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -35,10 +36,7 @@ NONE_IN_COMMON = "No value of"
 
 
 def about_groups(
-    group: str | None,
-    found: Distinct,
-    plans: Iterable[ColumnPlan],
-    columns: Mapping[str, ColumnSurvey],
+    group: str | None, found: Distinct, plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSurvey]
 ) -> list[str]:
     """Sentences about groups that were not named though a column looks like one, or that are rows, such as people."""
     likely = likely_group(plans, columns)
@@ -48,12 +46,12 @@ def about_groups(
         name, count = likely
         return [
             f"No --group is named, so all rows count as one group. {name!r} ({count:,} values) looks like the group: "
-            f"if it is, add --group {typed(name)}."
+            f"if it is, add --group {shlex.quote(name)}."
         ]
     if found.share <= MOSTLY_ONE_ROW:
         return []
     about = "about " if found.level else ""
-    coarser = f"--group {typed(likely[0])}" if likely else "the place or the period of each row"
+    coarser = f"--group {shlex.quote(likely[0])}" if likely else "the place or the period of each row"
     return [
         f"Most groups are single rows: {group!r} has {about}{found.count:,} groups, {1 / found.share:.1f} rows each. One row "
         f"teaches nothing about its group. Name a coarser column, such as {coarser}; if {group!r} marks copies of one example, "
@@ -67,7 +65,7 @@ def told_first(alarms: Sequence[str], spelled: str) -> list[str]:
 
 
 def none_in_common(group: str | None, surveys: Sequence[FileSurvey]) -> list[str]:
-    """A sentence where labelled and unlabelled rows come from two files that have no group in common."""
+    """A sentence where labeled and unlabeled rows come from two files that have no group in common."""
     if group is None or len(surveys) < 2:
         return []
     labeled, unlabeled = (survey.groups for survey in surveys)
@@ -92,11 +90,6 @@ def likely_group(plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSurvey
         return None
     _, count, name = max(found)
     return name, count
-
-
-def typed(name: str) -> str:
-    """A name as it is typed in a shell."""
-    return f"'{name}'" if re.search(r"\s", name) else name
 
 
 def twice_spelled(labeled: Iterable[str], unlabeled: Iterable[str]) -> str | None:

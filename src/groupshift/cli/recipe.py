@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier, ModelFileError, load, read_manifest
 from groupshift._data.extras import need
@@ -20,14 +22,7 @@ from groupshift._diagnosis.wording import plural
 from groupshift.cli.errors import InputError
 from groupshift.cli.prepared import GROUP, WEIGHT, Part, Prepared, feature, roles_of, survey_file
 from groupshift.cli.screen import Screen
-from groupshift.tables.columns import (
-    ColumnPlan,
-    TableClassifier,
-    convert,
-    group_text,
-    group_values,
-    is_plain,
-)
+from groupshift.tables.columns import ColumnPlan, TableClassifier, convert, group_text, group_values, is_plain
 from groupshift.tables.file_readings import read_file
 from groupshift.tables.places import open_source
 from groupshift.tables.table_files import Source, no_column
@@ -54,23 +49,11 @@ def classifier_named(name: str) -> BaseEstimator | None:
     return CLASSIFIERS[name]()
 
 
-def _forest() -> BaseEstimator:
-    """The paper's forest; it takes nothing but numbers."""
-    from sklearn.ensemble import RandomForestClassifier
-
-    return TableClassifier(RandomForestClassifier(n_estimators=500, max_depth=10, n_jobs=-1))
-
-
-def _logistic() -> BaseEstimator:
-    from sklearn.linear_model import LogisticRegression
-
-    return TableClassifier(LogisticRegression(max_iter=1000), one_hot=True)
-
-
 CLASSIFIERS: dict[str, Callable[[], BaseEstimator | None]] = {
     "boosted": lambda: None,
-    "forest": _forest,
-    "logistic": _logistic,
+    # The paper's; it takes nothing but numbers.
+    "forest": lambda: TableClassifier(RandomForestClassifier(n_estimators=500, max_depth=10, n_jobs=-1)),
+    "logistic": lambda: TableClassifier(LogisticRegression(max_iter=1000), one_hot=True),
     "lightgbm": lambda: TableClassifier(need("lightgbm").LGBMClassifier(verbose=-1, n_jobs=1)),
 }
 

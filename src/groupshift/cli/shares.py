@@ -42,13 +42,7 @@ def table_of(found: object) -> pa.Table:
 
 
 def shares(
-    model_path: str,
-    out: str | None,
-    *,
-    by: str,
-    coverage: float,
-    escape_formulas: bool = False,
-    **how: bool,
+    model_path: str, out: str | None, *, by: str, coverage: float, escape_formulas: bool = False, **how: bool
 ) -> None:
     screen = Screen(out, **how)
     screen.check_table([model_path], coverage)

@@ -69,7 +69,7 @@ class Roles:
 class Training:
     """Labelled rows with their numbers among all rows, the population, and how files were read.
 
-    `population` holds all rows of the files that have unlabelled ones; `alarms` are notes that nobody should miss.
+    `population` holds all rows of the files that have unlabeled ones; `alarms` are notes that nobody should miss.
     """
 
     sources: list[Source]
@@ -85,7 +85,7 @@ class Training:
 
     @property
     def against_rest(self) -> dict[str, NDArray[np.int64]]:
-        """Labels of the labelled rows as 1 and 0, for each class; for the positive one alone where there are two."""
+        """Labels of the labeled rows as 1 and 0, for each class; for the positive one alone where there are two."""
         y = np.asarray(self.labeled[TARGET])
         if not self.target.several:
             return {self.target.positive: y}
@@ -93,7 +93,7 @@ class Training:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Shares of the same among labelled rows."""
+        """Shares of the same among labeled rows."""
         return {name: float(y.mean()) for name, y in self.against_rest.items()}
 
     @property
