@@ -105,4 +105,4 @@ def test_the_question_that_matters_is_asked_with_its_three_answers(said, command
     if model.shift_.any():
         for answer in ("at random", "because of the label", "not known (used here)"):
             assert answer in text
-        assert "Answer with --selection random, by-label or unknown." in text
+        assert "(--selection random, by-label or unknown)" in text

@@ -19,7 +19,7 @@ from groupshift import GroupShiftClassifier
 from groupshift._data.chunks import add_up, map_chunks
 from groupshift._data.keys import uniform_keys
 from groupshift._diagnosis.wording import percent, plural, short
-from groupshift.cli.fit import ask_selection, selections, show_selections
+from groupshift.cli.fit import ask_selection, repeats, selections, show_selections
 from groupshift.cli.groups import told_first, twice_spelled
 from groupshift.cli.prepared import GROUP, as_floats, unlabeled
 from groupshift.cli.screen import Screen, bold, listed, print_json
@@ -350,11 +350,12 @@ def _show_trial(screen: Screen, model: GroupShiftClassifier, alarms: list[str]) 
     answers = selections(model)
     screen.say("\n", bold("Is it worth it?"), f"  A quick trial on {rows:,} rows; `fit` may differ.")
     screen.sentence(found.verdict)
-    for sentence in [*found.gain, *found.assumption, *found.caution] if screen.details else found.caution[:1]:
+    first = [sentence for sentence in found.caution if not repeats(sentence, answers)][:1]
+    for sentence in [*found.gain, *found.assumption, *found.caution] if screen.details else first:
         screen.sentence(sentence)
     show_selections(screen, answers)
     if not screen.details:
-        screen.say("Files, columns and all findings: --details.")
+        screen.say("Everything that was found: --details.")
     return {
         "worth": found.worth,
         "holds": found.holds,

@@ -44,7 +44,7 @@ from groupshift.tables.table_files import no_column
 METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")
 # The answers to how labels were chosen, in words.
 IN_WORDS = {"random": "at random", "by_label": "because of the label", "unknown": "not known (used here)"}
-QUESTION = "How were rows chosen for labels, within a group?"
+QUESTION = "How were rows chosen for labels in a group?"
 # Groups that are named beside each answer, and the smallest change that is one.
 MOST_MOVED, LEAST_MOVED = 2, 0.001
 # Classes that are shown with their shares.
@@ -108,15 +108,19 @@ def fit(
     if as_json:
         print_json(_described(model, training) | {"out": out, "selections": answers})
         return
-    screen.say(model.summary(), "\n")
+    # On a screen, paragraphs follow each other closely.
+    paragraphs = model.summary().split("\n\n")
+    screen.say(
+        ("\n\n" if details else "\n").join(p for p in paragraphs if details or not repeats(p, answers))
+    )
     show_selections(screen, answers)
     # Without unlabeled rows a model has no shares to show, but can be given some.
     shares, update = f"shares {out} --out shares.csv", f"update {out} UNLABELED --out updated.gshift"
     commands = [shares if len(model.groups_) else update]
     if details:
         commands += [f"predict {out} NEW --out predictions.csv", f"report {out} --out report.html"]
-    positive = "" if training.target.several else f"Positive: {training.target.positive!r}. "
-    screen.say(f"{positive}Saved ", bold(out), f" ({Path(out).stat().st_size / 1024:,.0f} kB). Next:")
+    positive = "" if training.target.several else f" (positive: {training.target.positive!r})"
+    screen.say("Saved ", bold(out), f"{positive}, {Path(out).stat().st_size / 1024:,.0f} kB. Next:")
     screen.say("\n".join(f"  {this_command()} {command}" for command in commands))
 
 
@@ -228,6 +232,11 @@ def selections(model: GroupShiftClassifier, **known: Any) -> list[dict[str, Any]
     return found
 
 
+def repeats(sentence: str, answers: list[dict[str, Any]]) -> bool:
+    """Whether a caution says in words what the answers beside it say in numbers."""
+    return bool(answers) and "over-represented" in sentence
+
+
 def show_selections(screen: Screen, answers: list[dict[str, Any]]) -> None:
     """The question that matters most, and the answer under each way to answer it."""
     if not answers:
@@ -243,10 +252,9 @@ def show_selections(screen: Screen, answers: list[dict[str, Any]]) -> None:
             moved.append(f"{name} {100 * row['change']:+.1f}")
         gain = "" if answer["expected_gain"] is None else f"{round(answer['expected_gain'], 4) + 0.0:.4f}"
         lines.append([IN_WORDS[answer["selection"]], ", ".join(whole), gain, ", ".join(moved)])
-    screen.say(f"{QUESTION} The shares depend on it:")
+    screen.say(f"{QUESTION} The shares depend on it (--selection random, by-label or unknown):")
     headings: dict[str, JustifyMethod] = {"": "left", "overall share": "right", "expected gain": "right"}
     screen.table(headings | {"groups that move most": "left"}, lines)
-    screen.say("Answer with --selection random, by-label or unknown.")
 
 
 def _described(model: GroupShiftClassifier, training: Training) -> dict[str, object]:
