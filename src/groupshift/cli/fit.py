@@ -44,11 +44,9 @@ from groupshift.tables.table_files import no_column
 METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")
 # The answers to how labels were chosen, in words.
 IN_WORDS = {"random": "at random", "by_label": "because of the label", "unknown": "not known (used here)"}
-QUESTION = "How were rows chosen for labels in a group?"
+QUESTION = "How were the rows of a group chosen for labels?"
 # Groups that are named beside each answer, and the smallest change that is one.
 MOST_MOVED, LEAST_MOVED = 2, 0.001
-# Classes that are shown with their shares.
-MOST_CLASSES = 3
 # A rate, or the rate and its standard error.
 KnownShare = float | tuple[float, float]
 # What people call the columns of known shares.
@@ -108,11 +106,12 @@ def fit(
     if as_json:
         print_json(_described(model, training) | {"out": out, "selections": answers})
         return
-    # On a screen, paragraphs follow each other closely.
     paragraphs = model.summary().split("\n\n")
-    screen.say(
-        ("\n\n" if details else "\n").join(p for p in paragraphs if details or not repeats(p, answers))
-    )
+    if not details:
+        # Paragraphs are folded by the screen, tables are as they are; what the report has besides is not counted here.
+        whole = [p if "  " in p else " ".join(p.split()) for p in paragraphs]
+        paragraphs = [p for p in whole if not repeats(p, answers) and not p.endswith("in the report.")]
+    screen.say(("\n\n" if details else "\n").join(paragraphs))
     show_selections(screen, answers)
     # Without unlabeled rows a model has no shares to show, but can be given some.
     shares, update = f"shares {out} --out shares.csv", f"update {out} UNLABELED --out updated.gshift"
@@ -244,15 +243,15 @@ def show_selections(screen: Screen, answers: list[dict[str, Any]]) -> None:
     lines = []
     for answer in answers:
         shares = answer["shares"]
-        names = sorted(shares, key=lambda name: -shares[name])[:MOST_CLASSES]
+        names = sorted(shares, key=lambda name: -shares[name])[:2]
         whole = [f"{name} " * (len(shares) > 1) + percent(shares[name]) for name in names]
         moved = []
-        for row in answer["moved"]:
+        for row in answer["moved"][: 1 if len(shares) > 1 else MOST_MOVED]:
             name = " ".join(short(str(row[part])) for part in ("group", "class") if part in row)
             moved.append(f"{name} {100 * row['change']:+.1f}")
         gain = "" if answer["expected_gain"] is None else f"{round(answer['expected_gain'], 4) + 0.0:.4f}"
         lines.append([IN_WORDS[answer["selection"]], ", ".join(whole), gain, ", ".join(moved)])
-    screen.say(f"{QUESTION} The shares depend on it (--selection random, by-label or unknown):")
+    screen.say(f"{QUESTION} (--selection random, by-label or unknown)")
     headings: dict[str, JustifyMethod] = {"": "left", "overall share": "right", "expected gain": "right"}
     screen.table(headings | {"groups that move most": "left"}, lines)
 

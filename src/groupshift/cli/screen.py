@@ -117,7 +117,7 @@ class Screen:
     def sentence(self, message: str) -> None:
         """A sentence of the answer as a list item, folded under itself."""
         if not self.quiet:
-            width = min(self.out.width, 110) if self.out.is_terminal else 110
+            width = min(self.out.width, 110)
             text = textwrap.fill(
                 message, width, initial_indent="  • ", subsequent_indent="    ", break_long_words=False
             )

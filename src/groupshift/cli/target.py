@@ -228,10 +228,11 @@ def _several(counts: dict[str, int], name: str, notes: list[str], kept: frozense
             f"The target {name!r} has {len(counts):,} different values ({_shown(counts)}), more than the {MOST_NAMES} classes "
             "that a model is made for. Join them into fewer, or name another --target."
         )
-    found = f"{name!r} has {len(counts)} values, each of which is a class ({_shown(counts)})."
     how = f'--positive ">={limit}" or --positive {limit}' if are_numbers else "--positive VALUE"
-    not_known = f"If one of them means that the label is not known, {HOW_TO_LEAVE_OUT}."
-    notes.append(f"{found} For one of them against all others: {how}. {not_known}")
+    notes.append(
+        f"{name!r} has {len(counts)} values, each of which is a class ({_shown(counts, 3)}). Use {how} for one against all "
+        "others; leave cells empty where the label is not known."
+    )
     return Target(values[-1], tuple(values[:-1]), notes, several=tuple(sorted(values)), kept=kept)
 
 

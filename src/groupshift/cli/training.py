@@ -312,8 +312,8 @@ def _notes_on_columns(
     notes = []
     for kind, reason in WHY_LEFT_OUT.items():
         if names := [plan.name for plan in plans if plan.kind == kind]:
-            hint = " Name it in --features to use it." if kind == "id" else ""
-            notes.append(f"Left out: {listed(names)}, which {reason}.{hint}")
+            hint = " To use it: --features." if kind == "id" else ""
+            notes.append(f"Left out: {listed(names)}, which {reason.partition(' (')[0]}.{hint}")
     for plan in plans:
         survey = columns[plan.name]
         if (found := survey.nearly(plan)) is not None:
