@@ -149,7 +149,7 @@ def test_check_says_that_it_is_a_trial(made, small, capsys):
     assert run(["check", *(f"{made}/{name}" for name in FILES), *ROLES]) == 0
     shown = capsys.readouterr().out
     rows = sum(len((made / name).read_text().splitlines()) - 1 for name in FILES)
-    assert f"A quick trial on {rows} rows; `fit` may differ." in shown
+    assert f"A quick trial on {rows} rows; `fit` may differ" in shown
 
 
 def test_an_absent_package_is_told_in_one_message(monkeypatch):

@@ -299,7 +299,7 @@ def _show_rows(screen: Screen, training: Training, groups: Groups) -> None:
     recipe, (labeled, unlabeled) = training.recipe, groups
     screen.say(
         bold("Target"),
-        f"  {recipe.target}: {plural(len(training.numbers), 'labeled row')} ({composition(training)}), "
+        f"  {recipe.target}: {plural(len(training.numbers), 'labeled row')} ({composition(training, 2)}), "
         f"{plural(training.n_unlabeled, 'unlabeled row')}.",
     )
     about = "none named (--group): all rows count as one group."
@@ -348,14 +348,13 @@ def _show_trial(screen: Screen, model: GroupShiftClassifier, alarms: list[str]) 
     found, rows = model.diagnose(), int(model.labeled_rows_.sum() + model.rows_.sum())
     cautions = [*dict.fromkeys([*alarms, *found.assumption[:1], *found.caution[:4]])]
     answers = selections(model)
-    screen.say("\n", bold("Is it worth it?"), f"  A quick trial on {rows:,} rows; `fit` may differ.")
+    more = "" if screen.details else "; --details shows all findings"
+    screen.say(bold("Is it worth it?"), f"  A quick trial on {rows:,} rows; `fit` may differ{more}.")
     screen.sentence(found.verdict)
     first = [sentence for sentence in found.caution if not repeats(sentence, answers)][:1]
     for sentence in [*found.gain, *found.assumption, *found.caution] if screen.details else first:
         screen.sentence(sentence)
     show_selections(screen, answers)
-    if not screen.details:
-        screen.say("Everything that was found: --details.")
     return {
         "worth": found.worth,
         "holds": found.holds,

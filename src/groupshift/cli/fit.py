@@ -8,7 +8,6 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping
 from copy import copy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,9 +43,11 @@ from groupshift.tables.table_files import no_column
 METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")
 # The answers to how labels were chosen, in words.
 IN_WORDS = {"random": "at random", "by_label": "because of the label", "unknown": "not known (used here)"}
-QUESTION = "How were the rows of a group chosen for labels?"
+QUESTION = "How were rows chosen for labels?"
 # Groups that are named beside each answer, and the smallest change that is one.
 MOST_MOVED, LEAST_MOVED = 2, 0.001
+# Letters of their names.
+MOST_LETTERS = 16
 # A rate, or the rate and its standard error.
 KnownShare = float | tuple[float, float]
 # What people call the columns of known shares.
@@ -119,8 +120,9 @@ def fit(
     if details:
         commands += [f"predict {out} NEW --out predictions.csv", f"report {out} --out report.html"]
     positive = "" if training.target.several else f" (positive: {training.target.positive!r})"
-    screen.say("Saved ", bold(out), f"{positive}, {Path(out).stat().st_size / 1024:,.0f} kB. Next:")
-    screen.say("\n".join(f"  {this_command()} {command}" for command in commands))
+    screen.say(
+        "Saved ", bold(out), f"{positive}. Next: ", "\n  ".join(f"{this_command()} {c}" for c in commands)
+    )
 
 
 def update(
@@ -247,7 +249,7 @@ def show_selections(screen: Screen, answers: list[dict[str, Any]]) -> None:
         whole = [f"{name} " * (len(shares) > 1) + percent(shares[name]) for name in names]
         moved = []
         for row in answer["moved"][: 1 if len(shares) > 1 else MOST_MOVED]:
-            name = " ".join(short(str(row[part])) for part in ("group", "class") if part in row)
+            name = " ".join(short(str(row[part]), MOST_LETTERS) for part in ("group", "class") if part in row)
             moved.append(f"{name} {100 * row['change']:+.1f}")
         gain = "" if answer["expected_gain"] is None else f"{round(answer['expected_gain'], 4) + 0.0:.4f}"
         lines.append([IN_WORDS[answer["selection"]], ", ".join(whole), gain, ", ".join(moved)])
