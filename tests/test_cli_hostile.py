@@ -95,7 +95,7 @@ def test_a_thousand_columns_are_shown_on_a_screen(tmp_path, capsys):
 def test_mixed_types_become_text_and_strays_become_missing(tmp_path, capsys):
     mixed = ["1", "two", "3.5", "x"] * 100
     strays = [str(float(i % 7)) for i in range(399)] + ["broken"]
-    assert fit_small(tmp_path, small(mixed=mixed, strays=strays)) == 0
+    assert fit_small(tmp_path, small(mixed=mixed, strays=strays), "--details") == 0
     encoder = load(tmp_path / "m.gshift").encoder_
     assert dict(zip(encoder.names_, encoder.kinds_, strict=True)) == {
         "x": "number",
@@ -206,7 +206,7 @@ def test_the_positive_value_is_guessed_as_people_would(tmp_path, values, positiv
 def test_minus_one_marks_unlabelled_rows_of_a_stacked_file(tmp_path, capsys):
     y = np.array(["0", "1", "-1", "-1"])[np.arange(400) % 4]
     assert fit_small(tmp_path, small(y=y)) == 0
-    assert "-1 in 'y' marks unlabelled rows" in capsys.readouterr().err
+    assert "-1 in 'y' marks unlabeled rows" in capsys.readouterr().err
 
 
 def test_a_target_with_one_value_or_none(tmp_path, capsys):

@@ -308,12 +308,8 @@ def _plan(name: str, surveys: Sequence[ColumnSurvey], wanted: bool) -> ColumnPla
 def _notes_on_columns(
     columns: Mapping[str, ColumnSurvey], plans: list[ColumnPlan], lost: Mapping[str, int]
 ) -> list[str]:
-    """What was left out, what may have been meant otherwise, and what could not be read."""
+    """What may have been meant otherwise, what could not be read, and what was left out."""
     notes = []
-    for kind, reason in WHY_LEFT_OUT.items():
-        if names := [plan.name for plan in plans if plan.kind == kind]:
-            hint = " To use it: --features." if kind == "id" else ""
-            notes.append(f"Left out: {listed(names)}, which {reason.partition(' (')[0]}.{hint}")
     for plan in plans:
         survey = columns[plan.name]
         if (found := survey.nearly(plan)) is not None:
@@ -325,6 +321,10 @@ def _notes_on_columns(
     for plan in plans:
         if count := lost.get(plan.name):
             notes.append(f"{count:,} values of {plan.name!r} are not a {plan.kind} and count as missing.")
+    for kind, reason in WHY_LEFT_OUT.items():
+        if names := [plan.name for plan in plans if plan.kind == kind]:
+            hint = " To use it: --features." if kind == "id" else ""
+            notes.append(f"Left out: {listed(names)}, which {reason.partition(' (')[0]}.{hint}")
     return notes
 
 
