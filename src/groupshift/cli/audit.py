@@ -11,12 +11,20 @@ from pyarrow import csv
 from rich.console import JustifyMethod
 
 from groupshift import AuditPlan, GroupShiftClassifier, save, streaming
-from groupshift._audit.answers import REFUSED, Answers, read_answers
-from groupshift._audit.doors import census_of_batches, check_auditable, check_population, take_answers
-from groupshift._audit.plan import LABEL, ROW, TICKET
+from groupshift._audit.found import check_population, learn_from
+from groupshift._audit.plan import (
+    KEY,
+    LABEL,
+    REFUSED,
+    ROW,
+    ReturnedLabels,
+    check_auditable,
+    read_labels,
+    score_batches,
+)
 from groupshift._data.batches import Reader
 from groupshift._data.roles import Roles
-from groupshift._diagnosis.audit_words import audit_sentences, purchase_lines
+from groupshift._diagnosis.audit_words import audit_sentences, precision_lines
 from groupshift.cli.errors import InputError
 from groupshift.cli.recipe import Recipe, load_model, new_rows, trusted_types
 from groupshift.cli.screen import Screen, bold, print_json, this_command
@@ -62,7 +70,7 @@ def audit(
     answers = None if labels is None else _answers(labels, recipe, model)
     if data is not None:
         source = recipe.open(data)
-        if clash := [name for name in keep or source.columns if name in (ORDER, ROW, LABEL, TICKET)]:
+        if clash := [name for name in keep or source.columns if name in (ORDER, ROW, LABEL, KEY)]:
             raise InputError(
                 f"{source.path} has a column {clash[0]!r}, and so has the file of rows to label. Name the columns to show "
                 "with --keep, or rename it."
@@ -75,9 +83,9 @@ def audit(
                 _write_plan(screen, plan, recipe, source, keep, model_path)
                 return
             reader = Reader(model.schema_, Roles(tuple(here.names), **roles), model.groups_)
-            check_population(answers, census_of_batches(model, reader, rows.batches()))
+            check_population(answers, score_batches(model, reader, rows.batches()))
     assert answers is not None
-    take_answers(model, answers)
+    learn_from(model, answers)
     if out is not None:
         save(model, out, overwrite=screen.force, table=manifest.get("table"), trusted=trusted_types())
     _show_found(screen, model, out)
@@ -96,7 +104,7 @@ def _write_plan(
             f"{HEAD_MARK} audit: {n} rows to label and {spare} spare rows",
             f"# 1. Fill in the column {LABEL} from the top: {recipe.positive} or {recipe.negative}.",
             "# 2. If a row cannot be labeled: write refused. Then label one more spare row from their top.",
-            f"# 3. Do not change the columns {ROW} and {TICKET}. Look up rows as you like but do not skip or choose any.",
+            f"# 3. Do not change the columns {ROW} and {KEY}. Look up rows as you like but do not skip or choose any.",
             f"# 4. With some labels or all of them: groupshift {following}",
         ]
         separator = SEPARATORS[table_format(out)]
@@ -105,13 +113,13 @@ def _write_plan(
             options = csv.WriteOptions(delimiter=separator, quoting_style="needed")
             csv.write_csv(_to_label(plan, source, list(keep or source.columns)), file, options)
     if screen.quiet:
-        bought = {name: values.tolist() for name, values in plan.purchases.items()}
+        bought = {name: values.tolist() for name, values in plan.precision.items()}
         asked = {"rows": plan.rows.tolist(), "spares": plan.spares.tolist()}
-        print_json({"out": out, **asked, "purchases": bought, "notes": plan.notes})
+        print_json({"out": out, **asked, "precision": bought, "notes": plan.notes})
         return
-    screen.say("What labels would buy:")
+    screen.say("How precise labels would be:")
     headings = dict.fromkeys(("labels", "width of the 90 % interval", "smallest error found"), RIGHT)
-    screen.table(headings, purchase_lines(plan.purchases))
+    screen.table(headings, precision_lines(plan.precision))
     screen.say("Both are about the overall share; an error of that size is found in four of five audits.")
     if out is not None:
         screen.say(f"Wrote {n} rows to label and {spare} spare ones to ", bold(out), ".")
@@ -120,7 +128,7 @@ def _write_plan(
 
 def _to_label(found: AuditPlan, source: Source, keep: list[str]) -> pa.Table:
     """The rows to label as they are in the file, in the order in which they are asked for."""
-    columns, asked = found.columns(), found.asked.row
+    columns, asked = found.columns(), found.sampled.row
     parts, numbers, first = [], [], 0
     for batch in source.batches(keep):
         here = np.flatnonzero((asked >= first) & (asked < first + batch.num_rows))
@@ -132,7 +140,7 @@ def _to_label(found: AuditPlan, source: Source, keep: list[str]) -> pa.Table:
     order = [*map(str, range(1, n + 1)), *(f"spare {i}" for i in range(1, spare + 1))]
     shown = {ORDER: pa.array(order), ROW: pa.array(columns[ROW])}
     shown |= {name: table[name] for name in keep}
-    shown |= {LABEL: pa.nulls(len(order), pa.string()), TICKET: pa.array(columns[TICKET], pa.string())}
+    shown |= {LABEL: pa.nulls(len(order), pa.string()), KEY: pa.array(columns[KEY], pa.string())}
     return pa.table(shown)
 
 
@@ -173,14 +181,14 @@ def _show_found(screen: Screen, model: GroupShiftClassifier, out: str | None) ->
         screen.say("Nothing was saved: name a new model with --out to keep what was learned.")
 
 
-def _answers(path: str, recipe: Recipe, model: GroupShiftClassifier) -> Answers:
+def _answers(path: str, recipe: Recipe, model: GroupShiftClassifier) -> ReturnedLabels:
     """The labels of a file as the model's classes; None where there is none."""
     source = open_source(path)
-    if missing := [name for name in (LABEL, TICKET) if name not in source.columns]:
+    if missing := [name for name in (LABEL, KEY) if name not in source.columns]:
         raise InputError(
             f"{no_column(missing, source)} Pass the file that `groupshift audit` wrote, labels filled in."
         )
-    table = source.read([name for name in (ROW, LABEL, TICKET) if name in source.columns])
+    table = source.read([name for name in (ROW, LABEL, KEY) if name in source.columns])
     classes = model.classes_.tolist()
     texts = (recipe.negative, recipe.positive) if recipe.target else tuple(map(str, classes))
     written = as_text(
@@ -188,7 +196,7 @@ def _answers(path: str, recipe: Recipe, model: GroupShiftClassifier) -> Answers:
     ).to_pylist()
     columns = {name: np.array(as_text(table[name]).to_pylist(), object) for name in table.column_names}
     columns[LABEL] = np.array([_class(text, texts, classes) for text in written], object)
-    return read_answers(columns, model.classes_, model.unlabeled_value)
+    return read_labels(columns, model.classes_, model.unlabeled_value)
 
 
 def _class(text: str | None, texts: tuple[str, ...], classes: list[object]) -> object:
