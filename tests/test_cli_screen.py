@@ -88,7 +88,7 @@ def said(request, tmp_path_factory):
 
 def lines_of(text):
     """Lines of a terminal, where long ones are folded."""
-    return sum(max(1, -(-len(line) // WIDTH)) for line in text.strip().splitlines())
+    return sum(max(1, -(-len(line.rstrip()) // WIDTH)) for line in text.strip().splitlines())
 
 
 def words_of(text):
