@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from groupshift._data.checks import DegradedWarning
     from groupshift._data.progress import listen
     from groupshift._diagnosis.diagnostics import Diagnosis
-    from groupshift._diagnosis.share_errors import share_changes
+    from groupshift._diagnosis.share_tables import share_changes
     from groupshift._files.model_files import ModelFileError, load, read_manifest, save
     from groupshift.baselines import METHODS
     from groupshift.classifier import GroupShiftClassifier
@@ -37,7 +37,7 @@ _LAZY = {
     "AuditFound": "groupshift._audit.found",
     "AuditPlan": "groupshift._audit.plan",
     "DegradedWarning": "groupshift._data.checks",
-    "Diagnosis": "groupshift._diagnosis.diagnostics",
+    "Diagnosis": "groupshift._diagnosis.diagnosis",
     "GroupShiftClassifier": "groupshift.classifier",
     "ModelFileError": "groupshift._files.model_files",
     "PriorCorrectedClassifier": "groupshift.prior_correction",
@@ -45,7 +45,7 @@ _LAZY = {
     "load": "groupshift._files.model_files",
     "read_manifest": "groupshift._files.model_files",
     "save": "groupshift._files.model_files",
-    "share_changes": "groupshift._diagnosis.share_errors",
+    "share_changes": "groupshift._diagnosis.share_tables",
 }
 
 

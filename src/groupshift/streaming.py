@@ -47,7 +47,7 @@ from groupshift._data.roles import (
 from groupshift._data.rows import InMemory, Rows
 from groupshift._data.unseen import report_unseen
 from groupshift._data.workers import workers
-from groupshift._diagnosis.diagnostics import Diagnosis
+from groupshift._diagnosis.diagnosis import Diagnosis
 from groupshift._math.arrays import ValueArray
 from groupshift._shifts.scorer import AnyScorer, Details
 from groupshift.classifier import GroupShiftClassifier

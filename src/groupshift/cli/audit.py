@@ -24,7 +24,7 @@ from groupshift._audit.plan import (
 )
 from groupshift._data.batches import Reader
 from groupshift._data.roles import Roles
-from groupshift._diagnosis.audit_words import audit_sentences, precision_lines
+from groupshift._diagnosis.sentences import audit_sentences, precision_lines
 from groupshift.cli.errors import InputError
 from groupshift.cli.recipe import Recipe, load_model, new_rows, trusted_types
 from groupshift.cli.screen import Screen, bold, print_json, this_command
@@ -147,7 +147,7 @@ def _to_label(found: AuditPlan, source: Source, keep: list[str]) -> pa.Table:
 def _show_found(screen: Screen, model: GroupShiftClassifier, out: str | None) -> None:
     found = model.audit_
     assert found is not None
-    sentences = list(audit_sentences(model, found))
+    sentences = list(audit_sentences(found, model.overall_share().share))
     if screen.quiet:
         verdicts = found.verdicts
         print_json(

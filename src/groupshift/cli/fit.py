@@ -107,7 +107,7 @@ def fit(
     if as_json:
         print_json(_described(model, training) | {"out": out, "selections": answers})
         return
-    paragraphs = model.summary().split("\n\n")
+    paragraphs = model.summary(details=details).split("\n\n")
     if not details:
         # Paragraphs are folded by the screen, tables are as they are; what the report has besides is not counted here.
         whole = [p if "  " in p else " ".join(p.split()) for p in paragraphs]

@@ -138,7 +138,7 @@ def explain(
     screen.check_table()
     # A name for groups that a model made in Python may lack is not needed for its features.
     model, recipe, _ = load_model(model_path, group=None if data is not None else "group")
-    importance = {} if model.is_multiclass_ else _importance(model)
+    importance = _importance(model)
     shifts = (float(model.shift_.min()), float(model.shift_.max())) if np.any(model.shift_) else None
     _show_features(screen, model, importance, shifts)
     answer: dict[str, object] = {"features": importance}
@@ -159,9 +159,7 @@ def _importance(model: GroupShiftClassifier) -> dict[str, float]:
 def _show_features(
     screen: Screen, model: GroupShiftClassifier, found: dict[str, float], shifts: tuple[float, float] | None
 ) -> None:
-    if model.is_multiclass_:
-        screen.say("Feature importance is for models of two classes only.")
-    elif found:
+    if found:
         shown = dict(list(found.items())[: None if screen.details else MOST_FEATURES])
         top = max(max(found.values()), 1e-12)
         lines = [[name, f"{rise:+.4f}", "█" * round(20 * max(rise, 0) / top)] for name, rise in shown.items()]

@@ -14,7 +14,7 @@ from rich.console import JustifyMethod
 from groupshift import GroupShiftClassifier, share_changes
 from groupshift._diagnosis.report import write_report
 from groupshift._diagnosis.report.facts import Names
-from groupshift._diagnosis.share_errors import shares_of_levels
+from groupshift._diagnosis.share_tables import shares_of_levels
 from groupshift._diagnosis.wording import percent, plural, short
 from groupshift.cli.errors import InputError
 from groupshift.cli.recipe import load_model, parts_of
