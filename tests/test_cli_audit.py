@@ -104,8 +104,8 @@ def test_the_whole_job(world, asked, truth, tmp_path, capsys):
     files = [f"{world}/m.gshift", f"{world}/unlabeled.parquet"]
     assert run(["audit", *files, "--labels", labels, "--out", str(out)]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "An audit of 40 labels" in said
-    assert "By the design of the sample alone" in said
+    assert "The audit of 40 labels" in said
+    assert "The design of the sample alone" in said
     assert load(out).audit_.labels == 40
     assert run(["report", str(out), "-o", str(tmp_path / "r.html")]) == 0
     assert 'id="audit"' in (tmp_path / "r.html").read_text()

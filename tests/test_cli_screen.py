@@ -95,7 +95,9 @@ def words_of(text):
     return len(re.findall(r"\S*[^\W\d_]\S*", text))
 
 
-@pytest.mark.parametrize("command", ["check", "fit", "predict", "shares", "explain", "update", "compare", "audit"])
+@pytest.mark.parametrize(
+    "command", ["check", "fit", "predict", "shares", "explain", "update", "compare", "audit"]
+)
 def test_an_answer_fits_a_screen(said, command):
     text = said[0].get(command, "")
     most_lines, most_words = MORE.get(command, (MOST_LINES, MOST_WORDS))
