@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,7 +124,7 @@ def test_a_plan_without_a_file_shows_what_labels_would_buy(world, capsys):
     files = [f"{world}/m.gshift", f"{world}/unlabeled.parquet"]
     assert run(["audit", *files]) == 0
     out = capsys.readouterr().out
-    assert "smallest error found out" in out
+    assert "smallest error found" in out
     assert [line.split()[0] for line in out.splitlines() if line.strip()[:1].isdigit()] == [
         "25",
         "50",
@@ -188,6 +189,16 @@ def test_a_changed_population_is_said(world, asked, truth, tmp_path, capsys):
     files = [f"{world}/m.gshift", f"{world}/new.csv"]
     assert run(["audit", *files, "--labels", labels]) == 2
     assert "The population has changed" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only on Linux")
+def test_a_full_disk_ends_an_audit_in_one_sentence(world, tmp_path, capsys):
+    (tmp_path / "to_label.csv").symlink_to("/dev/full")
+    command = ["audit", f"{world}/m.gshift", f"{world}/unlabeled.parquet"]
+    assert run([*command, "-o", f"{tmp_path}/to_label.csv", "--force"]) == 2
+    err = capsys.readouterr().err
+    assert "no room is left for it" in err
+    assert err.count("\n") == 1
 
 
 def test_what_cannot_be_asked_for_is_said(world, tmp_path, capsys):

@@ -45,7 +45,7 @@ def one_paragraph(text):
         (["predict", "A", "A", "-o", "p.csv"], "no groupshift model"),
         (["predict", "none.gshift", "A", "-o", "p.csv"], "There is no file"),
         (["predict", "A", "A", "-o", "p.docx"], "End its name in"),
-        (["predict", "A", "A", "-o", "p.csv", "--coverage", "90"], "no probability"),
+        (["predict", "A", "A", "-o", "p.csv", "--coverage", "90"], "not a probability"),
         (["demo", "--data", "mars"], "Choose survey or flights"),
         (["check", "A", "--target", "age", "--group", "state"], "'age' looks like a number"),
     ],
@@ -99,7 +99,7 @@ def test_a_closed_pipe_is_no_error(files):
 def test_exit_codes_and_streams_of_a_real_process(files, tmp_path):
     done = run_cli("check", *files, *ROLES, "--quick")
     assert done.returncode == 0
-    assert "360 labelled rows" in done.stdout
+    assert "360 labeled rows" in done.stdout
     assert "\x1b[" not in done.stdout + done.stderr
     done = run_cli("check", files[0])
     assert (done.returncode, done.stdout) == (2, "")

@@ -1,5 +1,6 @@
 """Known rates on the command line: of groups in a file, and of all rows in an option."""
 
+import numpy as np
 import pytest
 
 pytest.importorskip("typer", reason="the command line needs the extra cli")
@@ -9,7 +10,7 @@ pytest.importorskip("skops")
 from cli_files import ROLES
 from groupshift import load
 from groupshift.cli.errors import run
-from groupshift.cli.known_rates import overall_rate, read_known_rates
+from groupshift.cli.fit import overall_rate, read_known_rates
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
 
@@ -30,13 +31,13 @@ def test_a_known_overall_rate_is_met_by_fit_and_by_update(world, tmp_path):
     data = f"{world}/unlabeled.parquet"
     assert run(["update", fitted, data, "--known-overall", "0.45,0.0001", "-o", updated]) == 0
     assert overall(updated) == pytest.approx(0.45, abs=1e-3)
-    assert load(updated).known_overall_ == (0.45, 0.0001)
+    assert np.ravel(load(updated).known_overall_).tolist() == [0.45, 0.0001]
 
 
 def test_an_empty_standard_error_means_that_a_share_is_exact(world, tmp_path):
     rates = tmp_path / "rates.csv"
     rates.write_text("state,share,std_error\nAlabama,0.9,\nAlaska,0.1,0.02\n")
-    assert read_known_rates(str(rates), None, "state").known_shares == {
+    assert read_known_rates(str(rates), None, "state")["known_shares"] == {
         "Alabama": (0.9, 0.0),
         "Alaska": (0.1, 0.02),
     }
@@ -56,7 +57,7 @@ def test_what_is_no_rate_is_refused_with_an_example(world, tmp_path, capsys, tex
     out = ["-o", f"{tmp_path}/m.gshift"]
     assert run(["fit", *files(world), *ROLES, f"--known-overall={text}", *out]) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "is no rate. Write a share between 0 and 1, such as 0.12" in said
+    assert "is not a rate. Write a share between 0 and 1, such as 0.12" in said
     assert not (tmp_path / "m.gshift").exists()
 
 
@@ -95,7 +96,7 @@ def test_the_overall_share_is_a_line_of_its_own_and_the_first_on_the_screen(worl
     out = tmp_path / "overall.csv"
     assert run(["shares", f"{world}/m.gshift", "--by", "overall", "-o", str(out)]) == 0
     header, line, *rest = out.read_text().split()
-    assert header.replace('"', "") == "rows,share,low,high,labeled_share"
+    assert header.replace('"', "") == "rows,share,low,high,narrow_low,narrow_high,labeled_share"
     assert rest == []
     model = load(f"{world}/m.gshift")
     expected = model.overall_share()

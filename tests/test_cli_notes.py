@@ -77,8 +77,8 @@ def test_classes_are_no_words_for_no_label():
         (
             "weight_kg",
             ["n/a?" if i % 20 == 0 else str(40 + i % 60) for i in range(360)],
-            "'weight_kg' counts as a category of 58 values, though 95 % of its rows look like numbers. 'n/a?' is "
-            "none: if the column is a number, empty such cells or write NA.",
+            "'weight_kg' counts as a category with 58 values, although 95 % of its rows look like numbers. 'n/a?' "
+            "does not: if the column is a number, empty such cells or write NA.",
         ),
         (
             "visit",
@@ -91,11 +91,15 @@ def test_classes_are_no_words_for_no_label():
         (
             "visit",
             [f"{1 + i % 28:02d}.{1 + i % 12:02d}.23" for i in range(360)],
-            "'01.01.23' is in no form that is read",
+            "'01.01.23' has a form that is not read",
         ),
-        ("visit", [f"{1 + i % 28}-Dec-2023" for i in range(360)], "'1-Dec-2023' is in no form that is read"),
+        ("visit", [f"{1 + i % 28}-Dec-2023" for i in range(360)], "'1-Dec-2023' has a form that is not read"),
         # Nearly all different, so that the column is left out as an id.
-        ("income", ["refused" if i % 30 == 0 else f"{i}.{i:03d}1" for i in range(360)], "counts as an id of"),
+        (
+            "income",
+            ["refused" if i % 30 == 0 else f"{i}.{i:03d}1" for i in range(360)],
+            "counts as an id with",
+        ),
     ],
 )
 def test_text_that_is_nearly_a_number_or_a_date_is_remarked_on(folder, capsys, name, values, said):
@@ -129,32 +133,29 @@ def test_a_report_is_not_written_under_a_name_of_something_else(folder, capsys, 
     assert sorted(folder.iterdir()) == before
 
 
-def test_without_shifts_fit_tells_the_share_of_labelled_rows_and_of_the_population(folder, capsys):
-    from groupshift import GroupShiftClassifier
-    from groupshift.cli import fit as command
-
-    quick = command.make_model("groupshift", 0)
-    plain = GroupShiftClassifier(quick.estimator, 1, random_state=0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(command, "make_model", lambda method, seed, classifier=None: plain)
-        assert run(["fit", "labeled.csv", "unlabeled.csv", *ROLES, "-o", "m.gshift"]) == 0
-        (line,) = (s for s in capsys.readouterr().out.splitlines() if s.startswith("Share of positives"))
-        answers = survey_tables()[0]["in_favour"].to_pylist()
-        share = 100 * np.mean([answer == "yes" for answer in answers])
-        assert line.startswith(f"Share of positives: {share:.1f} % among labelled rows, ")
-        population = np.average(plain.group_prior_, weights=plain.row_weight_)
-        low, high = (100 * end for end in plain.overall_share()[1:])
-        told = f"as estimated (90 % interval {low:.1f} % to {high:.1f} %)."
-        assert line.endswith(f"{100 * population:.1f} % in the population, {told}")
-        assert run(["fit", "labeled.csv", *ROLES, "-o", "n.gshift"]) == 0
-        assert f"Share of positives: {share:.1f} % among labelled rows.\n" in capsys.readouterr().out
+def test_without_shifts_the_share_of_the_population_is_the_mean_of_plain_probabilities(folder, capsys):
+    command = ["fit", "labeled.csv", "unlabeled.csv", *ROLES, "--shares", "none", "-o", "m.gshift", "--json"]
+    assert run(command) == 0
+    found, model = json.loads(capsys.readouterr().out), load("m.gshift")
+    assert model.shares is None
+    assert not model.shift_.any()
+    answers = survey_tables()[0]["in_favour"].to_pylist()
+    assert found["labeled_share"] == pytest.approx(np.mean([answer == "yes" for answer in answers]))
+    assert found["population_share"] == pytest.approx(
+        np.average(model.group_prior_, weights=model.row_weight_)
+    )
+    assert found["population_interval"] == pytest.approx(list(model.overall_share()[1:]))
+    assert found["selections"] == []
+    assert run(["fit", "labeled.csv", *ROLES, "-o", "n.gshift", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["population_share"], found["population_interval"]) == (None, None)
 
 
 def test_unlabelled_rows_of_two_files_are_counted_by_file(folder, capsys):
     labeled, unlabeled, _ = survey_tables()
     write_table(stacked(labeled, unlabeled), "one.csv")
     n = f"{len(unlabeled):,}"
-    said = f"{n} unlabelled rows come from one.csv and {n} from unlabeled.csv. Rows that stand in both count twice"
+    said = f"{n} unlabeled rows come from one.csv and {n} from unlabeled.csv. Rows in both files count twice"
     assert any(said in note for note in notes("one.csv", "unlabeled.csv", *ROLES, capsys=capsys))
     for files in (["one.csv"], ["labeled.csv", "unlabeled.csv"]):
         assert not any("come from" in note for note in notes(*files, *ROLES, capsys=capsys))
@@ -179,7 +180,7 @@ def test_a_target_of_three_classes_is_told_how_to_leave_labels_out(folder, capsy
     write_table(pa.table({"x": np.arange(6.0), "y": ["red", "green", "blue"] * 2}), "t.csv")
     assert run(["check", "t.csv", "--target", "y", "--quick"]) == 0
     err = capsys.readouterr().err
-    assert f"If one of them {UNKNOWN}, leave its cells empty" in err
+    assert "leave cells empty where the label is not known" in err
     assert "--positive VALUE" in err
 
 

@@ -36,7 +36,7 @@ def test_a_model_is_not_written_among_text(world, capsys, command):
         "update": [f"{world}/m.gshift", f"{world}/new.csv"],
     }
     assert run([command, *given[command], "-o", "-"]) == 2
-    assert "A model is no text" in capsys.readouterr().err
+    assert "A model is not text" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["fit", "predict", "shares", "update", "report"])

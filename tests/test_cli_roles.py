@@ -10,7 +10,7 @@ pa = pytest.importorskip("pyarrow", reason="the command line needs the extra cli
 from cli_files import make_fits_quick  # noqa: E402
 from groupshift import load  # noqa: E402
 from groupshift.cli.errors import run  # noqa: E402
-from groupshift.cli.grouped import OF_VALUES  # noqa: E402
+from groupshift.cli.recipe import OF_VALUES  # noqa: E402
 from groupshift.tables.files import write_table  # noqa: E402
 from groupshift.tables.sources import open_source  # noqa: E402
 

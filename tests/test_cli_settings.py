@@ -9,9 +9,8 @@ import pytest
 pytest.importorskip("typer", reason="the command line needs the extra cli")
 
 from cli_files import make_fits_quick, write_survey
-from groupshift.cli.app import app
+from groupshift.cli.app import app, job_commands
 from groupshift.cli.errors import run
-from groupshift.cli.job import job_commands
 from groupshift.tables.sources import open_source
 
 JOB = """
@@ -83,8 +82,13 @@ def test_names_with_commas_and_values_with_dashes_reach_the_command():
         ("[fit]\nlabeled = 'a.csv'", "needs a section [fit] with labeled, target and out"),
         ("[fits]\n", "no section [fits]"),
         ("fit = 3", "is a section"),
-        ("[fit", "no settings file in TOML"),
+        ("[fit", "not a settings file in TOML"),
         ("[fit]\nlabeled='a.csv'\ntarget='y'\nout='m.gshift'\nnope=1", "--nope"),
+        ("[fit]\nlabeled='a.csv'\ntarget='y'\nout=['m', 'n']", "needs a section [fit]"),
+        ("[fit]\nfeatures=" + "[" * 3000 + "]" * 3000, "nested too deeply"),
+        ("[fit]\nseed=" + "1" * 5000, "has thousands of digits"),
+        ("[fit]\nlabeled=[['a.csv']]\ntarget='y'\nout='m'", "a text, a number, or a list of these"),
+        ("\0", "not a settings file in TOML"),
         (None, "There is no settings file"),
     ],
 )
@@ -94,6 +98,20 @@ def test_a_settings_file_that_is_none_is_one_paragraph(tmp_path, monkeypatch, ca
         (tmp_path / "groupshift.toml").write_text(text)
     assert run(["run"]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_name_with_a_newline_is_one_name_of_a_list(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_survey(tmp_path)
+    settings = "[fit]\nlabeled='labeled.csv'\ntarget='in_favour'\nout='m.gshift'\nfeatures=['age\\nin years', \"a\\nb\"]"
+    (tmp_path / "groupshift.toml").write_text(settings)
+    assert run(["run"]) == 2
+    assert "has no column 'age\\\\nin years', 'a\\nb'" in capsys.readouterr().err
+
+
+def test_a_folder_is_not_a_settings_file(tmp_path, capsys):
+    assert run(["run", str(tmp_path)]) == 2
+    assert f"Cannot read the settings file {tmp_path}: Is a directory" in capsys.readouterr().err
 
 
 def test_what_does_the_work_of_a_command_takes_what_can_be_typed():

@@ -122,4 +122,4 @@ def test_fit_and_check_say_first_that_the_two_sides_differ_in_size(tmp_path, cap
         assert run(command) == 0
         err = capsys.readouterr().err
         assert err.startswith("Look at this first: 'x' is typically")
-        assert "among labelled rows" in err
+        assert "among labeled rows" in err

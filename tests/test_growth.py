@@ -14,8 +14,8 @@ from groupshift._diagnosis.findings import kinds_of_caution
 
 pa = pytest.importorskip("pyarrow", reason="reading files needs the extra files")
 
-from groupshift.cli import columns_read  # noqa: E402
-from groupshift.cli.column_notes import look, single_column_auc  # noqa: E402
+from groupshift.cli import prepared  # noqa: E402
+from groupshift.cli.check import look, single_column_auc  # noqa: E402
 from groupshift.cli.errors import run  # noqa: E402
 from groupshift.cli.training import Roles, read_training  # noqa: E402
 from groupshift.tables import csv_cells  # noqa: E402
@@ -48,8 +48,8 @@ def write_wide(path, n_columns, n_rows=500):
 
 
 def test_a_wide_table_is_asked_as_much_of_each_column_as_a_narrow_one(tmp_path, monkeypatch):
-    survey, surveyed = columns_read.survey_column, []
-    monkeypatch.setattr(columns_read, "survey_column", lambda *a, **k: surveyed.append(1) or survey(*a, **k))
+    survey, surveyed = prepared.survey_column, []
+    monkeypatch.setattr(prepared, "survey_column", lambda *a, **k: surveyed.append(1) or survey(*a, **k))
     calls, batches = {}, {}
     for n_columns in (100, 1000):
         path = tmp_path / f"{n_columns}.csv"

@@ -102,7 +102,15 @@ def test_commands_take_several_classes(frame, tmp_path, monkeypatch, few_trees, 
     assert run(["shares", "m.gshift", "-o", "shares.csv"]) == 0
     shares = pd.read_csv("shares.csv")
     assert list(shares.columns) == [
-        *("group", "class", "rows", "share", "low", "high", "narrow_low", "narrow_high", "labeled_share")
+        "group",
+        "class",
+        "rows",
+        "share",
+        "low",
+        "high",
+        "narrow_low",
+        "narrow_high",
+        "labeled_share",
     ]
     np.testing.assert_allclose(shares["share"][:3], [0.5, 0.3, 0.2], atol=1e-4)
     assert run(["predict", "m.gshift", "unlabeled.csv", "-o", "p.csv"]) == 0

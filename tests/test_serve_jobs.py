@@ -81,7 +81,7 @@ def test_the_command_means_what_was_clicked(settings, usual):
     named = ("target", "group", "features", "exclude", "positive")
     roles = training.Roles(**{name: options[name] for name in named})
     assert (options["files"], options["out"]) == (["a.csv"], "model.gshift")
-    assert options["labels_chosen"] == settings.labels_chosen
+    assert (options["selection"] or "unknown").replace("-", "_") == settings.labels_chosen
     overall = options["known_overall"]
     assert (overall is None) == (settings.known_overall is None)
     assert overall is None or float(overall) == pytest.approx(settings.known_overall)
@@ -115,23 +115,27 @@ def test_updates_and_predictions_are_of_the_population():
 
 
 def test_known_shares_are_a_table_that_the_command_reads(tmp_path):
-    from groupshift.cli.known_rates import read_known_rates
+    from groupshift.cli.fit import read_known_rates
 
     known = (KnownShare('a "b", c', 0.25), KnownShare("<b>", 0.5, 0.02))
     write_whole(tmp_path / "k.csv", known_shares_file(Settings(known_shares=known)))
-    assert read_known_rates(f"{tmp_path}/k.csv", None, "state").known_shares == {
+    assert read_known_rates(f"{tmp_path}/k.csv", None, "state")["known_shares"] == {
         'a "b", c': (0.25, 0.0),
         "<b>": (0.5, 0.02),
     }
     write_whole(tmp_path / "l.csv", known_shares_file(Settings(known_shares=known[:1])))
-    assert read_known_rates(f"{tmp_path}/l.csv", None, "state").known_shares == {'a "b", c': 0.25}
+    assert read_known_rates(f"{tmp_path}/l.csv", None, "state")["known_shares"] == {'a "b", c': 0.25}
 
 
 def test_no_sentence_on_the_page_asks_to_type_an_option():
     """Sentences of the command line that reach the page, as they stand in its source."""
     source = Path(training.__file__).parent
-    for name in ("training", "target", "groups", "column_notes"):
-        for option in re.findall(r"--[a-z-]+", (source / f"{name}.py").read_text()):
+    for name in ("training", "target", "groups", "check"):
+        # What is said of --details is said on a terminal only.
+        for option in set(re.findall(r"--[a-z-]+", (source / f"{name}.py").read_text())) - {
+            "--details",
+            "--selection",
+        }:
             assert "--" not in on_page(f"Say it with {option} VALUE."), option
     assert on_page("a -- b --out c") == "a -- b --out c"
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from groupshift._data.checks import DegradedWarning
     from groupshift._data.progress import listen
     from groupshift._diagnosis.diagnosis import Diagnosis
+    from groupshift._diagnosis.share_tables import share_changes
     from groupshift._files.model_files import ModelFileError, load, read_manifest, save
     from groupshift.baselines import METHODS
     from groupshift.classifier import GroupShiftClassifier

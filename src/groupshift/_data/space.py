@@ -42,7 +42,9 @@ class Space(FittedPart):
             return number
         codes = matrix[:, self.is_category_]
         # Codes are ordered by frequency: the rarest categories share the zero vector with the missing ones.
-        one_hot = (codes[:, :, None] == np.arange(MAX_ONE_HOT)).reshape(len(matrix), -1)
+        one_hot = (codes[:, :, None] == np.arange(MAX_ONE_HOT)).reshape(
+            len(matrix), codes.shape[1] * MAX_ONE_HOT
+        )
         return np.hstack([number, one_hot.astype(float)])
 
 

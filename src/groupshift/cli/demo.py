@@ -7,26 +7,19 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.ensemble import HistGradientBoostingClassifier
 
-from groupshift import METHODS
-from groupshift._data.encoder import FeatureEncoder
+from groupshift import save
 from groupshift._data.frames import take_rows
-from groupshift._files.model_files import save
+from groupshift.cli import predict, shares
 from groupshift.cli.errors import InputError
 from groupshift.cli.fit import make_model
-from groupshift.cli.predict import predict as predict_command
-from groupshift.cli.prepared import GROUP, TARGET
 from groupshift.cli.screen import Screen, bold, print_json, this_command
-from groupshift.cli.share_commands import report as report_command
-from groupshift.cli.share_commands import shares as shares_command
 from groupshift.cli.training import Roles, Training, read_training
 from groupshift.datasets import bias_groups, load_flights, make_survey
 from groupshift.datasets.sample import GroupedSample
@@ -37,7 +30,6 @@ from groupshift.tables.sources import open_source
 
 COMPARED = {
     "global": "Global: one classifier, blind to groups",
-    "group_aware_global": "Group as one-hot columns",
     "label_shift": "Label shift, group by group",
     "published": "Published: clusters and label shift",
     "groupshift": "groupshift",
@@ -51,31 +43,28 @@ FLIGHTS_ROWS = 20_000
 FILES = ("labeled.csv", "unlabeled.csv", "new.csv", "new_truth.csv")
 
 
-@dataclass(frozen=True)
-class DemoData:
-    """Rows with their truth; some have labels, some are held out to be predicted."""
-
-    table: pa.Table
-    sample: GroupedSample
-    target: str
-    group: str
-    story: str
+# Rows with their truth, of which some have labels and some are to be predicted; the columns of target and group; a story.
+DemoData = tuple[pa.Table, GroupedSample, str, str, str]
 
 
 def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
     if data not in ("survey", "flights"):
         raise InputError(f"--data {data!r} is not known. Choose survey or flights.")
-    screen = Screen(quiet=as_json)
-    folder = _new_folder(out)
+    screen = Screen(as_json=as_json)
+    if out is None:
+        names = ["groupshift-demo", *(f"groupshift-demo-{i}" for i in range(2, 10_000))]
+        out = next(name for name in names if not Path(name).exists())
+    folder = Path(out)
+    if folder.exists():
+        raise InputError(f"{folder} exists already and is left as it is. Name a new folder.")
     start = time.monotonic()
     with screen.working(f"Making the {data}"):
-        made = _survey(seed) if data == "survey" else _flights(seed)
-    screen.say(made.story)
+        table, sample, target, group, story = _survey(seed) if data == "survey" else _flights(seed)
+    screen.say(story)
     with _made(folder):
-        write_files(folder, made)
-        training = read_training([str(folder / name) for name in FILES[:2]], Roles(made.target, made.group))
-        truth = made.sample.truth[made.sample.test]
-        scores, model = compare(screen, training, str(folder / "new.csv"), truth, seed)
+        write_files(folder, table, sample, target)
+        training = read_training([str(folder / name) for name in FILES[:2]], Roles(target, group))
+        scores, model = compare(screen, training, str(folder / "new.csv"), sample.truth[sample.test], seed)
         _show(screen, scores)
         _write_answers(screen, folder, model, training)
     if as_json:
@@ -87,8 +76,7 @@ def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
         bold(folder),
         ": predictions.csv, shares.csv, report.html, model.gshift, and the data as files\n"
         f"({', '.join(FILES)}) in {time.monotonic() - start:.0f} s. Try them:\n"
-        f"  {this_command()} check {folder}/labeled.csv {folder}/unlabeled.csv --target {made.target} "
-        f"--group {made.group}",
+        f"  {this_command()} check {folder}/labeled.csv {folder}/unlabeled.csv --target {target} --group {group}",
     )
 
 
@@ -104,7 +92,9 @@ def compare(
         start = time.monotonic()
         with screen.working(title), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = _fitted(name, training, seed)
+            # The paper's method with the classifier and the calibration of the others: only the method differs.
+            model = make_model(name, seed).set_params(estimator=None, calibration="crossfit")
+            training.fit(model)
             probability = model.predict_proba(features, groups)[:, 1]
         found = evaluate(truth, probability, metrics=["auc", "log_loss"]).overall
         seconds = round(time.monotonic() - start, 1)
@@ -112,36 +102,9 @@ def compare(
     return scores, model
 
 
-def _fitted(name: str, training: Training, seed: int) -> BaseEstimator:
-    """A method with the classifier and the calibration of the default, so that only the method differs."""
-    if name == "groupshift":
-        model = make_model(name, seed)
-        training.fit(model)
-        return model
-    # Labelled rows with the others below them, as `training.fit` numbers them.
-    names = [*training.recipe.names, TARGET, GROUP]
-    assert training.population is not None
-    table = pa.concat_tables([training.labeled.select(names), *training.population.batches(names)])
-    features = table.select(training.recipe.names)
-    model = METHODS[name](calibration="crossfit", random_state=seed)
-    # What stands for boosted trees in the default; the one-hot method has no default of its own.
-    one_hot = name == "group_aware_global"
-    model.set_params(estimator=_boosted_trees(FeatureEncoder().fit(features), seed) if one_hot else None)
-    return model.fit(features, np.asarray(table[TARGET]), groups=group_values(table[GROUP]))
-
-
-def _boosted_trees(encoder: FeatureEncoder, seed: int) -> HistGradientBoostingClassifier:
-    # By number, not by mask: the one-hot method adds columns at the end.
-    return HistGradientBoostingClassifier(
-        early_stopping=False, categorical_features=np.flatnonzero(encoder.is_category), random_state=seed
-    )
-
-
-def write_files(folder: Path, made: DemoData) -> None:
+def write_files(folder: Path, table: pa.Table, sample: GroupedSample, target: str) -> None:
     """The data as an analyst would have them, and the truth about the rows to predict."""
-    sample, target = made.sample, made.target
-    ids = pa.array([f"{i:06d}" for i in range(len(sample.truth))])
-    table = made.table.add_column(0, "row_id", ids)
+    table = table.add_column(0, "row_id", pa.array([f"{i:06d}" for i in range(len(sample.truth))]))
     known = table.append_column(target, pa.array(sample.truth))
     parts = (
         known.filter(sample.labeled),
@@ -155,37 +118,36 @@ def write_files(folder: Path, made: DemoData) -> None:
 
 def _write_answers(screen: Screen, folder: Path, model: BaseEstimator, training: Training) -> None:
     """What `groupshift fit`, predict, shares and report write, without the talk."""
-    saved, new, predictions, shares, report = (
-        str(folder / name)
-        for name in ("model.gshift", "new.csv", "predictions.csv", "shares.csv", "report.html")
-    )
-    recipe = training.recipe
-    keep = ("row_id", str(recipe.group))
+    saved, recipe = str(folder / "model.gshift"), training.recipe
     # Commands that run inside this one say nothing.
     silent = Screen.heard_by(lambda kind, text: None)
     with screen.working("Writing model, predictions, shares and report"), silent:
-        save(model, saved, overwrite=False, table=recipe.to_json())
-        predict_command(saved, new, predictions, keep, group=None, coverage=0.9, force=False, as_json=False)
-        shares_command(saved, shares, by="group", coverage=0.9, force=False, as_json=False)
-        report_command(saved, report, force=False)
+        save(model, saved, table=recipe.to_json())
+        keep = ("row_id", str(recipe.group))
+        files = {
+            name: str(folder / name) for name in ("new.csv", "predictions.csv", "shares.csv", "report.html")
+        }
+        predict.predict(saved, files["new.csv"], files["predictions.csv"], keep, group=None, coverage=0.9)
+        shares.shares(saved, files["shares.csv"], by="group", coverage=0.9)
+        shares.report(saved, files["report.html"], force=False)
 
 
 def _show(screen: Screen, scores: list[dict[str, float | str]]) -> None:
-    auc, loss, seconds = ([float(score[name]) for score in scores] for name in ("auc", "log_loss", "seconds"))
-    stars = [["*" if best else " " for best in starred(losses)] for losses in ([-a for a in auc], loss)]
+    losses = [[-float(score["auc"]) for score in scores], [float(score["log_loss"]) for score in scores]]
     lines = [
         [
             str(score["method"]),
-            f"{auc[i]:.3f}{stars[0][i]}",
-            f"{loss[i]:.3f}{stars[1][i]}",
-            f"{seconds[i]:.1f}",
+            *(f"{abs(loss):.3f}{'*' if best else ' '}" for loss, best in found),
+            f"{float(score['seconds']):.1f}",
         ]
-        for i, score in enumerate(scores)
+        for score, *found in zip(
+            scores, *(zip(loss, starred(loss), strict=True) for loss in losses), strict=True
+        )
     ]
     method = "method (same classifier, same calibration)"
     screen.table({method: "left", "AUC": "right", "log loss": "right", "seconds": "right"}, lines)
     screen.say(
-        "On held-out rows of the population, whose truth no method saw; * is best, and no star means that none is "
+        "Scores on held-out rows of the population, whose truth no method saw. * marks the best; without a star, no method is "
         "better than Global."
     )
 
@@ -204,12 +166,12 @@ def starred(losses: list[float]) -> list[bool]:
 def _survey(seed: int) -> DemoData:
     sample = make_survey(**SURVEY, backend="pyarrow", random_state=seed)
     story = (
-        f"A survey on a new railway: {sample.labeled.sum():,} volunteers of {SURVEY['n_groups']} states said what they "
-        f"think. They are younger and more in favour than the {(~sample.labeled).sum():,} people whose opinion is wanted."
+        f"A survey on a new railway: {sample.labeled.sum():,} volunteers in {SURVEY['n_groups']} states gave their opinion. "
+        f"They are younger and more in favor than the {(~sample.labeled).sum():,} people whose opinion we want."
     )
     people: pa.Table = sample.X
     table = people.append_column("state", [sample.groups])
-    return DemoData(table, sample, "in_favour", "state", story)
+    return table, sample, "in_favour", "state", story
 
 
 def _flights(seed: int) -> DemoData:
@@ -226,21 +188,11 @@ def _flights(seed: int) -> DemoData:
     rows = take_rows(frame.X, sample.example_ids)
     table = pa.Table.from_pandas(rows, preserve_index=False)
     story = (
-        "Flights out of New York in 2013: will they arrive 15 minutes late? It is known for "
-        f"{sample.labeled.sum():,} flights to {len(np.unique(sample.groups))} destinations, chosen with a bias of its "
-        "own in each (the paper's protocol, setting 2)."
+        "Flights out of New York in 2013: will they arrive 15 minutes late? We know it for "
+        f"{sample.labeled.sum():,} flights to {len(np.unique(sample.groups))} destinations, each sampled with its own bias "
+        "(the paper's protocol, setting 2)."
     )
-    return DemoData(table.append_column("dest", [sample.groups]), sample, "late", "dest", story)
-
-
-def _new_folder(out: str | None) -> Path:
-    if out is None:
-        names = ["groupshift-demo", *(f"groupshift-demo-{i}" for i in range(2, 10_000))]
-        out = next(name for name in names if not Path(name).exists())
-    folder = Path(out)
-    if folder.exists():
-        raise InputError(f"{folder} exists already and is left as it is. Name a new folder.")
-    return folder
+    return table.append_column("dest", [sample.groups]), sample, "late", "dest", story
 
 
 @contextmanager

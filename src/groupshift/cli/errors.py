@@ -5,13 +5,13 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from groupshift.cli.screen import Screen
 from groupshift.tables.arrow import SourceError
-from groupshift.tables.files import STANDARD_OUTPUT, OutputError, check_output, table_format
+from groupshift.tables.files import OutputError
 
 OK, INTERNAL, BAD_INPUT, STOPPED = 0, 1, 2, 130
 STOPPED_SAID = "Stopped. An output that was not complete is not written."
@@ -19,28 +19,6 @@ STOPPED_SAID = "Stopped. An output that was not complete is not written."
 
 class InputError(ValueError):
     """Something in the command or its files that the user can put right."""
-
-
-def check_answer(
-    out: str | None, *, force: bool, as_json: bool, inputs: Sequence[str] = (), coverage: float = 0.9
-) -> None:
-    """Refuse options that cannot be answered, before any work is done: of a table, if `out` names one."""
-    if not 0 < coverage < 1:
-        raise InputError(
-            f"--coverage {coverage} is no probability. Pass a number between 0 and 1, such as 0.9."
-        )
-    if as_json and out == STANDARD_OUTPUT:
-        raise InputError("--json and --out - both want standard output. Name a file for one of them.")
-    if out is not None:
-        check_output(out, force=force, inputs=inputs)
-        table_format(out)
-
-
-def check_model_output(out: str, *, force: bool, inputs: Sequence[str] = ()) -> None:
-    """The same for a model."""
-    if out == STANDARD_OUTPUT:
-        raise InputError("A model is no text: name a file for it, such as --out model.gshift.")
-    check_output(out, force=force, inputs=inputs)
 
 
 def run(arguments: list[str]) -> int:

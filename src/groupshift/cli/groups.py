@@ -1,11 +1,19 @@
-"""What may be wrong with groups: none named though a column looks like one, one row each, or two spellings of one."""
+"""What may be wrong with groups: none named, one row each, two spellings of one, or features that give them away."""
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from groupshift.cli.columns_read import FileSurvey
+from groupshift._data.keys import uniform_keys
+from groupshift._diagnosis.features import MAX_ROWS, identifying_features
+from groupshift._diagnosis.sentences import identified
+from groupshift._diagnosis.wording import plural
+from groupshift._math.arrays import FloatArray, IntArray
+from groupshift.cli.prepared import EXAMPLE, GROUP, FileSurvey, Prepared, as_floats, unlabeled
 from groupshift.tables.column_facts import ColumnSurvey, Distinct
 from groupshift.tables.columns import ColumnPlan
 
@@ -28,10 +36,7 @@ NONE_IN_COMMON = "No value of"
 
 
 def about_groups(
-    group: str | None,
-    found: Distinct,
-    plans: Iterable[ColumnPlan],
-    columns: Mapping[str, ColumnSurvey],
+    group: str | None, found: Distinct, plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSurvey]
 ) -> list[str]:
     """Sentences about groups that were not named though a column looks like one, or that are rows, such as people."""
     likely = likely_group(plans, columns)
@@ -40,19 +45,17 @@ def about_groups(
             return []
         name, count = likely
         return [
-            "No --group is named, so all rows count as one group, and nothing is learned about groups. "
-            f"{name!r} ({count:,} values) looks like one: if it is, add --group {_typed(name)}."
+            f"No --group is named, so all rows count as one group. {name!r} ({count:,} values) looks like the group: "
+            f"if it is, add --group {shlex.quote(name)}."
         ]
     if found.share <= MOSTLY_ONE_ROW:
         return []
     about = "about " if found.level else ""
-    coarser = (
-        f"such as --group {_typed(likely[0])}" if likely else "such as the place or the period of each row"
-    )
+    coarser = f"--group {shlex.quote(likely[0])}" if likely else "the place or the period of each row"
     return [
-        f"Most groups are single rows: {group!r} has {about}{found.count:,} groups, {1 / found.share:.1f} rows each, "
-        f"and a group of one row learns nothing of its own. Name a coarser column, {coarser}; if {group!r} marks "
-        "copies of one example, name it with --example-id."
+        f"Most groups are single rows: {group!r} has {about}{found.count:,} groups, {1 / found.share:.1f} rows each. One row "
+        f"teaches nothing about its group. Name a coarser column, such as {coarser}; if {group!r} marks copies of one example, "
+        "name it with --example-id."
     ]
 
 
@@ -62,34 +65,31 @@ def told_first(alarms: Sequence[str], spelled: str) -> list[str]:
 
 
 def none_in_common(group: str | None, surveys: Sequence[FileSurvey]) -> list[str]:
-    """A sentence where labelled and unlabelled rows come from two files that have no group in common."""
+    """A sentence where labeled and unlabeled rows come from two files that have no group in common."""
     if group is None or len(surveys) < 2:
         return []
     labeled, unlabeled = (survey.groups for survey in surveys)
     if labeled.level or unlabeled.level or np.isin(labeled.keys, unlabeled.keys).any():
         return []
     return [
-        f"{NONE_IN_COMMON} {group!r} is in both files, so that no group has labelled and unlabelled rows. If that is not meant, "
-        "look at how the two files write it."
+        f"{NONE_IN_COMMON} {group!r} is in both files, so no group has labeled and unlabeled rows. If you did not expect this, "
+        "check how the two files write it."
     ]
 
 
 def likely_group(plans: Iterable[ColumnPlan], columns: Mapping[str, ColumnSurvey]) -> tuple[str, int] | None:
     """The column that looks most like groups, and the number of its values."""
-    found = [
-        (_has_usual_name(plan.name), columns[plan.name].distinct.count, plan.name)
-        for plan in plans
-        if _may_be_group(plan, columns[plan.name])
-    ]
+    found = []
+    for plan in plans:
+        count, rows = columns[plan.name].distinct.count, columns[plan.name].values
+        is_usual = not USUAL_NAMES.isdisjoint(re.split(r"[\W_]+", plan.name.lower()))
+        is_kind = plan.kind == "category" or (is_usual and plan.kind == "number")
+        if is_kind and count >= (FEWEST_VALUES if is_usual else MANY_VALUES) and rows >= ROWS_EACH * count:
+            found.append((is_usual, count, plan.name))
     if not found:
         return None
     _, count, name = max(found)
     return name, count
-
-
-def _typed(name: str) -> str:
-    """A name as it is typed in a shell."""
-    return f"'{name}'" if re.search(r"\s", name) else name
 
 
 def twice_spelled(labeled: Iterable[str], unlabeled: Iterable[str]) -> str | None:
@@ -106,19 +106,47 @@ def twice_spelled(labeled: Iterable[str], unlabeled: Iterable[str]) -> str | Non
         return None
     shown = ", ".join(" and ".join(map(repr, names)) for names in several[:3])
     more = f", and {len(several) - 3:,} more" if len(several) > 3 else ""
-    count = "1 group is" if len(several) == 1 else f"{len(several):,} groups are"
-    return (
-        f"{count} spelled in several ways, which count as different groups: {shown}{more}. Spell them alike "
-        "in all files."
+    count = f"{plural(len(several), 'group')} {'is' if len(several) == 1 else 'are'}"
+    return f"{count} spelled in several ways, which count as different groups: {shown}{more}. Spell them alike in all files."
+
+
+def about_identifying(
+    labeled: pa.Table, population: Prepared | None, plans: Sequence[ColumnPlan]
+) -> list[str]:
+    """A sentence about features that identify the group, by rows of both samples."""
+    if GROUP not in labeled.column_names or not plans:
+        return []
+    names = [plan.name for plan in plans]
+    wanted = [*names, GROUP, *([EXAMPLE] if EXAMPLE in labeled.column_names else [])]
+    # The first batch will do: what tells groups apart does so in any rows.
+    tables = [labeled, *([unlabeled(next(iter(population.batches())))] if population is not None else [])]
+    few = [
+        table
+        if table.num_rows <= MAX_ROWS
+        else table.take(np.argsort(uniform_keys(np.arange(table.num_rows, dtype=np.uint64), 0))[:MAX_ROWS])
+        for table in (table.select(wanted) for table in tables)
+    ]
+    table = pa.concat_tables(few, promote_options="permissive").combine_chunks()
+    key = _codes(table[EXAMPLE]) if EXAMPLE in wanted else np.arange(table.num_rows)
+    found = identifying_features(
+        np.column_stack([_values(table[plan.name], plan.kind) for plan in plans]),
+        _codes(table[GROUP]),
+        key.astype(np.uint64),
+        names=names,
+        is_category=np.array([plan.kind == "category" for plan in plans]),
     )
+    sentence = identified(found)
+    return [] if sentence is None else [sentence]
 
 
-def _has_usual_name(name: str) -> bool:
-    return not USUAL_NAMES.isdisjoint(re.split(r"[\W_]+", name.lower()))
+def _codes(column: pa.ChunkedArray) -> IntArray:
+    """A number for each different text; missing ones are alike."""
+    encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
+    codes: IntArray = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
 
 
-def _may_be_group(plan: ColumnPlan, survey: ColumnSurvey) -> bool:
-    count, rows = survey.distinct.count, survey.values
-    if _has_usual_name(plan.name):
-        return plan.kind in ("category", "number") and count >= FEWEST_VALUES and rows >= ROWS_EACH * count
-    return plan.kind == "category" and count >= MANY_VALUES and rows >= ROWS_EACH * count
+def _values(column: pa.ChunkedArray, kind: str) -> FloatArray:
+    if kind == "category":
+        return _codes(column).astype(float)
+    return np.asarray(as_floats(column, kind).to_numpy(), float)

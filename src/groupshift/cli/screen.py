@@ -16,12 +16,14 @@ from rich.table import Table
 from rich.text import Text
 
 from groupshift._data import progress
-from groupshift.tables.files import STANDARD_OUTPUT, STEERING, spelt
+from groupshift.tables.files import STANDARD_OUTPUT, STEERING, OutputError, check_output, spelt, table_format
 
 # Told what a screen would show: the kind of it ("error", "alarm", "note", "say", "step"), and the text.
 Listener = Callable[[str, str], None]
 _heard_by: ContextVar[Listener | None] = ContextVar("groupshift_heard_by", default=None)
 
+# Words of notes that are shown beside an answer; what goes beyond them is counted, and shown with --details.
+NOTE_WORDS = 40
 # Text as it is, or text and its style.
 Part = str | tuple[str, str]
 
@@ -41,15 +43,36 @@ def plain_text(*parts: Part) -> Text:
 
 
 class Screen:
-    """Both streams. Standard output is kept free where it is where data goes: answers are then shown beside notes.
+    """Where a command answers: both streams, and the file that its output goes to, if any.
 
-    Names come from files, and may hold what rich takes for markup: nothing that is printed here is read as such.
+    Standard output is kept free where it is where data goes: answers are then shown beside notes. Names come from files, and
+    may hold what rich takes for markup: nothing that is printed here is read as such.
     """
 
-    def __init__(self, *, data_to: str | None = None, quiet: bool = False):
+    def __init__(
+        self, to: str | None = None, *, force: bool = False, as_json: bool = False, details: bool = False
+    ):
         self.err = Console(stderr=True, highlight=False)
-        self.out = self.err if data_to == STANDARD_OUTPUT else Console(highlight=False)
-        self.quiet = quiet
+        self.out = self.err if to == STANDARD_OUTPUT else Console(highlight=False)
+        self.to, self.force, self.quiet, self.details = to, force, as_json, details
+        self._words = 0
+
+    def check_table(self, inputs: Sequence[str] = (), coverage: float = 0.9) -> None:
+        """Refuse options that cannot be answered, before any work is done."""
+        if not 0 < coverage < 1:
+            raise OutputError(f"--coverage {coverage} is not a probability. Pass a number such as 0.9.")
+        if self.quiet and self.to == STANDARD_OUTPUT:
+            raise OutputError("--json and --out - both want standard output. Name a file for one of them.")
+        if self.to is not None:
+            check_output(self.to, force=self.force, inputs=inputs)
+            table_format(self.to)
+
+    def check_model(self, out: str | None, inputs: Sequence[str] = ()) -> None:
+        """The same for a model, which is never written among text."""
+        if out == STANDARD_OUTPUT:
+            raise OutputError("A model is not text: name a file for it, such as --out model.gshift.")
+        if out is not None:
+            check_output(out, force=self.force, inputs=inputs)
 
     @staticmethod
     @contextmanager
@@ -64,14 +87,23 @@ class Screen:
     def error(self, message: str) -> None:
         self._paragraph("error", ("Error:", "bold red"), message)
 
-    def note(self, *messages: str) -> None:
+    def note(self, *messages: str, kind: str = "note", label: Part = ("Note:", "yellow")) -> None:
+        """Short ones and the first one; the others are counted, unless details are wanted."""
+        left = 0
         for message in () if self.quiet else messages:
-            self._paragraph("note", ("Note:", "yellow"), message)
+            words = len(message.split())
+            is_shown = self.details or _heard_by.get() is not None or not self._words
+            if is_shown or self._words + words <= NOTE_WORDS:
+                self._words += words
+                self._paragraph(kind, label, message)
+            else:
+                left += 1
+        if left:
+            self._paragraph("note", ("Note:", "yellow"), f"{left} more with --details.")
 
     def alarm(self, *messages: str) -> None:
         """Notes that nobody should miss: what follows is likely not what was meant."""
-        for message in () if self.quiet else messages:
-            self._paragraph("alarm", ("Look at this first:", "bold red"), message)
+        self.note(*messages, kind="alarm", label=("Look at this first:", "bold red"))
 
     def say(self, *parts: Part) -> None:
         """A line or paragraph of the answer."""
@@ -85,7 +117,7 @@ class Screen:
     def sentence(self, message: str) -> None:
         """A sentence of the answer as a list item, folded under itself."""
         if not self.quiet:
-            width = min(self.out.width, 110) if self.out.is_terminal else 110
+            width = min(self.out.width, 110)
             text = textwrap.fill(
                 message, width, initial_indent="  • ", subsequent_indent="    ", break_long_words=False
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -39,10 +40,10 @@ MOST_NAMES = 100
 NO_LABEL = frozenset((
     "unknown", "not known", "unk", "na", "n a", "nan", "none", "null", "nil", "missing", "blank", "empty",
     "not available", "not applicable", "not stated", "not recorded", "not determined", "undetermined",
-    "unspecified", "unlabeled", "unlabelled", "no label", "no answer", "don t know", "dont know", "tbd",
+    "unspecified", "unlabeled", "unlabeled", "no label", "no answer", "don t know", "dont know", "tbd",
 ))
 # fmt: on
-HOW_TO_LEAVE_OUT = "leave its cells empty or write NA, and their rows count as unlabelled"
+HOW_TO_LEAVE_OUT = "leave its cells empty or write NA, and their rows count as unlabeled"
 
 
 @dataclass
@@ -75,7 +76,7 @@ class Target:
         return np.array([int(name) for name in names] if whole else names)
 
     def labels(self, column: pa.ChunkedArray) -> NDArray[np.generic]:
-        """Labels as 1, 0 and -1 (unlabelled), or as names of classes: what is missing, or stands for no class, is no label.
+        """Labels as 1, 0 and -1 (unlabeled), or as names of classes: what is missing, or stands for no class, is no label.
 
         >>> import pyarrow as pa
         >>> Target("yes", ("no",)).labels(pa.chunked_array([["yes", "no", None]])).tolist()
@@ -94,7 +95,7 @@ class Target:
 def read_target(
     counts: Mapping[str, int], name: str, positive: str | None, path: str, classes: Sequence[str] = ()
 ) -> Target:
-    """What the values of a column stand for, from how often each occurs; missing ones are unlabelled rows.
+    """What the values of a column stand for, from how often each occurs; missing ones are unlabeled rows.
 
     `classes` are classes though they look like a missing label; so is the value that is positive.
 
@@ -109,7 +110,7 @@ def read_target(
     kept = frozenset(classes) | ({positive, *positive.split(",")} & set(counts) if positive else set())
     notes = _without_label(counts, name, kept)
     if set(counts) == {"-1", "0", "1"} and "-1" not in kept:
-        notes.append(f"-1 in {name!r} marks unlabelled rows.")
+        notes.append(f"-1 in {name!r} marks unlabeled rows.")
         counts.pop("-1")
     if not counts:
         raise InputError(f"No row of {path} has a {name!r}. Name the column that holds the known labels.")
@@ -121,7 +122,7 @@ def read_target(
     negatives = tuple(value for value in counts if value not in set(positives))
     if not negatives:
         raise InputError(
-            f"All labelled rows of {path} have the same {name!r}, {positive!r}; two classes are needed. Add "
+            f"All labeled rows of {path} have the same {name!r}, {positive!r}; two classes are needed. Add "
             "rows of the other class."
         )
     alarms = _unknown_as_label(counts, name, set(positives), kept)
@@ -132,7 +133,7 @@ def _without_label(counts: dict[str, int], name: str, kept: frozenset[str]) -> l
     """Leave out what stands for a missing label, and say so where it could be a name."""
     found = {value: counts.pop(value) for value in MISSING if value in counts and value not in kept}
     return [
-        f"{value!r} in {name!r} means that the label is not known: {count:,} rows count as unlabelled. If it is a class, "
+        f"{value!r} in {name!r} means that the label is not known: {count:,} rows count as unlabeled. If it is a class, "
         f"--class {value} keeps it."
         for value, count in found.items()
         if value.isalpha() and value.casefold() != "nan"
@@ -198,7 +199,7 @@ def _unknown_as_label(
     return [
         f"{value!r} in {name!r} counts as a label, a {'positive' if value in positives else 'negative'} one, in "
         f"{count:,} rows. If it means that the label is not known, {HOW_TO_LEAVE_OUT}; if it is a class, "
-        f"--class {_typed(value)} keeps it."
+        f"--class {shlex.quote(value)} keeps it."
         for value, count in counts.items()
         if means_no_label(value) and value not in kept
     ]
@@ -212,25 +213,26 @@ def _several(counts: dict[str, int], name: str, notes: list[str], kept: frozense
     if len(counts) > MOST_CLASSES and are_numbers:
         raise InputError(
             f"The target {name!r} looks like a number: it has {len(counts):,} different values, from {values[0]} to "
-            f'{values[-1]}. Say with --positive ">={limit}" from where on it counts as positive; or, if each value is a '
-            f"class, write it as text (class {values[0]}, …); or name another --target."
+            f'{values[-1]}. Say with --positive ">={limit}" which values are positive; or, if each value is a class, '
+            f"write it as text (class {values[0]}, …); or name another --target."
         )
     unknown = [value for value in counts if means_no_label(value) and value not in kept]
     if unknown:
         raise InputError(
             f"The target {name!r} has {len(counts):,} values ({_shown(counts)}). {listed(unknown)} probably means that the label "
-            f"is not known: {HOW_TO_LEAVE_OUT}. If it is a class, --class {','.join(map(_typed, unknown))} keeps it. Or say with "
-            "--positive VALUE which value counts as positive, against all others together; or name another --target."
+            f"is not known: {HOW_TO_LEAVE_OUT}. If it is a class, keep it with --class {','.join(map(shlex.quote, unknown))}. Or "
+            "compare one value with all others by --positive VALUE, or name another --target."
         )
     if len(counts) > MOST_NAMES:
         raise InputError(
             f"The target {name!r} has {len(counts):,} different values ({_shown(counts)}), more than the {MOST_NAMES} classes "
             "that a model is made for. Join them into fewer, or name another --target."
         )
-    found = f"{name!r} has {len(counts)} values, each of which is a class ({_shown(counts)})."
     how = f'--positive ">={limit}" or --positive {limit}' if are_numbers else "--positive VALUE"
-    not_known = f"If one of them means that the label is not known, {HOW_TO_LEAVE_OUT}."
-    notes.append(f"{found} For one of them against all others: {how}. {not_known}")
+    notes.append(
+        f"{name!r} has {len(counts)} values, each of which is a class ({_shown(counts, 3)}). Use {how} for one against all "
+        "others; leave cells empty where the label is not known."
+    )
     return Target(values[-1], tuple(values[:-1]), notes, several=tuple(sorted(values)), kept=kept)
 
 
@@ -250,11 +252,6 @@ def _positive(counts: dict[str, int], name: str, notes: list[str]) -> str:
 
 def _order(value: str) -> tuple[int, float, str]:
     return (0, float(value), "") if _is_number(value) else (1, 0.0, value)
-
-
-def _typed(value: str) -> str:
-    """A value as it is typed in a shell."""
-    return value if re.fullmatch(r"\w+", value) else f"'{value}'"
 
 
 def _is_number(value: str) -> bool:

@@ -1,6 +1,6 @@
-"""Files to learn from: labelled and unlabelled rows, in two files or stacked in one.
+"""Files to learn from: labeled and unlabeled rows, in two files or stacked in one.
 
-Labelled rows are held in memory, the others are read in batches whenever the method asks for them.
+Labeled rows are held in memory, the others are read in batches whenever the method asks for them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,14 +23,10 @@ from groupshift._data.keys import sampled
 from groupshift._data.roles import Roles as ColumnRoles
 from groupshift._diagnosis.wording import percent, short
 from groupshift.cli import prepared
-from groupshift.cli.columns_read import FileSurvey, FileSurveyor, survey_file
 from groupshift.cli.errors import InputError
-from groupshift.cli.grouped import columns_of, group_name, with_groups
-from groupshift.cli.groups import about_groups, none_in_common
-from groupshift.cli.identified_groups import about_identifying
-from groupshift.cli.known_rates import NOTHING_KNOWN, KnownRates
-from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, Part, Prepared
-from groupshift.cli.recipe import Recipe
+from groupshift.cli.groups import about_groups, about_identifying, none_in_common
+from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, FileSurvey, Part, Prepared, survey_file
+from groupshift.cli.recipe import OF_NAMES, Recipe, group_columns_of, with_groups
 from groupshift.cli.screen import listed
 from groupshift.cli.target import Target, read_target
 from groupshift.tables.column_facts import (
@@ -77,7 +74,7 @@ class Roles:
 class Training:
     """Labelled rows with their numbers among all rows, the population, and how files were read.
 
-    `population` holds all rows of the files that have unlabelled ones; `alarms` are notes that nobody should miss.
+    `population` holds all rows of the files that have unlabeled ones; `alarms` are notes that nobody should miss.
     """
 
     sources: list[Source]
@@ -93,7 +90,7 @@ class Training:
 
     @property
     def against_rest(self) -> dict[str, NDArray[np.int64]]:
-        """Labels of the labelled rows as 1 and 0, for each class; for the positive one alone where there are two."""
+        """Labels of the labeled rows as 1 and 0, for each class; for the positive one alone where there are two."""
         y = np.asarray(self.labeled[TARGET])
         if not self.target.several:
             return {self.target.positive: y}
@@ -101,19 +98,19 @@ class Training:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Shares of the same among labelled rows."""
+        """Shares of the same among labeled rows."""
         return {name: float(y.mean()) for name, y in self.against_rest.items()}
 
     @property
     def n_unlabeled(self) -> int:
         return sum(self.n_rows) - len(self.numbers)
 
-    def fit(self, model: GroupShiftClassifier, known: KnownRates = NOTHING_KNOWN) -> None:
-        """Fit a model to all rows."""
+    def fit(self, model: GroupShiftClassifier, **known: Any) -> None:
+        """Fit a model to all rows; `known` are rates as its own `fit` takes them."""
         if self.population is None:
-            self._fit_labeled(model, self.labeled, known)
+            self._fit_labeled(model, self.labeled, **known)
         else:
-            streaming.fit_to(model, self._streamed(self.population), *known)
+            streaming.fit_to(model, self._streamed(self.population), **known)
         # Classes and groups are called what the files call them; groups of several columns are in none.
         group = self.recipe.group if len(self.recipe.group_columns) == 1 else None
         classes = self.target.classes
@@ -135,29 +132,28 @@ class Training:
         first = population.parts[0].first
         # Files after the first one have no labels to leave out.
         target = TARGET if first == 0 else None
-        roles = ColumnRoles(tuple(self.recipe.names), group, weight, example_id, target)
-        return streaming.Training(self.labeled, population, roles, TARGET, first)
+        columns = ColumnRoles(tuple(self.recipe.names), group, weight, example_id, target)
+        return streaming.Training(self.labeled, population, columns, TARGET, first)
 
     def _fit_labeled(
-        self, model: GroupShiftClassifier, table: pa.Table, known: KnownRates = NOTHING_KNOWN
+        self, model: GroupShiftClassifier, table: pa.Table, **known: Any
     ) -> GroupShiftClassifier:
         groups, weight, ids = (
             table[name] if name in table.column_names else None for name in (GROUP, WEIGHT, EXAMPLE)
         )
-        model.fit(
-            table.select(self.recipe.names),
-            table[TARGET],
-            groups,
-            sample_weight=weight,
-            example_ids=ids,
-            **known._asdict(),
-        )
+        X, y = table.select(self.recipe.names), table[TARGET]
+        model.fit(X, y, groups, sample_weight=weight, example_ids=ids, **known)
         return model
 
 
 def read_training(paths: Sequence[str], roles: Roles) -> Training:
-    """Read one stacked file, or labelled rows from the first and unlabelled ones from the others."""
-    sources, roles = _opened(paths, roles)
+    """Read one stacked file, or labeled rows from the first and unlabeled ones from the others."""
+    labeled_path, *others = paths
+    opened = [open_source(labeled_path), *([open_source(others)] if others else [])]
+    columns_of_group = group_columns_of(roles.group, opened[0])
+    roles = replace(roles, group=OF_NAMES.join(columns_of_group) or None, group_columns=columns_of_group)
+    sources = [with_groups(source, columns_of_group, roles.missing_group) for source in opened]
+    _check_roles(sources, roles)
     notes: list[str] = []
     names = _feature_names(sources, roles, notes)
     surveys = _survey(sources, names, roles)
@@ -167,14 +163,17 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
     notes += target.notes
     if len(sources) == 2 and roles.target in sources[1].columns:
         notes.append(
-            f"The target column {roles.target!r} of {sources[1].path} is not looked at: its rows count as unlabelled."
+            f"All rows of {sources[1].path} count as unlabeled: its column {roles.target!r} is ignored."
         )
     columns = add_up(survey.columns for survey in surveys).by_name
     by_file = [survey.columns.by_name for survey in surveys]
     plans = [_plan(name, [found[name] for found in by_file], name in roles.features) for name in names]
     used = [plan for plan in plans if plan.used]
     in_files = [plans_in_file(used, *found) for found in zip(by_file, sources, strict=True)]
-    notes += _notes_on_columns(columns, plans, _lost(by_file, in_files))
+    lost = Counter[str]()
+    for found, own in zip(by_file, in_files, strict=True):
+        lost.update({plan.name: found[plan.name].lost(plan) for plan in own})
+    notes += _notes_on_columns(columns, plans, lost)
     if not used:
         raise InputError(
             f"No usable feature is left in {listed([str(s.path) for s in sources])}. "
@@ -183,17 +182,25 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
     for survey, source in zip(surveys, sources, strict=True):
         survey.check(source, roles.group, roles.weight)
     if roles.weight is not None and any(roles.weight not in source.columns for source in sources):
-        notes.append(f"Unlabelled rows have no {roles.weight!r}: each counts as one row.")
+        notes.append(f"Unlabeled rows have no {roles.weight!r}: each counts as one row.")
     n_rows = [survey.rows for survey in surveys]
     labeled, numbers, parts = _labeled_rows(sources, n_rows, in_files, target, roles)
     used = with_typical(in_files[0], labeled)
     if len(parts) == 2:
         notes.append(
-            f"{n_rows[0] - len(numbers):,} unlabelled rows come from {sources[0].path} and {n_rows[1]:,} from "
-            f"{sources[1].path}. Rows that stand in both count twice: leave them out of one."
+            f"{n_rows[0] - len(numbers):,} unlabeled rows come from {sources[0].path} and {n_rows[1]:,} from "
+            f"{sources[1].path}. Rows in both files count twice: remove them from one."
         )
     groups = add_up(survey.groups for survey in surveys)
     population = Prepared(parts, sum(n_rows[len(sources) - len(parts) :])) if parts else None
+    # What the unlabeled rows hold in other sizes or kinds than the labeled ones.
+    not_alike = [
+        problem.replace("where the model was fitted", "among labeled rows").replace(
+            "in the model", "among labeled rows"
+        )
+        for source, own in zip(sources[1:], in_files[1:], strict=True)
+        for problem in read_file(source, used, own).problems
+    ]
     return Training(
         sources=sources,
         n_rows=n_rows,
@@ -215,7 +222,7 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
         notes=notes,
         alarms=[
             *target.alarms,
-            *_not_alike(sources, used, in_files),
+            *not_alike,
             *about_groups(roles.group, groups, used, columns),
             *none_in_common(roles.group, surveys),
             *about_identifying(labeled, population, used),
@@ -223,44 +230,17 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
     )
 
 
-def _opened(paths: Sequence[str], roles: Roles) -> tuple[list[Source], Roles]:
-    """The files with their groups, unlabelled ones as one, and the roles of columns that are there."""
-    labeled, *others = paths
-    opened = [open_source(labeled), *([open_source(others)] if others else [])]
-    columns = columns_of(roles.group, opened[0])
-    roles = replace(roles, group=group_name(columns), group_columns=columns)
-    sources = [with_groups(source, columns, roles.missing_group) for source in opened]
-    _check_roles(sources, roles)
-    return sources, roles
-
-
-def _lost(by_file: list[dict[str, ColumnSurvey]], in_files: list[list[ColumnPlan]]) -> Counter[str]:
-    """How many values of each column do not fit its plan, over all files."""
-    lost = Counter[str]()
-    for found, own in zip(by_file, in_files, strict=True):
-        lost.update({plan.name: found[plan.name].lost(plan) for plan in own})
-    return lost
-
-
-def _not_alike(sources: list[Source], used: list[ColumnPlan], in_files: list[list[ColumnPlan]]) -> list[str]:
-    """What the unlabelled rows hold in other sizes or kinds than the labelled ones."""
-    return [
-        problem.replace("where the model was fitted", "among labelled rows").replace(
-            "in the model", "among labelled rows"
-        )
-        for source, plans in zip(sources[1:], in_files[1:], strict=True)
-        for problem in read_file(source, used, plans).problems
-    ]
-
-
 def _labeled_rows(
     sources: list[Source], n_rows: list[int], plans: list[list[ColumnPlan]], target: Target, roles: Roles
 ) -> tuple[pa.Table, NDArray[np.int64], list[Part]]:
-    """Labelled rows and their numbers, and the files that hold others."""
-    first, *others = (
-        _part(source, start, own, roles, target if start == 0 else None)
-        for source, start, own in zip(sources, (0, n_rows[0]), plans, strict=False)
-    )
+    """Labeled rows and their numbers, and the files that hold others."""
+    parts = []
+    for source, start, own in zip(sources, (0, n_rows[0]), plans, strict=False):
+        columns = {plan.name: prepared.feature(plan) for plan in own}
+        columns[TARGET] = prepared.labels(roles.target, target if start == 0 else None)
+        columns |= prepared.roles_of(source, roles.group, roles.weight, roles.example_id)
+        parts.append(Part(source, columns, start))
+    first, *others = parts
     found, numbers, start = [], [], 0
     for table in first.batches(list(first.columns)):
         is_labeled = np.flatnonzero(~unlabeled_mask(np.asarray(table[TARGET]), -1))
@@ -268,26 +248,7 @@ def _labeled_rows(
         numbers.append(is_labeled + start)
         start += table.num_rows
     labeled = pa.concat_tables(found).combine_chunks()
-    if labeled.num_rows < n_rows[0]:
-        others = [first, *others]
-    return labeled, np.concatenate(numbers), others
-
-
-def _part(source: Source, start: int, plans: list[ColumnPlan], roles: Roles, target: Target | None) -> Part:
-    """A file as rows of the method; the target is read where it is given, else no row has a label."""
-
-    def here(name: str) -> str | None:
-        return name if name in source.columns else None
-
-    columns = {plan.name: prepared.feature(plan) for plan in plans}
-    columns[TARGET] = prepared.labels(roles.target, target)
-    if roles.group is not None:
-        columns[GROUP] = prepared.group(roles.group)
-    if roles.weight is not None:
-        columns[WEIGHT] = prepared.weight(here(roles.weight))
-    if roles.example_id is not None:
-        columns[EXAMPLE] = prepared.example(here(roles.example_id))
-    return Part(source, columns, start)
+    return labeled, np.concatenate(numbers), parts if labeled.num_rows < n_rows[0] else others
 
 
 def _check_roles(sources: list[Source], roles: Roles) -> None:
@@ -298,8 +259,8 @@ def _check_roles(sources: list[Source], roles: Roles) -> None:
         for name in roles.special:
             if name in source.columns and not is_plain(source.type_of(name)):
                 raise InputError(
-                    f"{name!r} of {source.path} holds {source.type_of(name)}, which can be no target, group, weight or id. "
-                    "Write it as text or numbers."
+                    f"{name!r} of {source.path} holds {source.type_of(name)}, which cannot be a target, group, weight or "
+                    "id. Write it as text or numbers."
                 )
     for source, names in needed:
         if unknown := [name for name in names if name not in source.columns]:
@@ -314,19 +275,24 @@ def _feature_names(sources: list[Source], roles: Roles, notes: list[str]) -> lis
     if missing and roles.features:
         raise InputError(no_column(missing, sources[1]))
     if missing:
-        notes.append(f"Only in {sources[0].path}, and so left out: {listed(missing)}.")
+        notes.append(f"Left out, because only {sources[0].path} has them: {listed(missing)}.")
     return [name for name in wanted if name in shared]
 
 
 def _survey(sources: list[Source], names: list[str], roles: Roles) -> list[FileSurvey]:
     # A column that files hold in different types is read as text in all of them.
     mixed = frozenset(name for name in names if len({str(source.type_of(name)) for source in sources}) > 1)
-    surveys = []
-    for source in sources:
-        target = roles.target if source is sources[0] else None
-        weight = roles.weight if roles.weight in source.columns else None
-        surveys.append(survey_file(source, FileSurveyor(names, mixed, target, roles.group, weight)))
-    return surveys
+    return [
+        survey_file(
+            source,
+            names,
+            mixed=mixed,
+            target=roles.target if source is sources[0] else None,
+            group=roles.group,
+            weight=roles.weight if roles.weight in source.columns else None,
+        )
+        for source in sources
+    ]
 
 
 def _plan(name: str, surveys: Sequence[ColumnSurvey], wanted: bool) -> ColumnPlan:
@@ -347,33 +313,33 @@ def _plan(name: str, surveys: Sequence[ColumnSurvey], wanted: bool) -> ColumnPla
 def _notes_on_columns(
     columns: Mapping[str, ColumnSurvey], plans: list[ColumnPlan], lost: Mapping[str, int]
 ) -> list[str]:
-    """What was left out, what may have been meant otherwise, and what could not be read."""
+    """What may have been meant otherwise, what could not be read, and what was left out."""
     notes = []
-    for kind, reason in WHY_LEFT_OUT.items():
-        if names := [plan.name for plan in plans if plan.kind == kind]:
-            hint = " Name it in --features to use it." if kind == "id" else ""
-            notes.append(f"Left out: {listed(names)}, which {reason}.{hint}")
     for plan in plans:
         survey = columns[plan.name]
         if (found := survey.nearly(plan)) is not None:
             article = "a category" if plan.kind == "category" else "an id"
             notes.append(
-                f"{plan.name!r} counts as {article} of {survey.distinct.count:,} values, though "
+                f"{plan.name!r} counts as {article} with {survey.distinct.count:,} values, although "
                 f"{percent(found.share, 0)} of its rows look like {found.kind}s. {_how_to_read(found)}"
             )
     for plan in plans:
         if count := lost.get(plan.name):
-            notes.append(f"{count:,} values of {plan.name!r} are no {plan.kind} and count as missing.")
+            notes.append(f"{count:,} values of {plan.name!r} are not a {plan.kind} and count as missing.")
+    for kind, reason in WHY_LEFT_OUT.items():
+        if names := [plan.name for plan in plans if plan.kind == kind]:
+            hint = " To use it: --features." if kind == "id" else ""
+            notes.append(f"Left out: {listed(names)}, which {reason.partition(' (')[0]}.{hint}")
     return notes
 
 
 def _how_to_read(found: Nearly) -> str:
-    misfit = repr(short(found.misfit, 40))
+    misfit, day = repr(short(found.misfit, 40)), f"{A_DAY:%Y-%m-%d}"
     if found.kind == "number":
-        return f"{misfit} is none: if the column is a number, empty such cells or write NA."
+        return f"{misfit} does not: if the column is a number, empty such cells or write NA."
     if found.form is None:
-        return f"{misfit} is in no form that is read: if the column is a date, write it as {A_DAY:%Y-%m-%d}."
+        return f"{misfit} has a form that is not read: if the column is a date, write it as {day}."
     return (
-        f"They are not written alike, such as {A_DAY.strftime(found.form)} and {misfit}: if the column is a date, "
-        f"write every cell as {A_DAY:%Y-%m-%d}, and empty those without one."
+        f"They are not written alike, such as {A_DAY.strftime(found.form)} and {misfit}: if the column is a date, write every "
+        f"cell as {day}, and empty those without one."
     )

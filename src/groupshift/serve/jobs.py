@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from groupshift.cli.app import SELECTIONS, as_typed
 from groupshift.cli.errors import InputError
-from groupshift.cli.options import SELECTIONS, as_typed
 from groupshift.tables.files import OutputError, table_format, write_whole
 
 # What a column can be on the page; all but features are named in a command.
@@ -395,7 +395,7 @@ def fit_arguments(job: Job, usual: UsualRoles) -> list[str]:
         raise Refused(409, "No column is the target yet. Click “target” in the line of the known labels.")
     arguments = ["fit", *job.paths, *role_arguments(settings, usual)]
     if settings.labels_chosen != "unknown":
-        arguments += ["--labels-chosen", settings.labels_chosen]
+        arguments += ["--selection", settings.labels_chosen.replace("_", "-")]
     if settings.known_overall is not None:
         arguments += ["--known-overall", f"{settings.known_overall:.12g}"]
     if settings.known_shares:

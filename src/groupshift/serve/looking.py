@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from groupshift._diagnosis.wording import percent, short
-from groupshift.cli.check import composition
-from groupshift.cli.column_notes import ColumnFacts, look
+from groupshift.cli.check import ColumnFacts, composition, look
 from groupshift.cli.errors import InputError, for_user
 from groupshift.cli.groups import likely_group, twice_spelled
 from groupshift.cli.screen import Screen

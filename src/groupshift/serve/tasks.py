@@ -18,10 +18,10 @@ from groupshift._diagnosis.sentences import STATEMENTS
 from groupshift._diagnosis.share_tables import overall_share, shares_by, shares_if_selected
 from groupshift._diagnosis.summary import Summary
 from groupshift._math.arrays import FloatArray
-from groupshift.cli.compare import change_table, show_changes
 from groupshift.cli.errors import OK, run
 from groupshift.cli.recipe import load_model
 from groupshift.cli.screen import Screen
+from groupshift.cli.shares import change_table, show_changes
 from groupshift.serve.jobs import (
     BEFORE,
     ENDINGS,
