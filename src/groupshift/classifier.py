@@ -24,7 +24,6 @@ from groupshift._data.checks import (
     check_settings,
     check_weights,
 )
-from groupshift._data.chunks import map_chunks
 from groupshift._data.codes import Codes
 from groupshift._data.frames import Features, as_frame, frame_beside, library_of, take_rows
 from groupshift._data.problem import Classifier, KnownRates, KnownShare, Problem, Settings, sentences
@@ -42,7 +41,7 @@ from groupshift._data.reading import (
 from groupshift._data.rows import InMemory, Population, Rows
 from groupshift._data.seeds import Seeds
 from groupshift._data.unseen import NOT_GIVEN, group_numbers, report_unseen
-from groupshift._data.workers import workers
+from groupshift._data.workers import map_chunks, workers
 from groupshift._diagnosis.class_evidence import record_class_evidence
 from groupshift._diagnosis.evidence import record_evidence
 from groupshift._diagnosis.explained import Explained

@@ -22,14 +22,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from groupshift._data.batches import OutsideMemory, Reader
 from groupshift._data.checks import MissingGroupsError, check_settings
-from groupshift._data.chunks import Sum, add_up
 from groupshift._data.extras import need
 from groupshift._data.first_pass import FirstLook, FirstPass, population_groups, read_both
 from groupshift._data.frames import Features
 from groupshift._data.problem import KnownRates, KnownShare
 from groupshift._data.roles import ColumnNames, assign_roles, check_columns, fitted_roles, framed
 from groupshift._data.rows import Rows
-from groupshift._data.workers import as_worker
+from groupshift._data.workers import Sum, add_up, as_worker
 from groupshift._shifts.packing import Packed
 from groupshift.classifier import GroupShiftClassifier
 from groupshift.streaming import Columns, Predictor

@@ -28,7 +28,6 @@ from groupshift._audit.plan import AuditPlan
 from groupshift._data import reading
 from groupshift._data.batches import Reader
 from groupshift._data.checks import MissingGroupsError, check_settings
-from groupshift._data.chunks import map_chunks
 from groupshift._data.encoder import column_kinds
 from groupshift._data.first_pass import FirstLook, FirstPass, population_groups, read_both
 from groupshift._data.frames import Features, in_library
@@ -47,7 +46,7 @@ from groupshift._data.roles import (
 )
 from groupshift._data.rows import InMemory, Rows
 from groupshift._data.unseen import report_unseen
-from groupshift._data.workers import workers
+from groupshift._data.workers import map_chunks, workers
 from groupshift._diagnosis.diagnostics import Diagnosis
 from groupshift._math.arrays import ValueArray
 from groupshift._shifts.scorer import AnyScorer, Details

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import type_of_target
 
-from groupshift._data.frames import Features, as_column, as_frame, is_missing, some, split_column
+from groupshift._data.frames import Features, as_column, as_frame, gathered, is_missing, some, split_column
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, KeyArray, ValueArray
 
 # More different numbers than this are no classes but a measurement.
@@ -69,6 +69,10 @@ def check_settings(model: BaseEstimator) -> None:
             f"shrinkage='hierarchical' pools likelihoods and needs shares='mlls', not {model.shares!r}. "
             "Pass shrinkage='none' with the other estimators."
         )
+    if not (isinstance(model.verbose, (Integral, np.bool_)) and int(model.verbose) >= 0):
+        raise ValueError(
+            f"verbose={model.verbose!r} is not known. Pass 0 for silence, 1 for a line a step, 2 for more."
+        )
     if model.n_jobs is not None and not (isinstance(model.n_jobs, Integral) and int(model.n_jobs) != 0):
         raise ValueError(
             f"n_jobs={model.n_jobs!r} is not known. Pass a number of workers, -1 for one on each core, or None."
@@ -77,6 +81,7 @@ def check_settings(model: BaseEstimator) -> None:
 
 def check_features(X: Features) -> Features:
     """Features as a frame or a numeric array; at least one row. Whether values are missing is for `check_matrix`."""
+    X = gathered(X)
     # Some of SciPy's sparse arrays are mappings too, and have their own message.
     if isinstance(X, Mapping) and not hasattr(X, "shape"):
         raise TypeError(
@@ -86,7 +91,12 @@ def check_features(X: Features) -> Features:
     _check_column_names(X)
     frame = as_frame(X)
     if frame is None:
-        return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False, input_name="X")
+        try:
+            return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False, input_name="X")
+        except OverflowError:
+            raise ValueError(
+                "X holds whole numbers beyond 1.8e308, which no float can hold. Divide by a constant, or leave the column out."
+            ) from None
     if len(frame) == 0 or len(frame.columns) == 0:
         raise ValueError(
             f"X has {len(frame)} rows and {len(frame.columns)} columns; at least one sample and a minimum of 1 feature is "

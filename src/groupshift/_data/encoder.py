@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupshift._data.fitted_part import FittedPart
-from groupshift._data.frames import Features, Frame, Series, as_frame, is_missing_value
+from groupshift._data.frames import Features, Frame, Series, as_frame, is_missing, is_missing_value
 from groupshift._math.arrays import BoolArray, FloatArray
 
 # Histogram gradient boosting takes at most 255 categories a column; the rarest of more become "other".
@@ -178,7 +178,9 @@ def _numbers(series: Series, kind: str, categories: NDArray[np.object_]) -> Floa
             for v in set(values)
         }
         return np.fromiter(map(codes.__getitem__, values), float, len(values))
-    if series.is_null().all():
+    # pandas cannot say of signalling NaNs of decimals that they are missing.
+    is_null = is_missing(series.to_numpy()) if series.dtype == nw.Object else series.is_null()
+    if is_null.all():
         return np.full(len(series), np.nan)
     found = _kind(series)
     if found != kind and {found, kind} != {"number", "boolean"}:
@@ -189,7 +191,17 @@ def _numbers(series: Series, kind: str, categories: NDArray[np.object_]) -> Floa
     if kind == "date":
         return _days(series)
     if series.dtype == nw.Object:
-        return np.array([np.nan if is_missing_value(v) else float(v) for v in series.to_numpy().tolist()])
+        values = series.to_numpy().tolist()
+        try:
+            return np.array([np.nan if is_missing_value(v) else float(v) for v in values])
+        except OverflowError:
+            raise ValueError(
+                f"Column {series.name!r} holds whole numbers beyond 1.8e308, which no float can hold. Divide them by a constant, "
+                "or make them text if they are names."
+            ) from None
+    if series.dtype.is_integer() and series.implementation.is_pyarrow():
+        # pyarrow refuses to cast what is rounded.
+        return series.to_numpy().astype(float)
     return series.cast(nw.Float64).to_numpy().astype(float)
 
 

@@ -51,7 +51,13 @@ class Known:
             group: _rate(value, f"known_shares of group {group!r}")
             for group, value in of_present_groups(shares, groups).items()
         }
-        return cls(found, None if overall is None else _rate(overall, "known_overall"))
+        known = None if overall is None else _rate(overall, "known_overall")
+        if known is not None and known.share in (0, 1) and not known.std_error:
+            raise ValueError(
+                f"known_overall is exactly {known.share:g}: every row would be certain, and there is nothing to predict. Pass "
+                f"the rate with its standard error, such as ({known.share:g}, 0.01)."
+            )
+        return cls(found, known)
 
     @property
     def any(self) -> bool:
@@ -95,8 +101,10 @@ def _rate(value: Rate, name: str) -> KnownRate:
         rate = KnownRate(*share_and_error(value))
     except (TypeError, ValueError):
         rate = KnownRate(np.nan)
-    if not (0 <= rate.share <= 1 and 0 <= rate.std_error < np.inf):
-        raise ValueError(f"{name} is {value!r}. Pass a share between 0 and 1, or (share, standard error).")
+    if not (0 <= rate.share <= 1 and 0 <= rate.std_error < 1):
+        raise ValueError(
+            f"{name} is {value!r}. Pass a share between 0 and 1, or (share, standard error), the error below 1 too."
+        )
     return rate
 
 

@@ -8,7 +8,6 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from groupshift._data.chunks import Sum, add_up, map_chunks
 from groupshift._data.frames import Features, concat_rows, take_rows
 from groupshift._data.keys import (
     class_order,
@@ -19,6 +18,7 @@ from groupshift._data.keys import (
     told_apart,
 )
 from groupshift._data.progress import counted
+from groupshift._data.workers import Sum, add_up, map_chunks
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, KeyArray
 
 # Large enough that the work per chunk dwarfs its overhead, small enough that intermediate arrays stay in tens of MB.

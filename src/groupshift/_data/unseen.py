@@ -4,9 +4,9 @@ import warnings
 
 import numpy as np
 
-from groupshift._data.chunks import map_chunks
 from groupshift._data.codes import Codes
 from groupshift._data.frames import some
+from groupshift._data.workers import map_chunks
 from groupshift._math.arrays import IntArray, ValueArray
 
 # Rows whose groups are looked up by one worker at a time.

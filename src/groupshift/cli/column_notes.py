@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from groupshift._data.chunks import add_up, map_chunks
 from groupshift._data.keys import uniform_keys
+from groupshift._data.workers import add_up, map_chunks
 from groupshift._diagnosis.wording import short
 from groupshift.cli.prepared import GROUP, as_floats, unlabeled
 from groupshift.cli.training import WHY_LEFT_OUT, Training

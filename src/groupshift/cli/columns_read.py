@@ -10,8 +10,8 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupshift._data.chunks import add_up, map_chunks
 from groupshift._data.progress import counted
+from groupshift._data.workers import add_up, map_chunks
 from groupshift.cli.errors import InputError
 from groupshift.tables.column_facts import Distinct, Surveys, counts_of_texts, survey_column
 from groupshift.tables.columns import ColumnPlan, as_text, convert, group_text

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from groupshift._data.chunks import add_up, map_chunks
+from groupshift._data.workers import add_up, map_chunks
 from groupshift.tables.arrow import pa, pc
 from groupshift.tables.column_facts import NEARLY_ALL, ColumnSurvey, Surveys, plan_of, survey_column
 from groupshift.tables.columns import ColumnPlan, convert, group_text

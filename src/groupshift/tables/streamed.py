@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from itertools import chain
 
 from groupshift._data.batches import OutsideMemory, Reader
-from groupshift._data.chunks import Sum, add_up, map_chunks
 from groupshift._data.first_pass import FirstLook, FirstPass
 from groupshift._data.frames import Features
 from groupshift._data.progress import counted
 from groupshift._data.rows import Rows
+from groupshift._data.workers import Sum, add_up, map_chunks
 from groupshift.tables.batch_sources import BatchSource
 
 
