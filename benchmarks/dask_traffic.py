@@ -11,8 +11,7 @@ from groupshift._fit.packing import Packed
 from benchmarks.data import NAMES
 from benchmarks.harness import line, run
 from groupshift import GroupShiftClassifier, distributed
-from groupshift._data.batches import Reader
-from groupshift._data.roles import fitted_roles
+from groupshift._data.batches import Reader, fitted_roles
 from groupshift.datasets import make_grouped_mixture
 
 PARTITION_ROWS = 250_000

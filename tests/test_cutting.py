@@ -17,9 +17,9 @@ from scipy.special import expit
 from sklearn.metrics import adjusted_rand_score
 
 from groupshift import GroupShiftClassifier, load, save
+from groupshift._data.encoder import Space
+from groupshift._data.keys import Seeds
 from groupshift._data.rows import Rows
-from groupshift._data.seeds import Seeds
-from groupshift._data.space import Space
 from groupshift._math.odds import log_loss_rows
 from groupshift._partitions.partitions import WholeSpace
 

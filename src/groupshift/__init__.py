@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from groupshift._data.progress import listen
     from groupshift._diagnosis.diagnostics import Diagnosis
     from groupshift._files.model_files import ModelFileError, load, read_manifest, save
+    from groupshift._shifts.counts import Counts
     from groupshift.baselines import METHODS
     from groupshift.classifier import GroupShiftClassifier
 
@@ -17,6 +18,7 @@ __all__ = [
     "METHODS",
     "AuditFound",
     "AuditPlan",
+    "Counts",
     "DegradedWarning",
     "Diagnosis",
     "GroupShiftClassifier",
@@ -33,6 +35,7 @@ _LAZY = {
     "METHODS": "groupshift.baselines",
     "AuditFound": "groupshift._audit.found",
     "AuditPlan": "groupshift._audit.plan",
+    "Counts": "groupshift._shifts.counts",
     "DegradedWarning": "groupshift._data.checks",
     "Diagnosis": "groupshift._diagnosis.diagnostics",
     "GroupShiftClassifier": "groupshift.classifier",

@@ -12,10 +12,9 @@ from groupshift._audit.census import Census, whole_census
 from groupshift._audit.found import AuditFound, learn
 from groupshift._audit.plan import AuditPlan, draw_plan
 from groupshift._audit.state import State
-from groupshift._data.codes import Codes
+from groupshift._data.codes import Codes, group_numbers
 from groupshift._data.frames import Features
 from groupshift._data.rows import Rows
-from groupshift._data.unseen import group_numbers
 from groupshift._data.workers import map_chunks, workers
 from groupshift._math.arrays import ValueArray
 from groupshift._shifts.estimate import Estimate

@@ -14,7 +14,7 @@ from groupshift._audit.race import chances, inclusion, race_times
 from groupshift._audit.state import State
 from groupshift._audit.tickets import Asked, Design, finished, order_uniform, write_tickets
 from groupshift._data.frames import Features, frame_like
-from groupshift._data.seeds import Seeds
+from groupshift._data.keys import Seeds
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._shifts.estimate import Estimate
 

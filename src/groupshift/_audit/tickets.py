@@ -15,8 +15,7 @@ import numpy as np
 
 from groupshift._audit.betting import Bounds
 from groupshift._audit.race import race_times
-from groupshift._data.keys import uniform_keys
-from groupshift._data.seeds import Seeds
+from groupshift._data.keys import Seeds, uniform_keys
 from groupshift._math.arrays import FloatArray, IntArray
 
 # Common shifts at which the overall share is carried along; a smooth curve goes through them.

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 from groupshift._audit.found import AuditFound
 from groupshift._data.encoder import FeatureEncoder
 from groupshift._data.frames import Features
+from groupshift._data.reading import Schema
 from groupshift._data.rows import Rows
-from groupshift._data.schema import Schema
 from groupshift._diagnosis.evidence_parts import Evidence
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.points import Points

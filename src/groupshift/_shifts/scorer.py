@@ -12,7 +12,8 @@ from groupshift._data.rows import Rows
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.odds import in_doubt
 from groupshift._scores.contrasts import log_scores
-from groupshift._shifts.estimate import Estimate, Score
+from groupshift._shifts.counts import Score
+from groupshift._shifts.estimate import Estimate
 
 # What `predict_details` says of rows: probability, low, high, cluster, pooled. Of more than two classes the first three have a
 # column for each.

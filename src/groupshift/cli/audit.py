@@ -22,8 +22,7 @@ from groupshift._audit.doors import (
     take_answers,
 )
 from groupshift._audit.plan import LABEL, ROW, TICKET, AuditPlan
-from groupshift._data.batches import Reader
-from groupshift._data.roles import Roles
+from groupshift._data.batches import Reader, Roles
 from groupshift._diagnosis.audit_words import audit_sentences, purchase_lines
 from groupshift._diagnosis.share_tables import overall_shares
 from groupshift._files.model_files import save

@@ -12,10 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from groupshift import GroupShiftClassifier
+from groupshift._data.batches import Roles
 from groupshift._data.checks import MissingGroupsError
 from groupshift._data.frames import is_missing
 from groupshift._data.progress import counted
-from groupshift._data.roles import Roles
 from groupshift._data.workers import map_chunks, workers
 from groupshift._diagnosis.wording import percent
 from groupshift.cli.columns_read import FileSurveyor, survey_file
