@@ -236,7 +236,7 @@ BAD = {
     "verbose by a letter": (lambda: fit(model=logistic(verbose="v")), "verbose='v' is not known. Pass 0"),
     "a Dask frame": (
         lambda: fit(pytest.importorskip("dask.dataframe").from_pandas(FRAME, npartitions=2)),
-        "X is a DataFrame of Dask, whose rows lie on many machines. Use fit, update or predict of groupshift.distributed",
+        "X is a Dask DataFrame, whose rows lie on many machines. Call groupshift.distributed.fit(model, labeled, X,",
     ),
     "unknown level of shares": (lambda: fitted().group_shares(by="state"), "by='state' is not known"),
     "coverage of 90": (lambda: fitted().group_shares(coverage=90), "coverage=90 is not possible"),

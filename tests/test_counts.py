@@ -210,7 +210,7 @@ def test_rows_without_a_group_are_refused_and_missing_columns_named(model, table
 
 
 def test_counts_of_a_thousand_groups_in_eight_clusters_are_smaller_than_ten_megabytes():
-    """Of a million rows: 125 a cell. Of ten million they are 7.5 MB."""
+    """Of a million rows: 125 a cell. Of ten million they are 6 MB."""
     rng = np.random.default_rng(0)
     n, n_groups = 40_000, 1_000
     group = np.arange(n) % n_groups

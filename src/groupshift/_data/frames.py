@@ -33,11 +33,18 @@ def gathered(X: Features) -> Features:
     if isinstance(lazy, nw.LazyFrame):
         kind = lazy.implementation
         if kind.is_dask() or kind.is_pyspark():
-            where = "groupshift.distributed" if kind.is_dask() else "mapInPandas (see the how-to on Spark)"
-            raise TypeError(
-                f"X is a DataFrame of {kind.value.capitalize()}, whose rows lie on many machines. Use fit, update or predict of "
-                f"{where}; labelled rows that fit in memory go in as .compute() or .toPandas() gives them."
+            name, ways = (
+                (
+                    "Dask",
+                    "groupshift.distributed.fit(model, labeled, X, target=...), and update and predict of that module",
+                )
+                if kind.is_dask()
+                else (
+                    "Spark",
+                    "mapInPandas with model.count and model.predict_proba, as the how-to on Spark shows",
+                )
             )
+            raise TypeError(f"X is a {name} DataFrame, whose rows lie on many machines. Call {ways}.")
         return lazy.collect("pyarrow").to_native()
     if hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__"):
         return need("pyarrow").table(X)
