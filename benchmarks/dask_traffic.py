@@ -9,7 +9,7 @@ from benchmarks.data import NAMES
 from benchmarks.harness import line, run
 from groupshift import GroupShiftClassifier, distributed
 from groupshift._data.batches import fitted_roles
-from groupshift._shifts.counts import Counter
+from groupshift._shifts.counts import batch_counter
 from groupshift.datasets import make_grouped_mixture
 
 PARTITION_ROWS = 250_000
@@ -43,7 +43,7 @@ def sizes(n_groups: int, n_partitions: int) -> dict:
     frame = dd.from_pandas(unlabeled, npartitions=n_partitions, sort=False)
     model = GroupShiftClassifier(partition=4, random_state=0)
     distributed.fit(model, labeled, frame, target="label", group="group")
-    function = Counter.of(model, fitted_roles(model.schema_, model.group, "group"))
+    function = batch_counter(model, fitted_roles(model.schema_, model.group, "group"))
     start = time.perf_counter()
     counts = [
         function(unlabeled.iloc[i * PARTITION_ROWS : (i + 1) * PARTITION_ROWS]) for i in range(n_partitions)

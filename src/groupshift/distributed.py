@@ -37,7 +37,7 @@ from groupshift._data.frames import Features
 from groupshift._data.problem import KnownRates, KnownShare
 from groupshift._data.rows import Rows
 from groupshift._data.workers import Sum, add_up, as_worker
-from groupshift._shifts.counts import Counter, total_counts
+from groupshift._shifts.counts import batch_counter, total_counts
 from groupshift.classifier import GroupShiftClassifier
 from groupshift.streaming import Columns, Predictor
 
@@ -155,7 +155,7 @@ def update(
     _check_dask(unlabeled)
     roles = fitted_roles(model.schema_, model.group, group, weight, example_id)
     check_columns(list(unlabeled.columns), roles.columns, "The unlabelled data")
-    count = Counter.of(model, roles)
+    count = batch_counter(model, roles)
     try:
         counts = _added(_per_partition(_partitions(unlabeled, roles.columns), partial(_counted, count)))
     except MissingGroupsError:

@@ -52,7 +52,7 @@ from groupshift._data.rows import InMemory, Rows
 from groupshift._data.workers import Sum, add_up, map_chunks, workers
 from groupshift._diagnosis.diagnostics import Diagnosis
 from groupshift._math.arrays import ValueArray
-from groupshift._shifts.counts import Counter, total_counts
+from groupshift._shifts.counts import batch_counter, total_counts
 from groupshift._shifts.scorer import AnyScorer, Details
 from groupshift.classifier import GroupShiftClassifier
 from groupshift.tables.arrow import pa
@@ -259,7 +259,7 @@ def update(
     with _groups_counted(source, roles), workers(model.n_jobs), steps():
         begin("counting rows", model.verbose)
         batches = counted(source.batches(roles.columns), None, "rows", lambda table: table.num_rows)
-        counts = total_counts(map_chunks(Counter.of(model, roles), batches))
+        counts = total_counts(map_chunks(batch_counter(model, roles), batches))
     return model.update(counts=counts, known_shares=known_shares, known_overall=known_overall)
 
 

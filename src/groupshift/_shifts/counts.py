@@ -8,6 +8,7 @@ so that counts add up to the same bits in any order, wherever the rows of each p
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
@@ -233,22 +234,15 @@ class CountRows:
         return Counts(names, sums, means, self.model)
 
 
-@dataclass(frozen=True)
-class Counter:
-    """Counts of a batch of a table, whose columns have roles; None where no row weighs anything."""
+def batch_counter(model: Any, roles: Roles) -> Callable[[Features], Counts | None]:
+    """What counts a batch of a table whose columns have roles, by a fitted `GroupShiftClassifier`."""
+    reader = Reader(model.schema_, roles, unlabeled_value=model.unlabeled_value)
+    return partial(_count_batch, reader, CountRows.of(model.learned_))
 
-    reader: Reader
-    count: CountRows
 
-    @classmethod
-    def of(cls, model: Any, roles: Roles) -> Self:
-        """By a fitted `GroupShiftClassifier`."""
-        reader = Reader(model.schema_, roles, unlabeled_value=model.unlabeled_value)
-        return cls(reader, CountRows.of(model.learned_))
-
-    def __call__(self, batch: Features) -> Counts | None:
-        found = self.reader.named(batch)
-        return None if found is None else self.count(*found)
+def _count_batch(reader: Reader, count: CountRows, batch: Features) -> Counts | None:
+    found = reader.named(batch)
+    return None if found is None else count(*found)
 
 
 def total_counts(parts: Iterable[Counts | None]) -> Counts:
