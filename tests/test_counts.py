@@ -149,7 +149,9 @@ def test_groups_keep_their_kind_in_a_file(model, table):
     rows = halves(table)[1]
     for names in (np.arange(len(rows)) % 3, np.array(["a", "b"], object)[np.arange(len(rows)) % 2]):
         counts = model.count(rows[COLUMNS], names)
-        assert Counts.from_bytes(counts.to_bytes()).groups.tolist() == sorted(set(names.tolist()))
+        again = Counts.from_bytes(counts.to_bytes())
+        assert again.groups.tolist() == sorted(set(names.tolist()))
+        assert again.groups.dtype == counts.groups.dtype
 
 
 @pytest.mark.parametrize(

@@ -106,12 +106,8 @@ class Counts:
         pa = need("pyarrow")
         arrays, facts = self._packed()
         try:
-            table = pa.table(
-                {
-                    name: pa.array([values.tolist()] if name == "groups" else [values])
-                    for name, values in arrays.items()
-                }
-            )
+            columns = {**arrays, "groups": arrays["groups"].tolist()}
+            table = pa.table({name: pa.array([values]) for name, values in columns.items()})
         except pa.ArrowException as error:
             raise ValueError(f"Groups cannot be written: {error}. Make their names text.") from error
         sink = pa.BufferOutputStream()
@@ -129,10 +125,7 @@ class Counts:
             table.validate(full=True)
             facts = json.loads(table.schema.metadata[FORMAT.encode()])
             arrays = {name: table[name].combine_chunks().flatten() for name in table.column_names}
-            groups = np.empty(len(arrays["groups"]), object)
-            groups[:] = arrays.pop("groups").to_pylist()
-            numbers = {name: values.to_numpy(zero_copy_only=False) for name, values in arrays.items()}
-            return cls._unpacked({"groups": Codes().fit(groups).values_, **numbers}, facts)
+            return cls._unpacked({n: a.to_numpy(zero_copy_only=False) for n, a in arrays.items()}, facts)
         except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, IndexError) as error:
             raise ValueError(
                 "These bytes are no counts of groupshift, or were damaged on their way. Pass what Counts.to_bytes gave."
@@ -157,20 +150,13 @@ class Counts:
         }
         if width is None:
             arrays["score"] = sums.score.ravel()
-        if self.means is not None:
-            found = {
-                "values": self.means.values.ravel(),
-                "of": self.means.weight,
-                "square": self.means.weight_square,
+        if (means := self.means) is not None:
+            arrays |= {
+                "mean": means.values.ravel(),
+                "mean_of": means.weight,
+                "mean_square": means.weight_square,
             }
-            arrays |= {f"mean_{name}": values for name, values in found.items()}
-        facts = {
-            "model": self.model,
-            "n_clusters": self.n_clusters,
-            "step": step,
-            "width": width,
-            "n_contrasts": sums.n_contrasts,
-        }
+        facts = {"model": self.model, "n_clusters": self.n_clusters, "step": step, "width": width}
         return arrays, facts
 
     @classmethod
@@ -181,22 +167,16 @@ class Counts:
         rows[cells], total[cells], square[cells] = (
             arrays[name] for name in ("rows", "weight_sum", "weight_square_sum")
         )
-        cell, bins = np.repeat(cells, arrays["points"]), arrays["bin"].astype(np.int64)
-        width = facts["width"]
-        score = (
-            arrays["score"].reshape(len(bins), int(facts["n_contrasts"]))
-            if width is None
-            else (bins * width)[:, None]
-        )
+        bins, points, width = arrays["bin"].astype(np.int64), arrays["points"], facts["width"]
         weight = arrays["weight"] * step if step else arrays["weight"]
-        if len(cell) != len(bins) or len(weight) != len(bins) or (cells < 0).any():
+        if (cells < 0).any() or (points < 0).any() or not points.sum() == len(bins) == len(weight):
             raise ValueError("points without cells")
+        cell = np.repeat(cells, points)
+        score = arrays["score"].reshape(len(bins), -1) if width is None else (bins * width)[:, None]
         means = None
-        if "mean_of" in arrays:
-            values = arrays["mean_values"].reshape(len(groups), -1)
-            means = MeanSums(
-                values, arrays["mean_of"].reshape(len(groups)), arrays["mean_square"].reshape(len(groups))
-            )
+        if "mean" in arrays:
+            of_groups = (arrays[name].reshape(len(groups)) for name in ("mean_of", "mean_square"))
+            means = MeanSums(arrays["mean"].reshape(len(groups), -1), *of_groups)
         return cls(
             groups, Sums(cell, bins, weight, score, rows, total, square, step), means, str(facts["model"])
         )
