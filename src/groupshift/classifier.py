@@ -27,7 +27,7 @@ from groupshift._data.checks import (
     check_weights,
 )
 from groupshift._data.codes import NOT_GIVEN, Codes, group_numbers, report_unseen, same_kind
-from groupshift._data.frames import Features, as_frame, frame_beside, gathered, library_of, take_rows
+from groupshift._data.frames import Features, as_frame, frame_beside, library_of, take_rows
 from groupshift._data.keys import Seeds
 from groupshift._data.problem import Classifier, KnownRates, KnownShare, Problem, Settings, sentences
 from groupshift._data.progress import begin, steps
@@ -252,7 +252,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
             Default: the column of groups that the model knows, and 1.
         """
         check_is_fitted(self)
-        frame = as_frame(X := gathered(X))
+        frame = as_frame(X := check_features(X))
         if frame is not None:
             group = groups if isinstance(groups, str) else None
             if groups is None or group is not None:

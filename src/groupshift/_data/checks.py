@@ -81,7 +81,6 @@ def check_settings(model: BaseEstimator) -> None:
 
 def check_features(X: Features) -> Features:
     """Features as a frame or a numeric array; at least one row. Whether values are missing is for `check_matrix`."""
-    X = gathered(X)
     # Some of SciPy's sparse arrays are mappings too, and have their own message.
     if isinstance(X, Mapping) and not hasattr(X, "shape"):
         raise TypeError(
@@ -89,7 +88,7 @@ def check_features(X: Features) -> Features:
             "and so does backend='pandas' in make_survey and to_table."
         )
     _check_column_names(X)
-    frame = as_frame(X)
+    frame = as_frame(X := gathered(X))
     if frame is None:
         try:
             return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False, input_name="X")
@@ -107,7 +106,9 @@ def check_features(X: Features) -> Features:
 
 def _check_column_names(X: Features) -> None:
     """No column name twice; asked before other libraries, which say it in words of their own."""
-    names = [str(name) for name in getattr(X, "column_names", getattr(X, "columns", ()))]
+    # A lazy table, which has no shape, would have to be asked.
+    found = getattr(X, "column_names", getattr(X, "columns", ())) if hasattr(X, "shape") else ()
+    names = [str(name) for name in found]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(
