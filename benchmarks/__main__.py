@@ -26,6 +26,7 @@ NAMES = (
     "spark",
     "whole_job",
     "intervals",
+    "prediction_sets",
     "import_time",
     "hostile",
     "audit",

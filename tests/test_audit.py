@@ -10,7 +10,8 @@ from conftest import probability
 from groupshift import GroupShiftClassifier, load, save
 from groupshift._diagnosis.share_tables import overall_shares
 
-WORLD = make_world()
+# The features show a part of it, and the fit corrects that: what is left to the audit is a factor of three.
+WORLD = make_world(enriched=5)
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +50,10 @@ def test_rows_weighted_by_their_inclusion_stand_for_all_rows(plan):
 
 
 def test_more_labels_buy_narrower_intervals_and_smaller_errors(plan):
-    bought = plan.purchases
-    assert bought["labels"].tolist() == [25, 50, 100, 200]
-    assert np.all(np.diff(bought["width"]) < 0)
-    assert np.all(np.diff(bought["smallest_error"]) < 0)
+    known = plan.precision
+    assert known["labels"].tolist() == [25, 50, 100, 200]
+    assert np.all(np.diff(known["width"]) < 0)
+    assert np.all(np.diff(known["smallest_error"]) < 0)
 
 
 def test_the_audit_finds_that_positives_were_labelled_more_often(model, learned):
@@ -62,8 +63,9 @@ def test_the_audit_finds_that_positives_were_labelled_more_often(model, learned)
     low, high = learned.audit_.posterior.interval(0.9)
     assert low < truth < high
     assert learned.audit_.verdicts.share_is_wrong
-    # Positives came three times as often.
-    assert np.exp(-learned.audit_.common.mean) == pytest.approx(3, rel=0.5)
+    # Positives came five times as often, of which the fit has corrected a part.
+    left = 5 * np.exp(model.common_shift_.mean[0])
+    assert np.exp(-learned.audit_.common.mean) == pytest.approx(left, rel=0.5)
 
 
 def test_the_design_based_share_does_not_need_the_model(learned):
@@ -152,7 +154,7 @@ def test_known_shares_stay_as_they_are():
 
 
 def test_names_of_groups_do_not_matter(plan):
-    renamed = make_world()
+    renamed = make_world(enriched=5)
     names = {f"g{i}": f"x{9 - i}" for i in range(10)}
     as_named = [np.array([names[g] for g in values]) for values in (renamed.groups, renamed.labeled[2])]
     other = type(renamed)(renamed.X, as_named[0], renamed.truth, (*renamed.labeled[:2], as_named[1]))
@@ -214,7 +216,7 @@ def test_an_audit_of_all_rows_is_a_count():
     assert "not the ones that the model's shares are of" in with_notes.notes[0]
     labels = with_notes.labeled({int(r): int(small.truth[few][r]) for r in with_notes.rows})
     found = model.learn_audit(labels).audit_.design
-    # A ticket carries the curve of shares at thirteen points, and what lies between them to some 1e-5.
+    # A key carries the curve of shares at thirteen points, and what lies between them to some 1e-5.
     assert found.share == pytest.approx(small.truth[few].mean(), abs=1e-4)
     assert found.std_error == 0
 
@@ -227,6 +229,15 @@ def test_the_diagnosis_says_what_was_found_instead_of_what_might_be(model, learn
     assert found in after
     assert might_be not in after
     assert "90 % interval" in after
+
+
+def test_notebooks_show_a_plan_and_what_was_found_as_tables(plan, learned):
+    shown = plan._repr_html_()
+    assert "50 rows to label, 10 spare ones" in shown
+    assert shown.count("<tr>") == 1 + len(plan.precision["labels"])
+    found = learned.audit_._repr_html_()
+    assert f"<td>{learned.audit_.claimed_share:.1%}</td>" in found
+    assert "<td>share shown to be wrong</td><td>yes</td>" in found
 
 
 def test_the_report_has_a_section_of_the_audit(model, learned):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from audit_world import make_world
-from groupshift._audit.answers import read_answers
-from groupshift._audit.tickets import read_ticket
+from groupshift._audit.plan import read_key, read_labels
 
 WORLD = make_world(n=800)
 CLASSES = np.array([0, 1])
@@ -36,10 +35,10 @@ def not_asked(table):
     }
 
 
-def altered_ticket(table):
-    ticket = table["ticket"].copy()
-    ticket[2] = ticket[2][:40] + "x" + ticket[2][41:]
-    return table | {"ticket": ticket}
+def altered_key(table):
+    key = table["sample_key"].copy()
+    key[2] = key[2][:40] + "x" + key[2][41:]
+    return table | {"sample_key": key}
 
 
 def twice(table):
@@ -62,23 +61,26 @@ def empty(table):
     return table | {"label": np.full(len(table["label"]), None)}
 
 
-def no_ticket_column(table):
-    return {name: column for name, column in table.items() if name != "ticket"}
+def no_key_column(table):
+    return {name: column for name, column in table.items() if name != "sample_key"}
 
 
-def no_tickets(table):
-    return table | {"ticket": np.full(len(table["label"]), ""), "label": np.full(len(table["label"]), None)}
+def no_keys(table):
+    return table | {
+        "sample_key": np.full(len(table["label"]), ""),
+        "label": np.full(len(table["label"]), None),
+    }
 
 
 CASES = {
     not_asked: "1 labels are of rows that were not asked for (the first is row 7)",
-    altered_ticket: "not asked for",
+    altered_key: "not asked for",
     twice: "is labelled twice, with different answers",
     sorted_alone: "cells were moved apart",
     strange_label: "besides the classes",
     empty: "None of 36 rows has a label",
-    no_ticket_column: "has no column 'ticket'",
-    no_tickets: "No line has a ticket of an audit",
+    no_key_column: "has no column 'sample_key'",
+    no_keys: "No line has a sample key of an audit",
 }
 
 
@@ -102,7 +104,7 @@ def test_a_failing_call_keeps_what_an_earlier_one_found(model, table):
 
 def test_a_row_that_is_labelled_twice_alike_counts_once(model, table):
     doubled = {name: np.append(column, column[:1]) for name, column in table.items()}
-    assert read_answers(doubled, CLASSES, -1).n_labels == 30
+    assert read_labels(doubled, CLASSES, -1).n_labels == 30
 
 
 def test_the_order_of_lines_does_not_matter(model, table):
@@ -116,9 +118,9 @@ def test_a_changed_population_is_seen(model, table):
         copy.deepcopy(model).learn_audit(table, WORLD.X[1:], WORLD.groups[1:])
     other = WORLD.X.copy()
     other[5, 0] += 1
-    with pytest.raises(ValueError, match="other values or another order"):
+    with pytest.raises(ValueError, match="other values or in another order"):
         copy.deepcopy(model).learn_audit(table, other, WORLD.groups)
-    with pytest.raises(ValueError, match="other values or another order"):
+    with pytest.raises(ValueError, match="other values or in another order"):
         copy.deepcopy(model).learn_audit(table, WORLD.X[::-1], WORLD.groups[::-1])
     assert copy.deepcopy(model).learn_audit(table, WORLD.X, WORLD.groups).audit_.labels == 30
 
@@ -202,11 +204,11 @@ def test_a_model_without_a_population_has_nothing_to_audit():
 
 
 def test_labels_of_rows_outside_the_plan_are_refused_where_they_are_filled_in(plan):
-    stranger = next(i for i in range(800) if i not in set(plan.asked.row))
+    stranger = next(i for i in range(800) if i not in set(plan.sampled.row))
     with pytest.raises(ValueError, match=f"Row {stranger} was not asked for"):
         plan.labeled({stranger: 1})
 
 
 @pytest.mark.parametrize("text", ["", "A1.", "A1.???", "B2.abcd", "A1." + "A" * 300])
-def test_what_is_no_ticket_is_not_read_as_one(text):
-    assert read_ticket(text) is None
+def test_what_is_no_key_is_not_read_as_one(text):
+    assert read_key(text) is None

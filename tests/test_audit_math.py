@@ -8,23 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
-from groupshift._audit.betting import (
-    LEVEL,
-    Bounds,
-    Steps,
-    calibration_wealth,
-    sequence,
-    wealth,
-)
-from groupshift._audit.common_shift import (
+from groupshift._audit.inference import (
     GRID,
-    AuditRows,
-    CommonPrior,
+    LEVEL,
+    LabeledSample,
+    calibration_wealth,
     effective_weights,
     helper_shift,
     learn_common_shift,
+    normal_prior,
+    open_prior,
+    sequence,
+    terms_of,
+    wealth,
 )
-from groupshift._audit.race import chances, inclusion, race_times
+from groupshift._audit.plan import chances, inclusion, times_of
 
 # A population of 40 rows with unequal chances.
 RNG = np.random.default_rng(0)
@@ -32,22 +30,22 @@ CHANCE = RNG.uniform(0.5, 2.0, 40)
 CHANCE = CHANCE / CHANCE.sum()
 
 
-def race(n_draws, seed=1):
+def arrivals(n_draws, seed=1):
     """Orders of all rows, and their times in this order, (n_draws, 40)."""
-    times = race_times(np.random.default_rng(seed).random((n_draws, len(CHANCE))), CHANCE)
+    times = times_of(np.random.default_rng(seed).random((n_draws, len(CHANCE))), CHANCE)
     order = times.argsort(1)
     return order, np.take_along_axis(times, order, 1)
 
 
 def test_the_first_row_is_drawn_in_proportion_to_its_chance():
-    first = np.bincount(race(40_000)[0][:, 0], minlength=len(CHANCE)) / 40_000
+    first = np.bincount(arrivals(40_000)[0][:, 0], minlength=len(CHANCE)) / 40_000
     # Four standard errors of a share.
     assert np.all(np.abs(first - CHANCE) < 4 * np.sqrt(CHANCE / 40_000))
 
 
 def test_sums_weighted_by_inclusion_are_unbiased_and_their_terms_uncorrelated():
     value = RNG.normal(size=len(CHANCE))
-    order, times = race(20_000)
+    order, times = arrivals(20_000)
     n = 10
     probability = inclusion(CHANCE[order[:, :n]], times[:, [n]])
     estimate = (value[order[:, :n]] / probability).sum(1)
@@ -58,9 +56,9 @@ def test_sums_weighted_by_inclusion_are_unbiased_and_their_terms_uncorrelated():
 
 
 def test_a_row_that_is_taken_out_does_not_change_the_order_of_the_others():
-    order = race(1)[0][0]
+    order = arrivals(1)[0][0]
     keep = np.delete(np.arange(len(CHANCE)), order[0])
-    again = race_times(np.random.default_rng(1).random((1, len(CHANCE))), CHANCE)[0, keep].argsort()
+    again = times_of(np.random.default_rng(1).random((1, len(CHANCE))), CHANCE)[0, keep].argsort()
     assert keep[again].tolist() == order[1:].tolist()
 
 
@@ -83,58 +81,54 @@ def test_rows_that_say_more_have_larger_chances():
     assert heavy == pytest.approx(3 * light)
 
 
-def bounds_of(residual, chance):
-    ratio = residual / chance
-    return Bounds(low=float(max(-ratio.min(), 0)), high=float(max(ratio.max(), 0)), spread=float(ratio.std()))
-
-
 def test_money_is_worth_one_on_average_for_every_number_of_labels():
     # All orders in which four rows can be drawn, each with its probability: no chance in the test.
     chance, residual = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.3, -0.5, 0.1, 0.2])
-    bounds = bounds_of(residual, chance)
+    ratio = residual / chance
+    low, high = max(-ratio.min(), 0), max(ratio.max(), 0)
     mean = np.zeros(4)
     for order in permutations(range(4)):
         drawn = np.array(order)
         left = 1 - (np.cumsum(chance[drawn]) - chance[drawn])
-        steps = Steps.of(residual[drawn], chance[drawn], left, bounds)
-        money = wealth(steps, np.array(residual.sum()), spread=bounds.spread, planned=4)
+        terms = terms_of(residual[drawn], chance[drawn], low, high)
+        money = wealth(terms, np.array(residual.sum()), spread=ratio.std(), planned=4)
         mean += np.prod(chance[drawn] / left) * money
     assert mean == pytest.approx(np.ones(4))
 
 
 def drawn_audits(log_odds, shift, n_audits, n_labels, seed):
-    """Steps of many audits of a population whose labels have the given common shift, its error, and the terms of a bet."""
+    """Terms of many audits of a population whose labels have the given common shift, its error, and the terms of a bet."""
     rng = np.random.default_rng(seed)
     n = len(log_odds)
     p, y = expit(log_odds), (rng.random(n) < expit(log_odds + shift)).astype(int)
     chance = chances(log_odds, np.ones(n), np.zeros(n), np.zeros(1), np.ones(1))
     ratio = 1 / n / chance
-    bounds = Bounds((ratio * p).max(), (ratio * (1 - p)).max(), np.sqrt((ratio / n * p * (1 - p)).sum()))
-    order = race_times(rng.random((n_audits, n)), chance).argsort(1)[:, :n_labels]
-    left = 1 - (np.cumsum(chance[order], 1) - chance[order])
-    return Steps.of((y - p)[order] / n, chance[order], left, bounds), float((y - p).mean()), bounds.spread
+    spread = np.sqrt((ratio / n * p * (1 - p)).sum())
+    limits = (ratio * p).max(), (ratio * (1 - p)).max()
+    order = times_of(rng.random((n_audits, n)), chance).argsort(1)[:, :n_labels]
+    return terms_of((y - p)[order] / n, chance[order], *limits), float((y - p).mean()), spread
 
 
 def test_a_right_share_is_rarely_called_wrong_however_often_one_looks():
     z = np.random.default_rng(2).normal(size=500)
-    steps, error, spread = drawn_audits(z, 0.7, 2_000, 50, 3)
-    money = wealth(steps, np.full(2_000, error), spread=spread, planned=50)
+    terms, error, spread = drawn_audits(z, 0.7, 2_000, 50, 3)
+    money = wealth(terms, np.full(2_000, error), spread=spread, planned=50)
     assert (money.max(1) >= 1 / LEVEL).mean() <= LEVEL
 
 
 def test_a_share_that_is_far_off_is_found_out():
     z = np.random.default_rng(2).normal(size=2_000)
-    steps, error, spread = drawn_audits(z, -1.5, 200, 50, 3)
+    terms, error, spread = drawn_audits(z, -1.5, 200, 50, 3)
     assert error < -0.25
-    assert (wealth(steps, np.zeros(200), spread=spread, planned=50).max(1) >= 1 / LEVEL).mean() > 0.9
+    assert (wealth(terms, np.zeros(200), spread=spread, planned=50).max(1) >= 1 / LEVEL).mean() > 0.9
 
 
 def test_shares_that_remain_possible_hold_the_true_one_and_become_fewer():
     z = np.random.default_rng(4).normal(size=500)
-    steps, error, spread = drawn_audits(z, -0.5, 60, 50, 5)
+    terms, error, spread = drawn_audits(z, -0.5, 60, 50, 5)
     held = 0
     for i in range(60):
-        one = Steps(steps.value[i], steps.lowest[i], steps.highest[i])
+        one = tuple(part[i] for part in terms)
         low, high = sequence(one, np.linspace(-1, 1, 201), spread=spread, planned=50)
         assert np.all(np.diff(low) >= 0)
         assert np.all(np.diff(high) <= 0)
@@ -158,22 +152,22 @@ def test_probabilities_that_are_too_bold_are_found_out():
     assert calibration_wealth(z, y)[-1] > 100
 
 
-WIDE = CommonPrior.of(0.5, -1.0, 0.3)
+WIDE = open_prior(0.5, -1.0)
 
 
 def some_rows(n=30, seed=0, n_groups=4):
     rng = np.random.default_rng(seed)
     z, group = rng.normal(size=n), rng.integers(0, n_groups, n)
     y = (rng.random(n) < expit(z - 1)).astype(np.int64)
-    return AuditRows(z, y, group, rng.uniform(0.5, 2, n))
+    return LabeledSample(z, y, group, rng.uniform(0.5, 2, n))
 
 
 def test_the_posterior_is_that_of_brute_force():
-    rows = AuditRows(np.array([0.5, -0.2, 1.0]), np.array([1, 0, 0]), np.zeros(3, int), np.ones(3))
+    rows = LabeledSample(np.array([0.5, -0.2, 1.0]), np.array([1, 0, 0]), np.zeros(3, int), np.ones(3))
     found = learn_common_shift(rows, WIDE, own_variance=np.array([0.3]))
     d = np.linspace(-4, 4, 2001)
     eta = rows.log_odds + (GRID[:, None] + d)[..., None]
-    joint = np.exp((rows.y * eta - np.logaddexp(0, eta)).sum(-1) - d**2 / 0.6) * WIDE.mass[:, None]
+    joint = np.exp((rows.y * eta - np.logaddexp(0, eta)).sum(-1) - d**2 / 0.6) * WIDE[:, None]
     joint /= joint.sum()
     assert found.mass == pytest.approx(joint.sum(1), abs=1e-4)
     total = GRID[:, None] + d
@@ -183,17 +177,17 @@ def test_the_posterior_is_that_of_brute_force():
 
 
 def test_without_labels_the_posterior_is_the_prior():
-    nothing = AuditRows(*(np.zeros(0, kind) for kind in (float, np.int64, np.int64, float)))
+    nothing = LabeledSample(*(np.zeros(0, kind) for kind in (float, np.int64, np.int64, float)))
     found = learn_common_shift(nothing, WIDE, own_variance=np.array([0.1, 0.2]))
-    assert found.mass == pytest.approx(WIDE.mass)
+    assert found.mass == pytest.approx(WIDE)
     assert found.own_shift.tolist() == [0, 0]
     assert found.own_variance.tolist() == [0.1, 0.2]
 
 
 def test_neither_the_order_of_labels_nor_the_unit_of_weights_matters():
     rows = some_rows()
-    back = AuditRows(*(getattr(rows, name)[::-1] for name in rows.__dataclass_fields__))
-    doubled = AuditRows(rows.log_odds, rows.y, rows.group, 7 * rows.weight)
+    back = LabeledSample(*(getattr(rows, name)[::-1] for name in rows.__dataclass_fields__))
+    doubled = LabeledSample(rows.log_odds, rows.y, rows.group, 7 * rows.weight)
     first, *others = (
         learn_common_shift(r, WIDE, own_variance=np.full(4, 0.2)) for r in (rows, back, doubled)
     )
@@ -209,7 +203,7 @@ def test_many_labels_find_the_common_shift_and_a_group_that_differs():
     shift = np.array([-1.0, -1.0, 0.2])[group]
     y = (rng.random(n) < expit(z + shift)).astype(np.int64)
     found = learn_common_shift(
-        AuditRows(z, y, group, np.ones(n)), CommonPrior.of(0.5, None, np.nan), own_variance=np.full(3, 1.0)
+        LabeledSample(z, y, group, np.ones(n)), open_prior(0.5, None), own_variance=np.full(3, 1.0)
     )
     # Some 200 labels worth of information in each group: three standard errors.
     assert found.group_shift == pytest.approx([-1.0, -1.0, 0.2], abs=0.25)
@@ -226,15 +220,15 @@ def test_a_group_whose_share_is_known_does_not_follow_the_others():
 
 def test_a_label_of_a_group_that_the_model_does_not_know_still_tells_the_common_shift():
     rows = some_rows(n=40)
-    unseen = AuditRows(rows.log_odds, rows.y, np.full(40, -1), rows.weight)
+    unseen = LabeledSample(rows.log_odds, rows.y, np.full(40, -1), rows.weight)
     found = learn_common_shift(unseen, WIDE, own_variance=np.full(4, 0.1))
     assert found.own_shift.tolist() == [0] * 4
     assert found.mean < -0.5
 
 
 def test_unequal_weights_are_worth_fewer_labels():
-    even = AuditRows(np.zeros(10), np.zeros(10, int), np.zeros(10, int), np.ones(10))
-    uneven = AuditRows(even.log_odds, even.y, even.group, np.r_[9.0, np.ones(9)])
+    even = LabeledSample(np.zeros(10), np.zeros(10, int), np.zeros(10, int), np.ones(10))
+    uneven = LabeledSample(even.log_odds, even.y, even.group, np.r_[9.0, np.ones(9)])
     assert effective_weights(even).sum() == pytest.approx(10)
     assert effective_weights(uneven).sum() == pytest.approx(18**2 / 90)  # Kish
 
@@ -247,6 +241,6 @@ def test_the_helper_makes_weighted_predictions_and_labels_agree():
 
 
 def test_the_prior_is_a_distribution_that_leaves_room():
-    for prior in (WIDE, CommonPrior.of(0.2, None, np.nan), CommonPrior.normal(0.0)):
-        assert prior.mass.sum() == pytest.approx(1)
-    assert WIDE.mass[np.abs(GRID - logit(0.9)) < 0.5].sum() > 0.01
+    for prior in (WIDE, open_prior(0.2, None), normal_prior(0.0)):
+        assert prior.sum() == pytest.approx(1)
+    assert WIDE[np.abs(GRID - logit(0.9)) < 0.5].sum() > 0.01

@@ -72,7 +72,7 @@ def test_the_file_says_what_to_do_and_shows_rows_as_they_are(world, asked):
 def test_our_own_reader_reads_the_file_back(asked):
     source = open_source(asked)
     assert source.columns[:2] == ("order", "row")
-    assert source.columns[-2:] == ("label", "ticket")
+    assert source.columns[-2:] == ("label", "sample_key")
     assert source.read().num_rows == 48
 
 
@@ -139,7 +139,7 @@ def twice(rows):
 
 
 def not_asked(rows):
-    return [*rows, {**rows[0], "row": "5", "label": "yes", "ticket": ""}]
+    return [*rows, {**rows[0], "row": "5", "label": "yes", "sample_key": ""}]
 
 
 def strange(rows):
@@ -150,8 +150,8 @@ def moved(rows):
     return [{**row, "row": other["row"]} for row, other in zip(rows, rows[::-1], strict=True)]
 
 
-def without_ticket(rows):
-    return [{key: value for key, value in row.items() if key != "ticket"} for row in rows]
+def without_key(rows):
+    return [{key: value for key, value in row.items() if key != "sample_key"} for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def without_ticket(rows):
         (not_asked, "not asked for"),
         (strange, "'maybe', which is neither 'yes' nor 'no'"),
         (moved, "cells were moved apart"),
-        (without_ticket, "has no column 'ticket'"),
+        (without_key, "has no column 'sample_key'"),
     ],
 )
 def test_labels_that_are_wrong_have_their_sentence(world, asked, truth, tmp_path, capsys, change, said):

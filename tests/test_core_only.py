@@ -101,7 +101,7 @@ LAYERS = [
     "_audit",
     "_diagnosis displays",
     "_files",
-    "classifier baselines streaming distributed datasets",
+    "classifier baselines streaming distributed datasets prior_correction",
     "cli serve",
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer.split()}

@@ -228,7 +228,7 @@ def test_auc_of_numbered_groups_is_that_of_named_ones_and_takes_scores_of_any_sc
         ({"groups": np.array(["a", None], dtype=object)}, "1 rows have a missing group"),
         ({"groups": [1.0, np.nan]}, "1 rows have a missing group"),
         ({"sample_weight": [1.0]}, "sample_weight has shape"),
-        ({"sample_weight": [0, 0]}, "only zero"),
+        ({"sample_weight": [0, 0]}, "zero in every row"),
         ({"sample_weight": [1, -1]}, "negative"),
         ({"metrics": ["auc", "f1"]}, r"Unknown metrics \['f1'\]; names out of \['auc'"),
     ],

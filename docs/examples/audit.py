@@ -18,8 +18,8 @@ print(model.diagnose().caution[-1])
 
 # --- plan
 plan = model.audit(everybody, their_states, budget=50)
-print("\nWhat labels would buy (shares of 1):")
-for labels, width, error in zip(*plan.purchases.values(), strict=True):
+print("\nHow precise labels would be (shares of 1):")
+for labels, width, error in zip(*plan.precision.values(), strict=True):
     print(f"{labels:4d} labels   interval {width:.3f} wide   error of {error:.3f} found out")
 print("\nThe first people to ask:")
 print(everybody.iloc[plan.rows[:3]].to_string())

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from groupshift._shifts.counts import Counts
     from groupshift.baselines import METHODS
     from groupshift.classifier import GroupShiftClassifier
+    from groupshift.prior_correction import PriorCorrectedClassifier
 
 __version__ = "0.1.0"
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Diagnosis",
     "GroupShiftClassifier",
     "ModelFileError",
+    "PriorCorrectedClassifier",
     "listen",
     "load",
     "read_manifest",
@@ -40,6 +42,7 @@ _LAZY = {
     "Diagnosis": "groupshift._diagnosis.diagnostics",
     "GroupShiftClassifier": "groupshift.classifier",
     "ModelFileError": "groupshift._files.model_files",
+    "PriorCorrectedClassifier": "groupshift.prior_correction",
     "listen": "groupshift._data.progress",
     "load": "groupshift._files.model_files",
     "read_manifest": "groupshift._files.model_files",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from groupshift import pipeline
-from groupshift._audit.doors import Audited, still_audited
+from groupshift._audit.found import check_population, learn_from, learned_again
+from groupshift._audit.plan import AuditPlan, check_auditable, plan_audit, read_labels, score_population
 from groupshift._data.batches import check_columns, fitted_roles
 from groupshift._data.checks import (
     DegradedWarning,
@@ -47,9 +48,10 @@ from groupshift._diagnosis.class_evidence import record_class_evidence
 from groupshift._diagnosis.evidence import record_evidence
 from groupshift._diagnosis.explained import Explained
 from groupshift._diagnosis.whole_fit import detail_columns, known_of, scorer_of
-from groupshift._math.arrays import FloatArray, ValueArray
+from groupshift._math.arrays import BoolArray, FloatArray, ValueArray
 from groupshift._shifts.counts import CountRows, Counts, fingerprint
 from groupshift._shifts.estimate import estimate_from_counts
+from groupshift._shifts.prediction_sets import set_thresholds, sets_of
 from groupshift._shifts.scorer import AnyScorer, concatenated_details
 
 # Rows that are predicted at a time: with a dozen features, what is made of them stays in the processor's cache.
@@ -57,7 +59,7 @@ PREDICTED_ROWS = 32_768
 Answer = TypeVar("Answer")
 
 
-class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
+class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
     r"""Classifier for grouped data whose labels are a biased sample.
 
     Learns a posterior from labelled rows, finds regions of feature space (clusters) in which positives look alike in
@@ -301,7 +303,7 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
             same_kind(self.labeled_groups_, counts.groups, "Groups were of type {} at fit and are {} now")
             known = known_of(known_shares, known_overall, counts.groups, self.classes_)
             fresh = estimate_from_counts(self.learned_, counts, known)
-        self.__dict__.update(zip(("audit_", "estimate_"), still_audited(self.audit_, fresh), strict=True))
+        self.__dict__.update(zip(("audit_", "estimate_"), learned_again(self.audit_, fresh), strict=True))
         return self
 
     def _counted(self, rows: Rows, names: ValueArray, *, exact: bool) -> Counts:
@@ -322,6 +324,84 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
                 "This model was fitted with groups, but none were given. Pass groups=, so that each group gets shares of its own."
             )
         return numbered(rows, values, np.flatnonzero(rows.weight))
+
+    def audit(
+        self,
+        X: Features,
+        groups: ArrayLike | None = None,
+        *,
+        budget: int = 50,
+        sample_weight: ArrayLike | None = None,
+        seed: int = 0,
+    ) -> AuditPlan:
+        """Which rows of the population to label, so that their labels say most of what the model cannot know.
+
+        Unlabelled rows cannot tell whether positives were, in every group alike, more likely to be labelled. A few new labels
+        can. The rows are a random sample with known probabilities, weighted towards rows whose label is open and cells whose
+        shift is least known; what follows from their labels is valid whatever the model.
+
+        Parameters
+        ----------
+        X, groups, sample_weight : the population, as `update` takes it
+        budget : int
+            Labels that can be had.
+        seed : int
+            The same seed, model and population give the same rows in the same order.
+
+        Returns
+        -------
+        AuditPlan
+            `rows` to label, in this order; `spares` for those that cannot be; `precision`, by number of labels.
+
+        Examples
+        --------
+        >>> from groupshift import GroupShiftClassifier
+        >>> from groupshift.datasets import make_grouped_mixture
+        >>> sample = make_grouped_mixture(n_features=2, n_clusters=1, n_groups=10, labeled_per_group=(50, 0),
+        ...                               unlabeled_per_group=(100, 0), random_state=0)
+        >>> X, y, groups, _ = sample.training()
+        >>> model = GroupShiftClassifier(partition=1, random_state=0).fit(X, y, groups=groups)
+        >>> plan = model.audit(X[y < 0], groups[y < 0], budget=20)
+        >>> truth = sample.truth[~sample.labeled & ~sample.test]  # a person looks at these rows
+        >>> model.learn_audit(plan.labeled(truth[plan.rows])).audit_.labels
+        20
+        """
+        check_is_fitted(self)
+        check_auditable(self)
+        population = score_population(self, X, groups, sample_weight)
+        return plan_audit(self, population, budget=budget, seed=seed)
+
+    def learn_audit(
+        self,
+        labels: Features,
+        X: Features | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from the labels of an audit: verdicts, a design-based share, and shifts that fit the labels.
+
+        May be called again after every label, with all labels so far: the verdicts allow it, and what an earlier call learned
+        from the same audit is not counted twice. A call that fails leaves the model as it was.
+
+        Parameters
+        ----------
+        labels : frame or dict of columns
+            The table of the plan with its labels filled in: ``plan.labeled(labels)``, or the file of rows to label, read.
+            Classes are those of `fit`; an empty cell or "refused" is no label.
+        X, groups, sample_weight : optional
+            The population once more, to check that it is still the one that rows were drawn from.
+
+        Returns
+        -------
+        model, with what was found in `audit_`; predictions, shares and intervals follow it
+        """
+        check_is_fitted(self)
+        check_auditable(self)
+        returned = read_labels(labels, self.classes_, self.unlabeled_value)
+        if X is not None:
+            check_population(returned, score_population(self, X, groups, sample_weight))
+        return cast("Self", learn_from(self, returned))
 
     def assuming(
         self,
@@ -378,6 +458,20 @@ class GroupShiftClassifier(Audited, Explained, ClassifierMixin, BaseEstimator):
         """
         parts = self._predicted(X, groups, lambda scorer, rows: scorer.details(scorer(rows), coverage))
         return frame_beside(detail_columns(concatenated_details(parts), self.classes_, library_of(X)), X)
+
+    def predict_sets(
+        self, X: Features, groups: ArrayLike | None = None, *, coverage: float = 0.9
+    ) -> BoolArray:
+        """Sets of classes that hold the true one at the rate `coverage` in every group: booleans (n_rows, n_classes).
+
+        Weighted conformal prediction under the estimated shifts: held-out labelled rows of a class stand for as many rows as the
+        class has in the cell. The rate holds where rows of one class look alike in all groups, on average over what is not known
+        of the shares.
+        """
+        check_is_fitted(self)
+        thresholds = set_thresholds(self.learned_, self.estimate_, coverage)
+        parts = self._predicted(X, groups, lambda scorer, rows: sets_of(scorer, scorer(rows), thresholds))
+        return np.concatenate(parts)
 
     def score(
         self,

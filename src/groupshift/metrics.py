@@ -1,7 +1,7 @@
 """How good are probabilities, overall and by group: AUC, log loss, Brier score, calibration error.
 
 All four depend on rows only through (group, probability, weight of positives, weight of negatives), so rows
-are tallied once, by one sort, and every metric is computed for all groups together: 100,000 groups cost what
+are counted once, by one sort, and every metric is computed for all groups together: 100,000 groups cost what
 one does.
 """
 
@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from groupshift._data.checks import check_weights
 from groupshift._data.codes import Codes
 from groupshift._data.frames import as_column, is_missing
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
@@ -104,14 +105,14 @@ def evaluate(
     """
     names = _checked_names(metrics)
     y, p, weight, eps = _checked_rows(y_true, probability, sample_weight)
-    points = _tally(np.zeros(y.size, dtype=np.int64), 1, y, p, weight, eps)
-    overall = {name: float(METRICS[name](points)[0]) for name in names}
+    everyone = _counted(np.zeros(y.size, dtype=np.int64), 1, y, p, weight, eps)
+    overall = {name: float(METRICS[name](everyone)[0]) for name in names}
     if groups is None:
         return Evaluation(overall)
 
     labels, code = _encode(groups, y.size)
-    points = _tally(code, labels.size, y, p, weight, eps)
-    values = {name: METRICS[name](points) for name in names}
+    by_group = _counted(code, labels.size, y, p, weight, eps)
+    values = {name: METRICS[name](by_group) for name in names}
     counts = {
         "rows": np.bincount(code, minlength=labels.size),
         "positives": np.bincount(code[y], minlength=labels.size),
@@ -129,10 +130,10 @@ def grouped_auc(
     >>> grouped_auc(y, score, np.ones(5), code, 3)
     array([0.625,   nan,   nan])
     """
-    return _auc(_tally(code, n_groups, y.astype(bool), score, weight, 0.0))
+    return _auc(_counted(code, n_groups, y.astype(bool), score, weight, 0.0))
 
 
-class _Points(NamedTuple):
+class _Counts(NamedTuple):
     """Distinct (group, probability) pairs, sorted by both, with the weight of each class.
 
     ``total`` and ``rows`` are the weight and the effective number of rows of each group.
@@ -153,7 +154,7 @@ class _Points(NamedTuple):
         return ratio(self.sums(values), self.total)
 
     def before(self, mass: FloatArray) -> FloatArray:
-        """Mass of the points of the same group that come before each point, plus half its own.
+        """Mass of the pairs of the same group that come before each one, plus half its own.
 
         A running sum over all groups, less its value at the start of the group: ``mass`` must be a share of
         the group, so that the sum does not grow beyond the number of groups and the difference keeps its
@@ -165,16 +166,16 @@ class _Points(NamedTuple):
         return before
 
 
-def _tally(
+def _counted(
     code: IntArray, n_groups: int, y: BoolArray, p: FloatArray, weight: FloatArray, eps: float
-) -> _Points:
+) -> _Counts:
     order = np.lexsort((p, code))
     code, p, y, weight = code[order], p[order], y[order], weight[order]
     new = np.r_[True, (code[1:] != code[:-1]) | (p[1:] != p[:-1])]
     point = np.cumsum(new) - 1
     n_points = int(point[-1]) + 1
     total = sum_by(code, weight, n_groups)
-    return _Points(
+    return _Counts(
         group=code[new],
         probability=p[new],
         positive=sum_by(point, weight * y, n_points),
@@ -185,40 +186,40 @@ def _tally(
     )
 
 
-def _auc(points: _Points) -> FloatArray:
-    positives, negatives = points.sums(points.positive), points.sums(points.negative)
+def _auc(counts: _Counts) -> FloatArray:
+    positives, negatives = counts.sums(counts.positive), counts.sums(counts.negative)
     one_class = (positives == 0) | (negatives == 0)
     # A group with one class has no pairs. Any divisor will do for it: its value is replaced.
-    positive = points.positive / np.where(one_class, 1, positives)[points.group]
-    negative = points.negative / np.where(one_class, np.maximum(points.total, 1), negatives)[points.group]
-    won = points.sums(positive * points.before(negative))
+    positive = counts.positive / np.where(one_class, 1, positives)[counts.group]
+    negative = counts.negative / np.where(one_class, np.maximum(counts.total, 1), negatives)[counts.group]
+    won = counts.sums(positive * counts.before(negative))
     return np.where(one_class, np.nan, np.clip(won, 0, 1))
 
 
-def _log_loss(points: _Points) -> FloatArray:
-    p = np.clip(points.probability, points.eps, 1 - points.eps)
-    return points.means(-points.positive * np.log(p) - points.negative * np.log1p(-p))
+def _log_loss(counts: _Counts) -> FloatArray:
+    p = np.clip(counts.probability, counts.eps, 1 - counts.eps)
+    return counts.means(-counts.positive * np.log(p) - counts.negative * np.log1p(-p))
 
 
-def _brier(points: _Points) -> FloatArray:
-    p = points.probability
-    return points.means(points.positive * np.square(1 - p) + points.negative * np.square(p))
+def _brier(counts: _Counts) -> FloatArray:
+    p = counts.probability
+    return counts.means(counts.positive * np.square(1 - p) + counts.negative * np.square(p))
 
 
-def _ece(points: _Points) -> FloatArray:
-    weight = points.positive + points.negative
-    share = ratio(weight, points.total[points.group])
+def _ece(counts: _Counts) -> FloatArray:
+    weight = counts.positive + counts.negative
+    share = ratio(weight, counts.total[counts.group])
     with np.errstate(invalid="ignore"):
-        bins = np.clip(points.rows // _ROWS_PER_BIN, 1, _BINS)
+        bins = np.clip(counts.rows // _ROWS_PER_BIN, 1, _BINS)
     # The middle of a point's mass decides: a heavy point stays whole, and its neighbours keep to their side
     # of it.
-    place = np.clip(points.before(np.nan_to_num(share)), 0, 1) * np.nan_to_num(bins, nan=1)[points.group]
-    cell = points.group * _BINS + np.minimum(place.astype(np.int64), _BINS - 1)
-    gap = sum_by(cell, points.positive - weight * points.probability, points.total.size * _BINS)
-    return ratio(np.abs(gap).reshape(-1, _BINS).sum(axis=1), points.total)
+    place = np.clip(counts.before(np.nan_to_num(share)), 0, 1) * np.nan_to_num(bins, nan=1)[counts.group]
+    cell = counts.group * _BINS + np.minimum(place.astype(np.int64), _BINS - 1)
+    gap = sum_by(cell, counts.positive - weight * counts.probability, counts.total.size * _BINS)
+    return ratio(np.abs(gap).reshape(-1, _BINS).sum(axis=1), counts.total)
 
 
-METRICS: dict[str, Callable[[_Points], FloatArray]] = {
+METRICS: dict[str, Callable[[_Counts], FloatArray]] = {
     "auc": _auc,
     "log_loss": _log_loss,
     "brier": _brier,
@@ -277,12 +278,5 @@ def _checked_rows(
             f"probability runs from {p.min():.3g} to {p.max():.3g}; values in [0, 1] without NaN were "
             "expected. Turn log-odds into probabilities with scipy.special.expit."
         )
-    weight = np.ones(y.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != y.shape:
-        raise ValueError(f"sample_weight has shape {weight.shape}; {y.shape} was expected, one for each row.")
-    if not np.isfinite(weight).all() or (weight < 0).any() or not (weight > 0).any():
-        raise ValueError(
-            "sample_weight has negative, infinite, NaN or only zero values; weights >= 0, not all 0, were "
-            "expected."
-        )
+    weight = check_weights(sample_weight, y.size)
     return y.astype(bool), p, weight, eps

@@ -36,6 +36,7 @@ from groupshift._shifts.common import Directions
 from groupshift._shifts.counts import features_of
 from groupshift._shifts.estimate import Estimate, Learned, PredictionRates, estimate
 from groupshift._shifts.evidence import LabeledSums, labeled_prior
+from groupshift._shifts.prediction_sets import held_out_sums
 from groupshift._shifts.sums import Bins
 
 # How the note on columns begins that nothing can be learned from.
@@ -184,6 +185,7 @@ def learn(
         shares=settings.shares,
         shrinkage=settings.shrinkage,
         selection=settings.selection,
+        held_out=None if scores.fold is None else held_out_sums(score, y, cluster, rows.weight, K, bins),
     )
     return learned, Judged(rows, y, scores.score, score, cluster, scores.fold)
 

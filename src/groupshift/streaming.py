@@ -24,8 +24,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from groupshift._audit.doors import census_of_batches, plan_audit
-from groupshift._audit.plan import AuditPlan
+from groupshift._audit.plan import AuditPlan, plan_audit, score_batches
 from groupshift._data.batches import (
     FirstLook,
     OutsideMemory,
@@ -279,8 +278,8 @@ def audit(
     source = _opened_for(model, population, roles, batch_rows, "The population")
     reader = Reader(model.schema_, roles, model.groups_)
     with _groups_counted(source, roles):
-        census = census_of_batches(model, reader, source.batches(list(roles.columns)))
-    return plan_audit(model, census, budget=budget, seed=seed)
+        scored = score_batches(model, reader, source.batches(list(roles.columns)))
+    return plan_audit(model, scored, budget=budget, seed=seed)
 
 
 def predict(

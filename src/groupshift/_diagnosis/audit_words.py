@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from groupshift._audit.betting import LEVEL
 from groupshift._audit.found import ENOUGH_LABELS, AuditFound
+from groupshift._audit.inference import LEVEL
 from groupshift._diagnosis.fitted_model import FittedModel
 from groupshift._diagnosis.share_tables import overall_shares
 from groupshift._diagnosis.wording import percent, plural
@@ -104,8 +104,8 @@ def _missing(found: AuditFound) -> Iterator[str]:
     )
 
 
-def purchase_lines(table: Table) -> list[tuple[str, str, str]]:
-    """What labels would buy, as lines of text."""
+def precision_lines(table: Table) -> list[tuple[str, str, str]]:
+    """What so many labels would show, as lines of text."""
     columns = (table["labels"], table["width"], table["smallest_error"])
     return [
         (f"{n:,}", f"{100 * width:.1f} points", f"{100 * error:.1f} points")

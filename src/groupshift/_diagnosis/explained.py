@@ -1,10 +1,11 @@
 """What a fitted model says of itself: shares, diagnosis, summary, report."""
 
 from os import PathLike
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift._data.frames import Features, frame_beside, frame_like, library_of
@@ -13,6 +14,7 @@ from groupshift._diagnosis.class_diagnosis import diagnose_classes
 from groupshift._diagnosis.class_model import ClassModel
 from groupshift._diagnosis.class_share_tables import class_shares_by
 from groupshift._diagnosis.diagnostics import Diagnosis, diagnose
+from groupshift._diagnosis.draws import share_draws
 from groupshift._diagnosis.fitted_model import FittedModel
 from groupshift._diagnosis.identified import importance_of
 from groupshift._diagnosis.share_errors import overall_share, share_difference, shares_by
@@ -40,7 +42,15 @@ def _is_negative(model: FittedModel, of_class: object) -> bool:
 class Explained(FittedModel):
     """Methods of a fitted model that change nothing."""
 
-    def group_shares(self, *, by: str = "cell", coverage: float = 0.9) -> Features:
+    def group_shares(
+        self,
+        *,
+        by: str = "cell",
+        coverage: float = 0.9,
+        draws: int | None = None,
+        random_state: Any = None,
+        common_shift: bool = True,
+    ) -> Features:
         """Shares of positives among the population rows, with intervals: the means of their predicted probabilities.
 
         Parameters
@@ -50,13 +60,26 @@ class Explained(FittedModel):
             but those of cells end with the share among labelled rows, NaN where there are none.
         coverage : float
             Probability that an interval holds the share.
+        draws : int, optional
+            Return so many joint draws of the shares instead of intervals: groups are added, ranked or differenced draw by draw.
+        random_state : as in scikit-learn
+            Of the draws. The same seed gives the same draws for every `by`.
+        common_shift : bool
+            Whether draws include a shift of all groups alike that nothing in the data decides, as `overall_share` does.
 
         Returns
         -------
         frame of the library that X came in, or dict of arrays : (group, cluster,) rows, share, low, high(, labeled_share)
-            With more than two classes, a line for each class, named in a column class before rows.
+            With more than two classes, a line for each class, named in a column class before rows. With `draws`: (group, cluster,
+            class,) rows, weight, draw_0, draw_1, …
         """
         check_is_fitted(self)
+        if draws is not None:
+            seed = int(check_random_state(random_state).randint(2**31 - 1))
+            found = share_draws(
+                self.estimate_, self.classes_, by, draws=draws, seed=seed, common_shift=common_shift
+            )
+            return frame_like(found, self.frame_library_)
         if self.is_multiclass_:
             return frame_like(class_shares_by(_of_classes(self), by, coverage), self.frame_library_)
         return frame_like(shares_by(self, by, coverage), self.frame_library_)

@@ -21,14 +21,12 @@ from groupshift.tables.packed import check_sizes
 OWN = {
     "baselines": "CoralClassifier GroupAwareClassifier",
     "classifier": "GroupShiftClassifier",
-    "_audit.found": "AuditFound DesignShare Verdicts",
-    "_audit.moved": "SharePosterior",
-    "_audit.state": "State",
+    "_audit.found": "AuditFound DesignShare SharePosterior Verdicts",
     "_diagnosis.class_evidence": "ClassEvidence ClassHidden ClassIndependence ClassSample",
     "_diagnosis.evidence_parts": "Calibration ClusterProfiles Evidence Examples HeldOut HiddenLabels Independence "
         "LabeledSample Reliability ScoreDistributions ScoreIndependence Totals",
     "tables.columns": "TableClassifier",
-    "_audit.common_shift": "CommonPrior",
+    "_audit.inference": "AuditedShift",
     "_partitions.correction": "CellCorrection",
     "_partitions.cuts": "CutPartition",
     "_partitions.partitions": "GivenPartition LinearPartition WholeSpace",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -329,7 +329,9 @@ def _check_part_of_ours(part: Any) -> None:
         for key, value in own.items():
             if key not in hints or not _fits(value, hints[key]):
                 raise UnsoundError(f"{key} in its {name} is a {type(value).__name__}")
-        if missing := [field.name for field in fields(part) if field.name not in own]:
+        # A file of an earlier version lacks what has come since, which is not needed then.
+        needed = [field.name for field in fields(part) if field.default is MISSING]
+        if missing := [field for field in needed if field not in own]:
             raise UnsoundError(f"its {name} has no {missing[0]}")
     else:
         settings = part._get_param_names() if isinstance(part, BaseEstimator) else ()

@@ -93,6 +93,90 @@ def _mlls(points: Points, labeled_prior: FloatArray, tol: float, max_iter: int) 
     return Shares(share, likelihood.std_error(share), n_iter)
 
 
+def mlls_classes(
+    posterior: ArrayLike,
+    *,
+    labeled_prior: ArrayLike,
+    weight: ArrayLike | None = None,
+    tol: float = 1e-9,
+    max_iter: int = 500,
+) -> tuple[FloatArray, FloatArray]:
+    r"""Maximum-likelihood shares of any number of classes in one cell, and their standard errors.
+
+    Maximises ``Σ w log Σ_c q_c ρ̃_c / α̃_c`` over shares q that sum to 1, which is concave. Every pass is a step of EM, which
+    never goes downhill, and a Newton step where that goes further up.
+
+    Parameters
+    ----------
+    posterior : array-like of shape (n_rows, n_classes)
+        ρ̃, probabilities of the classes of unlabelled rows.
+    labeled_prior : array-like of shape (n_classes,)
+        α̃, the shares that the probabilities were learned under; none of them 0.
+    weight : array-like of shape (n_rows,), optional
+        Row weights; default 1.
+    tol : float
+        Change of a share by EM that ends the search.
+    max_iter : int
+        Most passes over the rows.
+
+    Returns
+    -------
+    share, std_error : arrays of shape (n_classes,)
+        Standard errors are those of the rows' chance alone: the probabilities are taken as they are.
+
+    Examples
+    --------
+    >>> from groupshift.theory import mlls_classes
+    >>> share, error = mlls_classes([[0.25, 0.75]] * 5 + [[0.75, 0.25]] * 3, labeled_prior=[0.5, 0.5])
+    >>> share.round(6).tolist()
+    [0.25, 0.75]
+    """
+    prior = np.asarray(labeled_prior, float)
+    if (prior <= 0).any():
+        raise ValueError(
+            f"labeled_prior has a share of {prior.min():g}. Scores learned without any row of a class say nothing of it: pass "
+            "shares above 0 for all classes, or leave the class out."
+        )
+    ratio = np.asarray(posterior, float) / prior
+    # Rows that no class explains at all have no say; a scale of each row changes nothing else.
+    ratio = ratio / np.maximum(ratio.max(1, keepdims=True), 1e-300)
+    weight = np.ones(len(ratio)) if weight is None else np.asarray(weight, float)
+    if not len(ratio) or weight.sum() <= 0:
+        return np.full(len(prior), np.nan), np.full(len(prior), np.inf)
+    part = weight / weight.sum()
+    # Directions in which shares still sum to 1.
+    free = np.linalg.svd(np.ones((1, len(prior))))[2][1:].T
+
+    def level(share: FloatArray) -> float:
+        return float(part @ np.log(np.maximum(ratio @ share, 1e-300)))
+
+    def curvature(share: FloatArray) -> tuple[FloatArray, FloatArray]:
+        slope = ratio / np.maximum(ratio @ share, 1e-300)[:, None]
+        return part @ slope, free.T @ ((part[:, None] * slope).T @ slope) @ free
+
+    share = prior / prior.sum()
+    for _ in range(max_iter):
+        gradient, information = curvature(share)
+        by_em = share * gradient
+        by_em = by_em / by_em.sum()
+        if np.abs(by_em - share).max() <= tol:
+            break
+        step = free @ (np.linalg.pinv(information, hermitian=True) @ (free.T @ gradient))
+        # As far as shares stay above 0.
+        down = step < 0
+        reach = min(1.0, 0.99 * float((share[down] / -step[down]).min(initial=np.inf)))
+        by_newton = share + reach * step
+        share = by_newton if level(by_newton) > level(by_em) else by_em
+    effective = weight.sum() ** 2 / (weight**2).sum()
+    information = effective * curvature(share)[1]
+    scale = np.linalg.eigvalsh(information)
+    if scale[0] <= 1e-9 * max(scale[-1], 1e-300):
+        # Classes that no row tells apart.
+        return share, np.full(len(prior), np.inf)
+    variance = free @ np.linalg.inv(information) @ free.T
+    return share, np.sqrt(np.diagonal(variance))
+
+
 def em(
     points: Points, *, labeled_prior: ArrayLike, n_iter: int = 100, start: ArrayLike | None = None
 ) -> tuple[Shares, FloatArray]:

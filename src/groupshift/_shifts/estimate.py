@@ -62,6 +62,8 @@ class Learned:
     shares: str | None
     shrinkage: str
     selection: str
+    # Held-out scores by cluster and class, for sets of classes; None where nothing was held out, or an earlier version saved it.
+    held_out: Sums | None = None
 
     @property
     def n_clusters(self) -> int:

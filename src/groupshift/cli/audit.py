@@ -11,19 +11,21 @@ import typer
 from pyarrow import csv
 
 from groupshift import GroupShiftClassifier
-from groupshift._audit.answers import REFUSED, read_answers
-from groupshift._audit.census import Census
-from groupshift._audit.doors import (
-    census_of_batches,
+from groupshift._audit.found import check_population, learn_from
+from groupshift._audit.plan import (
+    KEY,
+    LABEL,
+    REFUSED,
+    ROW,
+    AuditPlan,
+    ScoredPopulation,
     check_auditable,
-    check_has_population,
-    check_population,
     plan_audit,
-    take_answers,
+    read_labels,
+    score_batches,
 )
-from groupshift._audit.plan import LABEL, ROW, TICKET, AuditPlan
 from groupshift._data.batches import Reader, Roles
-from groupshift._diagnosis.audit_words import audit_sentences, purchase_lines
+from groupshift._diagnosis.audit_words import audit_sentences, precision_lines
 from groupshift._diagnosis.share_tables import overall_shares
 from groupshift._files.model_files import save
 from groupshift.cli.classifiers_named import trusted_types
@@ -80,25 +82,24 @@ def plan(
     screen = Screen(data_to=out, quiet=as_json)
     model, recipe, _ = load_model(model_path, group=group)
     check_auditable(model)
-    check_has_population(model.estimate_)
     source = recipe.open(data)
     keep = list(keep or source.columns)
     _check_kept(keep, source)
     with screen.working(f"Reading {data}"):
-        found = plan_audit(model, _census(model, recipe, source, weight), budget=budget, seed=seed)
+        found = plan_audit(model, _scored(model, recipe, source, weight), budget=budget, seed=seed)
     screen.note(*found.notes)
     if out is not None:
         table = _to_label(found, source, keep)
         _write(table, _head(found, recipe, model_path, out), out, force=force)
     if as_json:
         rows, spares = found.rows.tolist(), found.spares.tolist()
-        bought = {name: values.tolist() for name, values in found.purchases.items()}
-        print_json({"out": out, "rows": rows, "spares": spares, "purchases": bought, "notes": found.notes})
+        bought = {name: values.tolist() for name, values in found.precision.items()}
+        print_json({"out": out, "rows": rows, "spares": spares, "precision": bought, "notes": found.notes})
         return
-    screen.say("What labels would buy:")
+    screen.say("How precise labels would be:")
     screen.table(
         {"labels": "right", "width of the 90 % interval": "right", "smallest error found out": "right"},
-        purchase_lines(found.purchases),
+        precision_lines(found.precision),
     )
     screen.say(
         "The width is that of the overall share's interval after the audit; the error is one of the overall share that is found "
@@ -129,15 +130,15 @@ def learn(
     model, recipe, manifest = load_model(model_path, group=group)
     check_auditable(model)
     source = open_source(labels)
-    if missing := [name for name in (LABEL, TICKET) if name not in source.columns]:
+    if missing := [name for name in (LABEL, KEY) if name not in source.columns]:
         raise InputError(
             f"{no_column(missing, source)} Pass the file that `groupshift audit` wrote, labels filled in."
         )
-    answers = read_answers(_labels(source, recipe, model), model.classes_, model.unlabeled_value)
+    answers = read_labels(_labels(source, recipe, model), model.classes_, model.unlabeled_value)
     if data is not None:
         with screen.working(f"Reading {data}"):
-            check_population(answers, _census(model, recipe, recipe.open(data), weight))
-    take_answers(model, answers)
+            check_population(answers, _scored(model, recipe, recipe.open(data), weight))
+    learn_from(model, answers)
     if out is not None:
         save(model, out, overwrite=force, table=manifest.get("table"), trusted=trusted_types())
     found = model.audit_
@@ -176,12 +177,14 @@ def described(model: GroupShiftClassifier) -> dict[str, object]:
     }
 
 
-def _census(model: GroupShiftClassifier, recipe: Recipe, source: Source, weight: str | None) -> Census:
+def _scored(
+    model: GroupShiftClassifier, recipe: Recipe, source: Source, weight: str | None
+) -> ScoredPopulation:
     columns_to_read(recipe, source, [weight] if weight else [])
     recipe, _ = recipe.for_file(source, anyway=False)
     rows = new_rows(model, recipe, source, weight)
     roles = Roles(tuple(recipe.names), group_role(model, recipe), weight=weight and WEIGHT)
-    return census_of_batches(model, Reader(model.schema_, roles, model.groups_), rows.batches())
+    return score_batches(model, Reader(model.schema_, roles, model.groups_), rows.batches())
 
 
 def _check_text(out: str) -> None:
@@ -194,7 +197,7 @@ def _check_text(out: str) -> None:
 def _check_kept(keep: list[str], source: Source) -> None:
     if missing := [name for name in keep if name not in source.columns]:
         raise InputError(no_column(missing, source))
-    if clash := [name for name in keep if name in (ORDER, ROW, LABEL, TICKET)]:
+    if clash := [name for name in keep if name in (ORDER, ROW, LABEL, KEY)]:
         raise InputError(
             f"{source.path} has a column {clash[0]!r}, and so has the file of rows to label. Name the columns to show with "
             "--keep, or rename it."
@@ -203,7 +206,7 @@ def _check_kept(keep: list[str], source: Source) -> None:
 
 def _to_label(found: AuditPlan, source: Source, keep: list[str]) -> pa.Table:
     """The rows to label as they stand in the file, in the order in which they are asked for."""
-    columns, asked = found.columns(), found.asked.row
+    columns, asked = found.columns(), found.sampled.row
     parts, numbers, first = [], [], 0
     for batch in source.batches(keep):
         here = np.flatnonzero((asked >= first) & (asked < first + batch.num_rows))
@@ -215,7 +218,7 @@ def _to_label(found: AuditPlan, source: Source, keep: list[str]) -> pa.Table:
     order = [*map(str, range(1, n + 1)), *(f"spare {i}" for i in range(1, spare + 1))]
     shown = {ORDER: pa.array(order), ROW: pa.array(columns[ROW])}
     shown |= {name: table[name] for name in keep}
-    shown |= {LABEL: pa.nulls(len(order), pa.string()), TICKET: pa.array(columns[TICKET], pa.string())}
+    shown |= {LABEL: pa.nulls(len(order), pa.string()), KEY: pa.array(columns[KEY], pa.string())}
     return pa.table(shown)
 
 
@@ -225,7 +228,7 @@ def _head(found: AuditPlan, recipe: Recipe, model_path: str, out: str) -> list[s
         f"{HEAD_MARK} audit: {len(found.rows)} rows to label and {len(found.spares)} spare rows",
         f"# 1. Fill in the column {LABEL} from the top: {recipe.positive} or {recipe.negative}.",
         "# 2. A row that cannot be labelled: write refused. Then label one spare row more from their top.",
-        f"# 3. Leave the columns {ROW} and {TICKET} as they are. Look up rows as you like but do not skip or choose any.",
+        f"# 3. Leave the columns {ROW} and {KEY} as they are. Look up rows as you like but do not skip or choose any.",
         f"# 4. With some labels or all of them: groupshift {_next(model_path, out)}",
     ]
 
@@ -244,7 +247,7 @@ def _write(table: pa.Table, head: list[str], out: str, *, force: bool) -> None:
 
 def _labels(source: Source, recipe: Recipe, model: GroupShiftClassifier) -> dict[str, np.ndarray]:
     """Labels as the model's classes; None where there is none."""
-    names = [name for name in (ROW, LABEL, TICKET) if name in source.columns]
+    names = [name for name in (ROW, LABEL, KEY) if name in source.columns]
     table = source.read(names)
     negative, positive = model.classes_.tolist()
     texts = (recipe.negative, recipe.positive) if recipe.target else (str(negative), str(positive))
