@@ -11,7 +11,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from groupshift.datasets import LabeledTable
-from groupshift.datasets.examples import encode_ids
+from groupshift.datasets.containers import encode_ids
 
 Column = Callable[[str], np.ndarray]
 # Person records as pyarrow reads them, which has no types.

@@ -10,6 +10,7 @@ from groupshift.datasets import GroupedSample, LabeledTable, bias_groups, make_g
 from paper.acs import acs_task
 from paper.reviews import load_reviews
 from paper.spec import AcsData, DataSpec, Experiment, MethodSpec, RealData, ReviewsData, SyntheticData
+from paper.walk import walked_pairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,10 @@ class Draw:
             return self._resampled(self.data, seed)
         assert self.d is not None
         assert self.K is not None
+        rng, walked = np.random.default_rng(seed), None
+        if self.data.pairs == "walk":
+            auc_range = self.data.auc_range
+            walked = walked_pairs(n_clusters=self.K, n_features=self.d, auc_range=auc_range, rng=rng)
         return make_grouped_mixture(
             n_features=self.d,
             n_clusters=self.K,
@@ -53,8 +58,8 @@ class Draw:
             unlabeled_per_group=self.data.unlabeled_per_group,
             setting=self.setting,
             auc_range=self.data.auc_range,
-            pairs=self.data.pairs,
-            random_state=seed,
+            pairs=walked,
+            random_state=rng,
         )
 
     def _resampled(self, data: RealData, seed: int) -> GroupedSample:

@@ -11,6 +11,7 @@ from groupshift.datasets import make_grouped_mixture
 from paper.published import FIGURE_2, NAMES, figure_3
 from paper.result_tables import COMPARED, relative_means
 from paper.results import Results
+from paper.walk import walked_pairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,14 +45,15 @@ def _figure(
 
 def illustration() -> Figure:
     """Figure 1: class-conditional densities of two groups in both samples, from generated data (d = 1, K = 2)."""
+    rng = np.random.default_rng(5)
     sample = make_grouped_mixture(
         n_features=1,
         n_clusters=2,
         n_groups=2,
         labeled_per_group=(40_000, 0),
         unlabeled_per_group=(40_000, 0),
-        pairs="walk",
-        random_state=5,
+        pairs=walked_pairs(n_clusters=2, n_features=1, auc_range=(0.75, 0.95), rng=rng),
+        random_state=rng,
     )
     x, bins = np.asarray(sample.X)[:, 0], np.histogram_bin_edges(np.asarray(sample.X)[:, 0], 60)
     figure, panels = _figure((9, 4.2), 2, 2, share_x=True)

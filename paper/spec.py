@@ -18,7 +18,8 @@ Toml = Mapping[str, Any]
 class SyntheticData:
     """The article's Gaussian mixtures, for every pair of dimension and number of clusters.
 
-    `auc_range` and `pairs` are those of `groupshift.datasets.make_grouped_mixture`.
+    `pairs`: "uniform" draws them as `groupshift.datasets.make_grouped_mixture` does, their AUCs uniform in `auc_range`; "walk"
+    is the generator behind the article's figures (`paper/walk.py`), whose AUCs stop where they enter the range.
     """
 
     kind: ClassVar[str] = "synthetic"

@@ -11,15 +11,15 @@ from groupshift import GroupShiftClassifier
 SECTIONS = [
     "answer",
     "shares",
+    "notes",
     "shifts",
     "drivers",
     "clusters",
-    "hidden",
+    "held-out",
     "assumption",
     "candidates",
     "words",
     "data",
-    "versions",
 ]
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
@@ -233,16 +234,19 @@ def test_a_score_that_separates_the_classes_has_a_line_of_finite_slope():
 
 
 def test_small_cells_can_be_pooled_which_the_text_does_not(task):
-    """No share nearer to 0 or 1 than half a row; labelled shares smoothed by half a row a class."""
+    """No shift leads to a share nearer to 0 or 1 than half a row."""
+
+    def shares(model):
+        """Of cells with rows, in clusters whose labels show both classes; and half a row of each."""
+        told = (model.rows_ > 0) & np.isin(np.arange(6), [0, 1, 2])
+        return expit(logit(model.labeled_prior_) + model.shift_)[told], 0.5 / (model.rows_[told] + 1)
+
     alone, _ = fitted("published", task)
     pooled, _ = fitted("published", task, small_cells="pooled")
-    # Cells of clusters that show both classes.
-    told = (pooled.rows_ > 0) & np.isin(np.arange(6), [0, 1, 2])
-    edge = 0.5 / (pooled.rows_[told] + 1)
-    assert (np.abs(pooled.group_prior_[told] - 0.5) <= 0.5 - edge + 1e-12).all()
-    assert (np.abs(alone.group_prior_[told] - 0.5) > 0.5 - edge).any()
-    rows, share = alone.labeled_rows_[:4], alone.labeled_prior_[:4]
-    np.testing.assert_allclose(pooled.labeled_prior_[:4], (rows * share + 0.5) / (rows + 1))
+    share, half_a_row = shares(pooled)
+    assert (np.abs(share - 0.5) <= 0.5 - half_a_row + 1e-12).all()
+    share, half_a_row = shares(alone)
+    assert (np.abs(share - 0.5) > 0.5 - half_a_row).any()
     with pytest.raises(ValueError, match="small_cells='none' is not known"):
         METHODS["published"](small_cells="none")
 
@@ -252,11 +256,9 @@ def test_the_settings_of_the_text_are_arguments(task):
     spelled = GroupShiftClassifier(
         Forest(),
         task.partition,
-        "holdout",
+        calibration="holdout",
         shares="em",
         shrinkage="none",
-        trust=1.0,
-        refine=0,
         per_cluster=True,
         labeled_prior="share",
         random_state=0,

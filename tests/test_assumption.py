@@ -6,7 +6,6 @@ from scipy.stats import kstest
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
-from groupshift._diagnosis import assumption_words
 from groupshift._diagnosis.assumption import (
     Strata,
     comparable,
@@ -14,6 +13,8 @@ from groupshift._diagnosis.assumption import (
     mixture_distance,
     score_distributions,
 )
+from groupshift._diagnosis.findings import assumption_holds
+from groupshift._diagnosis.sentences import words
 from groupshift._math.points import collect_points
 from shifted_groups import draw, fit_on
 
@@ -24,7 +25,7 @@ def test_effects_vanish_where_the_assumption_holds_and_the_sentences_say_so(shif
     # Standard errors are about 0.002 here: 0.01, Cohen's small effect, is five of them.
     assert abs(found.overview["score_effect"]) < 0.01
     assert abs(found.overview["feature_effect"]) < 0.01
-    assert found.assumption[0].startswith("The assumption holds as far as labelled rows can tell")
+    assert found.assumption[0].startswith("The assumption holds as far as labeled rows can tell")
 
 
 def test_effects_are_large_where_classes_differ_by_group_and_the_sentences_say_so():
@@ -41,15 +42,15 @@ def test_effects_are_large_where_classes_differ_by_group_and_the_sentences_say_s
 def judged(model, effect, error):
     """Word and sentence for an effect of the group on the score, known up to a standard error."""
     numbers = {"score_effect": effect, "score_effect_error": error}
-    word, sentences = assumption_words.assumption_holds(model, numbers, model.diagnose().tables())
-    return word, sentences[0]
+    word, found = assumption_holds(model, numbers, model.diagnose().tables())
+    return word, words(found[0])[0]
 
 
 @pytest.mark.parametrize(("effect", "error"), [(0.001, 0.089), (0.029, 0.101), (-0.02, 0.05)])
 def test_a_test_without_power_does_not_say_that_the_assumption_holds(shifted, effect, error):
     word, sentence = judged(shifted[1], effect, error)
     assert word == "unknown"
-    assert sentence.startswith("Labelled rows are too few to tell whether the assumption holds")
+    assert sentence.startswith("Labeled rows are too few to tell whether the assumption holds")
 
 
 def test_few_labelled_rows_of_many_groups_cannot_tell_whether_the_assumption_holds():

@@ -8,7 +8,6 @@ import pytest
 from audit_world import make_world
 from conftest import probability
 from groupshift import GroupShiftClassifier, load, save
-from groupshift._diagnosis.share_tables import overall_shares
 
 # The features show a part of it, and the fit corrects that: what is left to the audit is a factor of three.
 WORLD = make_world(enriched=5)
@@ -31,7 +30,7 @@ def learned(model, plan):
 
 
 def share(model):
-    return overall_shares(model)[1]
+    return model.overall_share().share
 
 
 def test_the_same_seed_asks_for_the_same_rows_and_another_for_others(model, plan):
@@ -222,7 +221,7 @@ def test_an_audit_of_all_rows_is_a_count():
 
 
 def test_the_diagnosis_says_what_was_found_instead_of_what_might_be(model, learned):
-    might_be, found = "If positives were twice as likely to be labelled", "An audit of 50 labels shows"
+    might_be, found = "If positives were twice as likely to be labeled", "The audit of 50 labels shows"
     before, after = (" ".join(m.diagnose().caution) for m in (model, learned))
     assert might_be in before
     assert found not in before

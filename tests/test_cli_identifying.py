@@ -50,7 +50,7 @@ def test_fit_and_the_report_say_it_first(files, tmp_path, capsys):
     text = page.read_text()
     first = text.index(SAID)
     assert "--exclude place" in text
-    assert first < text.index("What to beware of")
+    assert first < text.index("Shares of the groups")
 
 
 def test_a_file_without_groups_has_none_to_tell(files, capsys):

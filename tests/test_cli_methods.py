@@ -44,7 +44,7 @@ def test_methods_have_the_classifier_and_calibration_of_the_default():
 def test_shares_of_a_plain_classifier_are_means_of_probabilities_with_intervals(world, capsys):
     assert fit(world, "--method", "global", "--json") == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["verdict"].startswith("No shift is made: shares were not asked for")
+    assert said["verdict"].startswith("No correction made: shares were not asked for")
     assert {"worth", "holds", "gain", "assumption", "cautions", "seed"} <= said.keys()
     assert run(["shares", f"{world}/m.gshift", "--json"]) == 0
     rows = {row["group"]: row for row in json.loads(capsys.readouterr().out)}

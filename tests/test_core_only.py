@@ -45,7 +45,7 @@ model = GroupShiftClassifier(LogisticRegression(), random_state=0).fit(X, y, gro
 default = GroupShiftClassifier(random_state=0, partition=2).fit(X, y, groups=groups)
 for fitted in (model, default):
     assert fitted.predict_proba(X, groups).shape == (len(X), 2)
-    assert set(fitted.group_shares()) == {"group", "cluster", "rows", "share", "low", "high"}
+    assert {"group", "cluster", "rows", "share", "low", "high"} <= set(fitted.group_shares())
     fitted.predict_details(X, groups)
     fitted.update(X[y < 0], groups[y < 0])
 rng = np.random.default_rng(0)

@@ -6,10 +6,9 @@ import polars as pl
 import pytest
 from sklearn.metrics import silhouette_score
 
-from groupshift.datasets import bias_groups, natural_split
-from groupshift.datasets.bias import _resample
-from groupshift.datasets.class_shares import draw_shares
-from groupshift.datasets.standard_kmeans import KMeansPartition
+from groupshift.datasets import bias_groups
+from groupshift.datasets.bias import KMeansPartition, _resample
+from groupshift.datasets.shares import draw_shares
 
 
 class Sign:
@@ -163,31 +162,6 @@ def test_missing_numbers_and_unseen_text_are_neutral():
     np.testing.assert_array_equal(encoded[0], encoded[1])
     assert encoded[0, 0] == 0
     assert np.isfinite(encoded).all()
-
-
-def test_natural_split_labels_half_of_the_groups_and_resamples_nothing(table):
-    X, y, groups, households = table
-    sample = natural_split(X, y, groups, example_ids=households, random_state=0)
-    assert sample.X is X
-    assert len(np.unique(groups[sample.labeled])) == 2
-    assert not set(groups[sample.labeled]) & set(groups[~sample.labeled])
-    np.testing.assert_array_equal(sample.y[sample.labeled], y[sample.labeled])
-    assert len(_sides(sample)[2]) == 200  # a fifth of the 1,000 unlabelled households
-    known = sample.group_names[~np.isnan(sample.shares[:, 0])]
-    assert set(known) == set(groups[~sample.labeled])
-
-
-def test_natural_split_without_test_rows_is_transductive(table):
-    X, y, groups, _ = table
-    sample = natural_split(X, y, groups, test_size=0, random_state=0)
-    np.testing.assert_array_equal(sample.test, ~sample.labeled)
-    assert len(sample.training().y) == len(y)
-
-
-def test_natural_split_refuses_examples_that_sit_in_both_parts(table):
-    X, y, groups, _ = table
-    with pytest.raises(ValueError, match="rows in labelled and in unlabelled groups"):
-        natural_split(X, y, groups, example_ids=np.arange(len(y)) // 6, random_state=0)
 
 
 def test_tables_with_hidden_labels_are_refused(table):

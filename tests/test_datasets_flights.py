@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from groupshift.datasets import load_flights, natural_split
+from groupshift.datasets import load_flights
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +50,6 @@ def test_group_is_not_a_feature(flights):
     assert "dest" not in by_dest.X
     assert by_dest.X["carrier"].dtype == "category"
     assert len(by_dest) == 5_000
-
-
-def test_flights_split_by_carrier(flights):
-    sample = natural_split(flights.X, flights.y, flights.groups, random_state=0)
-    assert len(np.unique(sample.groups[sample.labeled])) == 8
 
 
 def test_unknown_group_is_refused():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from groupshift.datasets import GroupedSample
-from groupshift.datasets.examples import halve, hold_out, some_examples
+from groupshift.datasets.containers import halve, hold_out, some_examples
 
 
 def _sample(**changes):

@@ -7,8 +7,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 from groupshift.datasets import make_survey
-from groupshift.datasets.election_survey import ANSWERS, LEVELS, REGIONS
-from groupshift.datasets.standard_kmeans import KMeansPartition
+from groupshift.datasets.bias import KMeansPartition
+from groupshift.datasets.survey import ANSWERS, LEVELS, REGIONS
 
 
 @pytest.fixture(scope="module")

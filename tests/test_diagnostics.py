@@ -11,7 +11,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import groupshift
 from groupshift import DegradedWarning, GroupShiftClassifier
-from groupshift._diagnosis.diagnostics import TABLES, diagnose
+from groupshift._diagnosis.diagnosis import TABLES, diagnose
 from shifted_groups import draw, fit_on
 
 CONFIGURATIONS = {
@@ -92,7 +92,7 @@ def test_labelled_rows_that_share_one_example_id_are_given_as_the_reason():
     model = GroupShiftClassifier(GaussianNB(), random_state=0).fit(X, y, groups=groups, example_ids=ids)
     found = answers(model)
     fewest = int(np.bincount(y[y >= 0])[0])
-    reason = f"all {fewest:,} labelled rows of one class have the same example id"
+    reason = f"all {fewest:,} labeled rows of one class have the same example id"
     assert found.worth == found.holds == "unknown"
     assert reason in found.verdict
     assert reason in found.assumption[0]
@@ -111,7 +111,7 @@ def test_unmarked_copies_of_labelled_rows_are_cautioned_against():
     found = answers(model.fit(X, y, groups=groups))
     assert found.overview["unmarked_copies"] == pytest.approx(0.75)
     # Features whose values are copied tell the group too, which is said before.
-    assert any(s.startswith("75 % of labelled rows repeat another one exactly") for s in found.caution[:2])
+    assert any(s.startswith("75 % of labeled rows repeat another one exactly") for s in found.caution[:2])
     marked = answers(model.fit(X, y, groups=groups, example_ids=row))
     assert marked.overview["unmarked_copies"] == 0
     assert not any("repeat another" in sentence for sentence in marked.caution)
@@ -144,7 +144,7 @@ def test_models_without_held_out_labels_or_population_points_still_answer(shifte
     model = fit_on(shifted[0])
     model.evidence_ = replace(model.evidence_, held_out=None)
     assert diagnose(model).worth == "unknown"
-    model.estimate_ = replace(model.estimate_, points=None)
+    model.estimate_ = replace(model.estimate_, counts=None)
     assert diagnose(model).holds == "unknown"
     assert model.summary()
 
@@ -174,10 +174,10 @@ def test_tables_come_as_frames_of_the_users_library(library):
 
 def test_labelled_sample_and_population_shares_differ_as_the_model_says(shifted):
     model = shifted[1]
-    assert model.evidence_.groups.share.shape == model.labeled_groups_.shape
+    assert model.evidence_.groups.share.shape == (*model.labeled_groups_.shape, 1)
     _, y, groups, _ = shifted[0]
     own = (groups == "g00") & (y >= 0)
-    assert model.evidence_.groups.share[0] == pytest.approx(y[own].mean())
+    assert model.evidence_.groups.share[0, 0] == pytest.approx(y[own].mean())
     assert np.isfinite(logit(model.group_prior_)).all()
 
 

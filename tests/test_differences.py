@@ -11,14 +11,17 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from conftest import probability
 from groupshift import METHODS, GroupShiftClassifier
 from groupshift._article import platt_line
 from groupshift.datasets import bias_groups, make_grouped_mixture
-from groupshift.datasets.standard_kmeans import KMeansPartition
+from groupshift.datasets.bias import KMeansPartition
 from paper import load_experiment
+from paper.methods import found_partition
 from paper.reviews import load_reviews
+from paper.walk import walked_pairs
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "differences.md"
 TESTED = {}
@@ -70,12 +73,14 @@ def test_synthetic_sets_have_the_dimensions_and_clusters_of_figure_3():
 @line("AUC within clusters")
 def test_pairs_spread_over_the_range_or_walk_into_it():
     sizes = {"n_features": 2, "n_clusters": 8, "n_groups": 1, "labeled_per_group": (8, 0)}
-    spread, walked = (
-        make_grouped_mixture(pairs=pairs, random_state=0, **sizes).partition.auc
-        for pairs in ("uniform", "walk")
-    )
+    spread = make_grouped_mixture(random_state=0, **sizes).partition.auc
     assert np.ptp(spread) > 0.1
-    assert np.median(walked) < 0.79
+    rng = np.random.default_rng(0)
+    walked = walked_pairs(n_clusters=8, n_features=2, auc_range=(0.75, 0.95), rng=rng)
+    assert np.median(walked.auc) < 0.79
+    assert {data.pairs for name in ("paper", "authors_code") for data in data_of(name, "synthetic")} == {
+        "walk"
+    }
 
 
 @line("k-means batch")
@@ -94,12 +99,11 @@ def test_batches_are_of_4096_rows_and_14_can_be_asked_for(rows, table):
 @line("k-means after K is chosen")
 def test_the_clusters_that_were_judged_are_used(table):
     X = table[0]
-    alone, chosen, again = (
-        KMeansPartition(n_clusters, refit=refit, random_state=0).fit(X).kmeans_.cluster_centers_
-        for n_clusters, refit in ((None, False), (None, False), (None, True))
-    )
-    np.testing.assert_array_equal(alone, chosen)
-    assert not np.array_equal(chosen, again)
+    chosen, again = (found_partition(X, 0, refit=refit) for refit in (False, True))
+    assert chosen.n_clusters_ == again.n_clusters_ > 1
+    alone = KMeansPartition(random_state=0).fit(X)
+    np.testing.assert_array_equal(alone.kmeans_.cluster_centers_, chosen.kmeans_.cluster_centers_)
+    assert not np.array_equal(chosen.kmeans_.cluster_centers_, again.kmeans_.cluster_centers_)
 
 
 @line("scale of features, k-means")
@@ -226,7 +230,7 @@ def with_and_without_correction(rows, new, new_groups):
     return [probability(m.fit(X, y, groups=groups), new, new_groups) for m in models]
 
 
-@line("an empty cell, a group without unlabelled rows")
+@line("an empty cell, a group without unlabeled rows")
 @pytest.mark.filterwarnings("ignore:.*no unlabelled rows.*:UserWarning")
 def test_cells_and_groups_without_unlabelled_rows_are_left_uncorrected(rows):
     X, y, groups = rows
@@ -256,6 +260,15 @@ def test_a_cluster_of_one_class_and_one_without_labels_are_left_uncorrected(rows
     assert len(one_class) == 1
     assert 0 < one_class[0] < 0.05
     assert len(without_labels) > 1
+
+
+def test_a_cluster_without_labels_has_the_classifier_of_all_rows_however_it_is_calibrated(rows):
+    X, y, groups = rows
+    right = X[:, 0] > 0
+    model = GroupShiftClassifier(small_forest(), Sides(), per_cluster=True, random_state=0)
+    p = probability(model.fit(X, np.where(right, -1, y), groups=groups), X, groups)
+    assert len(np.unique(p[right])) > 1
+    assert roc_auc_score(y[right & (y >= 0)], p[right & (y >= 0)]) > 0.6
 
 
 def test_no_page_promises_more_than_a_test_shows():

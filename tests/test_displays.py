@@ -49,7 +49,7 @@ def test_shares_are_drawn_as_the_model_gives_them_in_order(model):
     order = np.argsort(table["share"])
     lines = {line.get_label(): line for line in display.ax_.lines}
     assert lines["population"].get_xdata() == pytest.approx(table["share"][order])
-    assert lines["labelled sample"].get_xdata() == pytest.approx(model.evidence_.groups.share[order])
+    assert lines["labeled sample"].get_xdata() == pytest.approx(model.evidence_.groups.share[order, 0])
     assert [text.get_text() for text in display.ax_.get_yticklabels()] == table["group"][order].tolist()
     ends = np.array([segment[:, 0] for segment in display.ax_.collections[0].get_segments()])
     assert ends == pytest.approx(np.c_[table["low"], table["high"]][order])
@@ -78,8 +78,10 @@ def test_calibration_marks_lie_at_mean_probability_and_hidden_share(model):
     display = CalibrationByGroupDisplay.from_estimator(model)
     hidden = model.evidence_.held_out.by_group
     marks = {marks.get_label(): marks.get_offsets() for marks in display.ax_.collections[1:]}
-    assert np.asarray(marks["model"]) == pytest.approx(np.c_[hidden.mean_model, hidden.share])
-    assert np.asarray(marks["plain classifier"]) == pytest.approx(np.c_[hidden.mean_global, hidden.share])
+    assert np.asarray(marks["model"]) == pytest.approx(np.hstack([hidden["mean_model"], hidden["share"]]))
+    assert np.asarray(marks["plain classifier"]) == pytest.approx(
+        np.hstack([hidden["mean_global"], hidden["share"]])
+    )
     # Shifts bring the mean probabilities of groups closer to what their labels say.
     gap = {
         name: np.abs(np.diff(np.asarray(marks[name]), axis=1)).mean()

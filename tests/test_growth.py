@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier, save
 from groupshift._data.codes import Codes
-from groupshift._diagnosis.caution import caution_sentences
+from groupshift._diagnosis.findings import kinds_of_caution
 
 pa = pytest.importorskip("pyarrow", reason="reading files needs the extra files")
 
@@ -106,8 +106,9 @@ def test_cautions_are_summed_by_kind_not_by_line():
         "kind": np.array(["few rows in group", "few rows in cell"] * (n // 2), object).view(Kinds),
         "group": np.array([f"g{i}" for i in range(n)], object),
         "cluster": np.full(n, -1),
+        "label": np.full(n, None),
         "rows": np.ones(n, np.int64),
         "value": np.ones(n),
     }
-    list(caution_sentences(table, n, 1))
+    assert len(list(kinds_of_caution(table, n, 1))) == 2
     assert Kinds.compared < 10

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from groupshift._diagnosis.identified import identified
-from groupshift._diagnosis.identifying import identifying_features
+from groupshift._diagnosis.features import identifying_features
+from groupshift._diagnosis.sentences import identified
 
 
 def found_in(columns, group, *, category=(), key=None):

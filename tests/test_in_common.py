@@ -17,14 +17,14 @@ N_FEATURES = 8
 
 # Of what settles it, or does not, one sentence each: where one stands, none of the others may.
 STATEMENTS = {
-    "open": "over-represented by the same factor in every group, labelled data cannot reveal it",
+    "open": "over-represented by the same factor in every group, labeled data cannot reveal it",
     "features": "The features agree",
     "random": "You said that labels are a random sample",
     "by_label": "You said that labels were chosen by the label",
     "rate": "The known rate of the population, 40.0 %, settles what all groups have in common",
     "audit": "The labels settle what all groups have in common",
 }
-IF_SELECTED = "twice as likely to be labelled"
+IF_SELECTED = "twice as likely to be labeled"
 
 
 def drawn(choose, seed=0, n_rows=20_000, n_groups=25):

@@ -291,13 +291,13 @@ def test_an_explanation_is_the_plain_answer_and_what_the_group_adds(table, model
 
 @pytest.mark.parametrize("gain", [-4e-5, 4e-5])
 def test_losses_that_look_equal_are_neither_harm_nor_gain(model, monkeypatch, gain):
-    hidden = model.evidence_.hidden
-    total = hidden.total | {"loss_global": 0.6999, "loss_model": 0.6999 - gain, "loss_gain": gain}
-    evidence = replace(model.evidence_, hidden=replace(hidden, total=total | {"loss_gain_error": 1e-6}))
+    held_out = model.evidence_.held_out
+    total = held_out.total | {"loss_global": 0.6999, "loss_model": 0.6999 - gain, "loss_gain": gain}
+    evidence = replace(model.evidence_, held_out=replace(held_out, total=total | {"loss_gain_error": 1e-6}))
     monkeypatch.setattr(model, "evidence_", evidence)
     found = model.diagnose()
     assert found.worth == "perhaps"
-    assert "0.6999 without shifts, 0.6999 with them, which is as good as no difference" in found.verdict
+    assert "no measurable difference on held-out groups (0.6999 both)" in found.verdict
 
 
 @pytest.mark.parametrize("partition", [1, "validated"])
@@ -311,7 +311,7 @@ def test_a_model_that_was_asked_for_no_shares_says_so_and_blames_no_labels(table
     found = fitted(X, labels, groups, partition=partition, shares=None)
     said = found.diagnose()
     assert said.worth == "no"
-    assert said.verdict.startswith("No shift is made: shares were not asked for (shares=None)")
+    assert said.verdict.startswith("No correction made: shares were not asked for (shares=None)")
     everything = " ".join([*said.sentences, *found.notes_])
     assert "confirm" not in everything
     assert "No labels can be hidden" not in everything
@@ -328,4 +328,4 @@ def test_every_diagnosis_says_what_other_labelling_would_make_of_the_shares(mode
     odds = {name: table[name] / (1 - table[name]) for name in ("share", "if_half", "if_twice")}
     assert (odds["if_half"] <= 2 * odds["share"] + 0.02).all()
     assert (odds["if_twice"] >= odds["share"] / 2 - 0.02).all()
-    assert "twice as likely to be labelled" in " ".join(found.caution)
+    assert "twice as likely to be labeled" in " ".join(found.caution)

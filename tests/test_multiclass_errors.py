@@ -68,10 +68,6 @@ CASES = {
         lambda: fit(y=np.where(THREE < 0, 0, THREE), known_overall={0: 0.5}),
         "known_overall is a rate of unlabelled rows, and there are none.",
     ),
-    "a method of two classes": (
-        lambda: logistic().fit(X, THREE, groups=GROUPS).feature_importance(),
-        "feature_importance is for two classes, and this model has 3",
-    ),
     "an audit of three classes": (
         lambda: logistic().fit(X, THREE, groups=GROUPS).audit(X, GROUPS),
         "An audit asks for labels of two classes, and the model has 3. Fit a model of one class against the rest, "
@@ -87,7 +83,7 @@ CASES = {
     ),
     "the difference from a group that does not exist": (
         lambda: logistic().fit(X, THREE, groups=GROUPS).share_difference("a", "z", of_class=1),
-        "Group 'z' has no unlabelled rows in this model",
+        "Group 'z' has no unlabeled rows in this model",
     ),
     "the share of a third of two classes": (
         lambda: logistic().fit(X, np.minimum(THREE, 1), groups=GROUPS).overall_share(of_class=2),

@@ -134,3 +134,11 @@ def test_one_draw_has_no_interval():
     assert math.isnan(one.half)
     assert share(one) == ".900"
     assert signed(one - 0.95) == "\u2212.050"
+
+
+def test_the_stored_run_lies_near_the_articles_panels():
+    away = np.abs(distances(load_results(STORED / "paper"))["published"])
+    assert len(away) == 16
+    assert (away <= 2).sum() >= 13
+    # d = 1, K = 8, whose cause docs/explanation/figures.md names.
+    assert np.flatnonzero(away > 5).tolist() == [3]

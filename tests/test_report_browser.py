@@ -40,7 +40,7 @@ def report(tmp_path_factory):
     names = dict(zip(np.unique(groups)[:4], HOSTILE, strict=True))
     named = np.array([names.get(g, g) for g in groups])
     model = GroupShiftClassifier(LogisticRegression(), random_state=0).fit(X, y, groups=named)
-    assert model.n_clusters_ > 1
+    assert model.candidates_ is not None
     assert np.any(model.shift_)
     path = tmp_path_factory.mktemp("report") / "report.html"
     write_report(model, path)
@@ -60,7 +60,7 @@ def open_page(browser):
     """Opens a report; at the end of the test nothing may have been complained of, asked for, or run."""
     opened = []
 
-    def open_(path, *, size="desktop", scheme="light", script=True):
+    def open_(path, *, size="desktop", scheme="light", script=True, unfolded=True):
         width, height = WIDTHS[size]
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme, java_script_enabled=script
@@ -75,6 +75,12 @@ def open_page(browser):
         opened.append((context, page, told, asked, path, script))
         if script:
             page.wait_for_selector("html.drawn")
+        if script and unfolded:
+            page.evaluate("document.querySelectorAll('details.fold').forEach((d) => { d.open = true; })")
+            # A figure in a section is drawn when this opens.
+            page.wait_for_function(
+                "[...document.querySelectorAll('.chart')].every((c) => c.querySelector('svg'))"
+            )
         return page
 
     yield open_
@@ -221,9 +227,11 @@ def test_hostile_names_are_text(open_page, report):
 def test_without_javascript_sentences_and_tables_are_there(open_page, report):
     page = open_page(report, script=False)
     assert page.locator(".verdict").is_visible()
-    shares, under_other_labelling = page.locator("#shares table").all()
+    shares, under_other_labeling = page.locator("#shares table").all()
     assert shares.is_visible()
-    assert under_other_labelling.is_visible()
+    assert under_other_labeling.is_visible()
+    assert page.locator("#shifts table").is_hidden()
+    page.locator("#shifts > details > summary").click()
     assert page.locator("#shifts table").is_visible()
     assert page.locator("#search").is_hidden()
 
@@ -248,6 +256,24 @@ def test_5000_groups_are_paged_searched_and_drawn_at_once(open_page, long_report
     assert int(page.locator("#found").inner_text().split(" of ")[0].replace(",", "")) > 1_000
     for figure in ("shares", "shifts", "gain"):
         assert len(names_drawn(page, figure)) == 50
+
+
+def test_sections_are_folded_and_a_link_opens_one(open_page, report):
+    page = open_page(report, unfolded=False)
+    assert page.locator("#shares .row").count() == 12
+    assert page.locator("[data-figure=shifts]").is_hidden()
+    page.locator("nav a[href='#shifts']").click()
+    page.wait_for_selector("[data-figure=shifts] .row", state="visible")
+    assert page.locator("#held-out .panels").is_hidden()
+
+
+def test_the_narrow_interval_lies_inside_the_wide_one(open_page, report):
+    page = open_page(report, unfolded=False)
+    ends = page.evaluate("""() => [...document.querySelectorAll('[data-figure=shares] .row')].map((row) =>
+        ['interval', 'narrow'].map((kind) => ['x1', 'x2'].map((x) => Number(row.querySelector('.' + kind).getAttribute(x)))))""")
+    assert len(ends) == 12
+    for (low, high), (narrow_low, narrow_high) in ends:
+        assert low <= narrow_low <= narrow_high <= high
 
 
 def test_it_prints_light_whole_and_without_controls(open_page, report):

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier, distributed, pipeline, streaming
 from groupshift._data import problem
-from groupshift._diagnosis import evidence
+from groupshift._diagnosis import record
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, halves, table_of
 
 
@@ -16,7 +16,7 @@ def low_limits(monkeypatch):
     """Every sample that a fit takes of many rows is taken of a few hundred."""
     monkeypatch.setattr(problem, "MAX_CLUSTERING_ROWS", 900)
     monkeypatch.setattr(pipeline, "ALIGNED_ROWS", 400)
-    monkeypatch.setattr(evidence, "MAX_VALUES", 1_500)
+    monkeypatch.setattr(record, "MAX_VALUES", 1_500)
 
 
 @pytest.mark.parametrize("settings", [{}, {"partition": 2}], ids=str)

@@ -8,7 +8,7 @@ import pytest
 
 from class_samples import draw_table
 from groupshift import share_changes
-from groupshift._diagnosis.sensitivity import shares_if_selected
+from groupshift._diagnosis.share_tables import shares_if_selected
 from groupshift._shifts.estimate import UNIDENTIFIED
 from groupshift._shifts.known_shares import mean_posterior
 from shifted_groups import draw, fit_on
@@ -53,19 +53,19 @@ def test_what_nothing_decides_is_in_the_overall_interval_until_a_rate_or_the_use
     X, y, groups, _ = shifted[0]
     own = y < 0
     model = shifted[1]
-    assert model.unidentified_ == UNIDENTIFIED
-    half, twice = (shares_if_selected(model, odds)[0] for odds in (0.5, 2.0))
+    assert model.estimate_.unidentified == UNIDENTIFIED
+    half, twice = (shares_if_selected(model, odds)[0][0] for odds in (0.5, 2.0))
     found = model.overall_share()
     # At 90 %, positives are twice or half as likely to be labelled: what that does is inside, and little more.
     assert found.low <= twice < half <= found.high
     assert width(found) < 2 * (half - twice)
     random = fit_on(shifted[0], selection="random")
-    assert random.unidentified_ == 0
+    assert random.estimate_.unidentified == 0
     assert width(random.overall_share()) < 0.5 * width(found)
     some = with_estimate(model).update(
         X[own], groups[own], known_shares=dict.fromkeys(model.groups_[:20], 0.5)
     )
-    assert some.unidentified_ < 0.2 * UNIDENTIFIED
+    assert some.estimate_.unidentified < 0.2 * UNIDENTIFIED
     exact = with_estimate(shifted[1]).update(X[own], groups[own], known_overall=0.4)
     assert exact.overall_share() == pytest.approx((0.4, 0.4, 0.4), abs=1e-4)
     near = with_estimate(shifted[1]).update(X[own], groups[own], known_overall=(0.4, 0.01))
@@ -93,7 +93,7 @@ def test_wide_intervals_of_groups_hold_what_nothing_decides_and_narrow_ones_do_n
 
 def test_a_difference_is_known_better_than_its_two_shares_where_their_errors_are_common(fitted_groups):
     common = np.full(1, 0.3)
-    slope = mean_posterior(fitted_groups.tally_, fitted_groups.shift_)[1]
+    slope = mean_posterior(fitted_groups.estimate_.points, fitted_groups.shift_)[1]
     variance = np.full_like(slope, 0.35)
     parts = {
         "variance": variance,
@@ -117,7 +117,7 @@ def test_a_difference_turns_round_with_its_groups(fitted_groups):
 
 
 def test_differences_of_unknown_groups_are_refused(fitted_groups):
-    with pytest.raises(ValueError, match="Group 'nowhere' has no unlabelled rows"):
+    with pytest.raises(ValueError, match="Group 'nowhere' has no unlabeled rows"):
         fitted_groups.share_difference(fitted_groups.groups_[0], "nowhere")
 
 

@@ -1,22 +1,23 @@
 """A fitted model as text for a screen and as HTML for a notebook."""
 
-import re
 from html import escape
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
+from class_samples import draw_table
 from groupshift import DegradedWarning, GroupShiftClassifier
 from groupshift._data.encoder import FeatureEncoder
-from groupshift._diagnosis.cluster_profile import cluster_profiles, describe_clusters
-from groupshift._diagnosis.summary import MAX_CLUSTERS, WIDTH, Summary, _shifts_used, cluster_lines
-from groupshift._diagnosis.wording import percent
+from groupshift._diagnosis.features import cluster_profiles, describe_clusters
+from groupshift._diagnosis.summary import MAX_CLUSTERS, Summary, cluster_lines
+from groupshift._diagnosis.wording import WIDTH
 from groupshift.datasets import make_grouped_mixture
+from shifted_groups import draw, fit_on
 
 
 @pytest.fixture(scope="module")
@@ -48,41 +49,57 @@ class Balanced(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_summary_gives_verdict_shares_and_cautions_on_one_screen(model):
-    text = model.summary()
-    lines = text.split("\n")
-    assert " ".join(model.diagnose().verdict.split()) in " ".join(text.split())
-    rows = (
-        f"{model.labeled_rows_.sum():,} labelled rows of 12 groups and {model.rows_.sum():,} unlabelled rows"
-    )
-    assert rows in " ".join(text.split())
+def three_classes(n_groups=12):
+    X, y, groups, _ = draw_table(n_groups=n_groups, n_classes=3)
+    return GroupShiftClassifier(LogisticRegression(), partition=2, random_state=0).fit(X, y, groups=groups)
+
+
+def without_shift():
+    data = draw(np.random.default_rng(8), share=(0.4, 0.4), n_groups=20)
+    return fit_on(data)
+
+
+def few_groups():
+    return fit_on(draw(np.random.default_rng(1), n_groups=3, labeled=30, unlabeled=40))
+
+
+def two_classes():
+    return fit_on(draw(np.random.default_rng(0), n_groups=40))
+
+
+@pytest.mark.parametrize("make", [two_classes, three_classes, without_shift, few_groups])
+def test_a_summary_is_twenty_lines_and_150_words_with_shares_verdict_and_caution(make):
+    model = make()
+    text, found = model.summary(), Summary.of(model)
+    lines, flat = text.split("\n"), " ".join(text.split())
+    assert len([line for line in lines if line]) <= 20
+    assert len(text.split()) <= 150
     assert max(map(len, lines)) <= WIDTH
-    assert len(lines) <= 48
     assert not any(line.endswith(" ") for line in lines)
+    assert found.diagnosis.verdict in flat
+    assert found.main_caution in flat
+    assert "narrow interval: given none" in flat
+    assert flat.endswith(f"{len(found.diagnosis.sentences) - 2} more notes in the report.")
+    rows = f"{model.labeled_rows_.sum():,} labeled and {model.rows_.sum():,} unlabeled rows, {len(model.groups_)} groups"
+    assert rows in flat
 
 
-def test_text_and_notebook_show_the_values_of_the_summary(model):
-    summary = Summary.of(model)
-    text, html = model.summary(), model._repr_html_()
-    assert text.startswith(f"GroupShiftClassifier on {summary.learned[:40]}")
-    assert "\n\n".join(summary.paragraphs("GroupShiftClassifier on")) in text
-    for line in summary.shares:
-        assert any(line.group in shown and line.share in shown for shown in text.split("\n"))
-        assert f">{line.group}</td>" in html
-    for sentence in (summary.diagnosis.verdict, *summary.cautions, *summary.clusters):
-        assert sentence in " ".join(text.split())
-        assert escape(sentence) in html
+@pytest.mark.parametrize("make", [two_classes, three_classes])
+def test_details_are_every_sentence_of_the_diagnosis(make):
+    model = make()
+    flat = " ".join(model.summary(details=True).split())
+    for sentence in model.diagnose().sentences:
+        assert sentence in flat
+    for line in Summary.of(model).clusters:
+        assert line in flat
 
 
-def test_a_summary_without_shifts_has_overall_shares_and_no_table(rows, quick):
+def test_a_summary_without_a_population_has_no_table_of_shares(rows, quick):
     X, y, groups = rows
-    summary = Summary.of(quick(shares=None).fit(X, y, groups=groups))
-    assert summary.shares == ()
-    assert 0 < summary.labeled_share < 1
-    assert 0 < summary.population_share < 1
     with pytest.warns(DegradedWarning, match="No unlabelled rows"):
-        alone = Summary.of(quick().fit(X[y >= 0], y[y >= 0], groups=groups[y >= 0]))
-    assert np.isnan(alone.population_share)
+        alone = quick().fit(X[y >= 0], y[y >= 0], groups=groups[y >= 0])
+    assert Summary.of(alone).lines == ()
+    assert "Not known: there are no unlabeled rows yet" in alone.summary()
 
 
 def test_summary_names_the_groups_of_lowest_and_highest_share(model):
@@ -90,23 +107,20 @@ def test_summary_names_the_groups_of_lowest_and_highest_share(model):
     text = model.summary()
     for at in (table["share"].argmin(), table["share"].argmax()):
         name, share = table["group"][at], table["share"][at]
-        assert any(line.split()[:3] == [name, f"{100 * share:.1f}", "%"] for line in text.split("\n"))
+        assert any(line.split()[:2] == [name, f"{100 * share:.1f}"] for line in text.split("\n"))
 
 
 def test_one_overall_share_is_told_everywhere(model, tmp_path):
-    line = next(line for line in model.summary().split("\n") if line.strip().startswith("all"))
-    after, low, high, before = (
-        f"{share} %" for share in line.replace("%", "").replace(" to ", " ").split()[1:5]
+    line = next(line for line in model.summary().split("\n") if line.startswith("all")).split()
+    table = model.group_shares(by="overall")
+    share, low, high, narrow_low, narrow_high = (
+        f"{100 * table[name][0]:.1f}" for name in ("share", "low", "high", "narrow_low", "narrow_high")
     )
-    found = model.overall_share()
-    assert [after, low, high] == [percent(value) for value in found]
-    caution = " ".join(model.diagnose().caution)
-    interval = f"90 % interval {low} to {high}"
-    assert f"overall share from {before} (labelled sample) to {after} (population, {interval})" in caution
+    assert line[1:] == [share, f"{low}\u2013{high}", f"{narrow_low}\u2013{narrow_high}"]
+    assert f"instead of {share} %" in " ".join(model.diagnose().caution)
     model.report(tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text().replace("\u202f", " ")
-    said = page[page.index("In the population") :]
-    assert [f"{share} %" for share in re.findall(r"[\d.]+", said)[:4]] == [after, low, high, before]
+    page = (tmp_path / "report.html").read_text().replace("\u202f", " ").replace("\u2060", "")
+    assert f"{share} % are positive (interval {low}\u2013{high} %; narrow interval {narrow_low}" in page
 
 
 def test_numbers_keep_their_unit_on_their_line(model):
@@ -124,7 +138,7 @@ def test_notebook_display_adds_to_scikit_learns(model):
     assert "sk-top-container" in before
     assert "sk-top-container" in after
     assert "Worth" not in before
-    assert model.diagnose().verdict[:30] in after
+    assert escape(model.diagnose().verdict)[:30] in after
     assert "text/html" in model._repr_mimebundle_()
     with config_context(display="text"):
         assert "text/html" not in model._repr_mimebundle_()
@@ -136,7 +150,9 @@ def test_html_is_balanced_and_escapes_what_users_name():
     X = rng.normal(size=(600, 2)) + np.c_[np.where(y == 1, 2.0, 0.0), np.zeros(600)]
     groups = np.tile(["<b>bold</b>", "a&b", "c"], 200)
     model = GroupShiftClassifier(GaussianNB(), partition=1, random_state=0).fit(X, y, groups=groups)
-    for html in (model.diagnose()._repr_html_(), model._repr_html_().split("<style>")[0]):
+    pieces = [model.diagnose()._repr_html_(), model._repr_html_().split("<style>")[0]]
+    pieces += [model.overall_share()._repr_html_(), model.share_difference("a&b", "c")._repr_html_()]
+    for html in pieces:
         parser = Balanced()
         parser.feed(html)
         assert not parser.open
@@ -189,18 +205,3 @@ def test_clusters_beyond_a_screenful_are_counted_with_two_classes_and_with_more(
     model = quick(partition=8, shrinkage="none").fit(X, three, groups=groups)
     assert len(model.classes_) == 3
     assert Summary.of(model).clusters[-1] == "and 2 more"
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"shift_": np.zeros((2, 1))}, "no shifts"),
-        ({"shrinkage": "none"}, "every cell has a shift of its own"),
-        ({"shares": None}, "shifts by known shares alone"),
-        ({"shares": None, "audit_": object()}, "shifts by an audit alone"),
-        ({}, "shifts of groups follow their labels and scores"),
-    ],
-)
-def test_it_is_said_where_shifts_come_from(given, said):
-    model = {"shift_": np.ones((2, 1)), "shrinkage": "hierarchical", "shares": "mlls", "audit_": None}
-    assert _shifts_used(SimpleNamespace(**model | given)) == said

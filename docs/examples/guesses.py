@@ -1,4 +1,4 @@
-"""One change at a time: what moves the article's method on reviews and on Census tasks, from paper/results."""
+"""One change at a time: what moves the article's method on reviews, from paper/results/reviews."""
 
 from pathlib import Path
 
@@ -21,6 +21,3 @@ def show(folder, setting, methods, less):
 
 
 show("reviews", "2", ("label_shift", "published", "true_clustering"), "global")
-methods = ("published", "published, batches of 14", "published, mean posterior", "true_clustering")
-for setting in ("1", "2"):
-    show("guesses", setting, methods, "global")

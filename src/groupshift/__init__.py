@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from groupshift._audit.plan import AuditPlan
     from groupshift._data.checks import DegradedWarning
     from groupshift._data.progress import listen
-    from groupshift._diagnosis.diagnostics import Diagnosis
+    from groupshift._diagnosis.diagnosis import Diagnosis
     from groupshift._files.model_files import ModelFileError, load, read_manifest, save
     from groupshift._shifts.counts import Counts
     from groupshift.baselines import METHODS
@@ -39,7 +39,7 @@ _LAZY = {
     "AuditPlan": "groupshift._audit.plan",
     "Counts": "groupshift._shifts.counts",
     "DegradedWarning": "groupshift._data.checks",
-    "Diagnosis": "groupshift._diagnosis.diagnostics",
+    "Diagnosis": "groupshift._diagnosis.diagnosis",
     "GroupShiftClassifier": "groupshift.classifier",
     "ModelFileError": "groupshift._files.model_files",
     "PriorCorrectedClassifier": "groupshift.prior_correction",
@@ -47,7 +47,7 @@ _LAZY = {
     "load": "groupshift._files.model_files",
     "read_manifest": "groupshift._files.model_files",
     "save": "groupshift._files.model_files",
-    "share_changes": "groupshift._diagnosis.share_errors",
+    "share_changes": "groupshift._diagnosis.share_tables",
 }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from os import PathLike
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from groupshift import pipeline
-from groupshift._audit.found import check_population, learn_from, learned_again
+from groupshift._audit.found import AuditFound, check_population, learn_from, learned_again
 from groupshift._audit.plan import AuditPlan, check_auditable, plan_audit, read_labels, score_population
 from groupshift._data.batches import check_columns, fitted_roles
 from groupshift._data.checks import (
@@ -28,7 +29,8 @@ from groupshift._data.checks import (
     check_weights,
 )
 from groupshift._data.codes import NOT_GIVEN, Codes, group_numbers, report_unseen, same_kind
-from groupshift._data.frames import Features, as_frame, frame_beside, library_of, take_rows
+from groupshift._data.encoder import FeatureEncoder
+from groupshift._data.frames import Features, as_frame, frame_beside, frame_like, library_of, take_rows
 from groupshift._data.keys import Seeds
 from groupshift._data.problem import Classifier, KnownRates, KnownShare, Problem, Settings, sentences
 from groupshift._data.progress import begin, steps
@@ -36,6 +38,7 @@ from groupshift._data.reading import (
     COLUMN_ATTRIBUTES,
     ReadOptions,
     Samples,
+    Schema,
     column_attributes,
     numbered,
     read_rows,
@@ -44,13 +47,25 @@ from groupshift._data.reading import (
 )
 from groupshift._data.rows import InMemory, Rows
 from groupshift._data.workers import map_chunks, workers
-from groupshift._diagnosis.class_evidence import record_class_evidence
-from groupshift._diagnosis.evidence import record_evidence
-from groupshift._diagnosis.explained import Explained
-from groupshift._diagnosis.whole_fit import detail_columns, known_of, scorer_of
-from groupshift._math.arrays import BoolArray, FloatArray, ValueArray
+from groupshift._diagnosis.diagnosis import Diagnosis, diagnose
+from groupshift._diagnosis.draws import share_draws
+from groupshift._diagnosis.features import importance_table
+from groupshift._diagnosis.fitted import Evidence
+from groupshift._diagnosis.record import record_evidence
+from groupshift._diagnosis.share_tables import (
+    ShareDifference,
+    ShareInterval,
+    overall_share,
+    share_difference,
+    shares_by,
+)
+from groupshift._diagnosis.summary import Summary, summary_text
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
+from groupshift._shifts.class_scorer import by_class, detail_columns, scorer_of
+from groupshift._shifts.common import CommonShift
 from groupshift._shifts.counts import CountRows, Counts, fingerprint
-from groupshift._shifts.estimate import estimate_from_counts
+from groupshift._shifts.estimate import Estimate, Learned, estimate_from_counts
+from groupshift._shifts.known_classes import known_of
 from groupshift._shifts.prediction_sets import set_thresholds, sets_of
 from groupshift._shifts.scorer import AnyScorer, concatenated_details
 
@@ -59,7 +74,12 @@ PREDICTED_ROWS = 32_768
 Answer = TypeVar("Answer")
 
 
-class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
+def _read(part: str, name: str) -> Any:
+    """A fitted attribute that is read from one of the values that a fit ends in; before `fit` it is not there."""
+    return property(lambda model: getattr(getattr(model, part), name))
+
+
+class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
     r"""Classifier for grouped data whose labels are a biased sample.
 
     Learns a posterior from labelled rows, finds regions of feature space (clusters) in which positives look alike in
@@ -136,6 +156,39 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
     >>> model.predict_proba(X[:3], groups=groups[:3]).shape
     (3, 2)
     """
+
+    # What a fit ends in, assigned together. Everything else is read from it.
+    schema_: Schema
+    learned_: Learned
+    estimate_: Estimate
+    evidence_: Evidence
+    candidates_: dict[str, ValueArray] | None
+    notes_: list[str]
+    audit_: AuditFound | None
+
+    classes_: ValueArray = _read("schema_", "classes")
+    is_multiclass_: bool = _read("schema_", "is_multiclass")
+    encoder_: FeatureEncoder = _read("schema_", "encoder")
+    has_groups_: bool = _read("schema_", "has_groups")
+    frame_library_: str | None = _read("schema_", "library")
+    role_names_: dict[str, str | None] = _read("schema_", "role_names")
+    n_clusters_: int = _read("learned_", "n_clusters")
+    labeled_groups_: ValueArray = _read("learned_", "labeled_groups")
+    labeled_prior_: FloatArray = _read("learned_", "labeled_prior")
+    labeled_rows_: IntArray = _read("learned_", "labeled_rows")
+    groups_: ValueArray = _read("estimate_", "groups")
+    rows_: IntArray = _read("estimate_", "rows")
+    row_weight_: FloatArray = _read("estimate_", "row_weight")
+    shift_: FloatArray = _read("estimate_", "shift")
+    shift_variance_: FloatArray = _read("estimate_", "variance")
+    group_prior_: FloatArray = _read("estimate_", "share")
+    share_error_: FloatArray = _read("estimate_", "share_error")
+    unseen_shift_: FloatArray = _read("estimate_", "unseen_shift")
+    unseen_variance_: FloatArray = _read("estimate_", "unseen_variance")
+    known_groups_: ValueArray = _read("estimate_", "known_groups")
+    known_overall_: FloatArray | tuple[float, float] | None = _read("estimate_", "known_overall")
+    random_labels_: float = _read("estimate_", "random_labels")
+    common_shift_: CommonShift = _read("estimate_", "common")
 
     def __init__(
         self,
@@ -489,6 +542,115 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         weight = None if sample_weight is None else check_weights(sample_weight, n_rows)[known]
         return float(accuracy_score(classes[labels[known]], predicted, sample_weight=weight))
 
+    def group_shares(
+        self,
+        *,
+        by: str = "cell",
+        coverage: float = 0.9,
+        draws: int | None = None,
+        random_state: Any = None,
+        common_shift: bool = True,
+    ) -> Features:
+        """Shares of positives among the population rows, with intervals: the means of their predicted probabilities.
+
+        Parameters
+        ----------
+        by : {"cell", "group", "overall"}
+            One line for each (group, cluster) cell, for each group, clusters weighted by its rows, or one for all rows. Lines
+            but those of cells end with the share among labeled rows, NaN where there are none.
+        coverage : float
+            Probability that an interval holds the share. The narrow one inside it allows for no shift of all groups alike.
+        draws : int, optional
+            Return so many joint draws of the shares instead of intervals: groups are added, ranked or differenced draw by draw.
+        random_state : as in scikit-learn
+            Of the draws. The same seed gives the same draws for every `by`.
+        common_shift : bool
+            Whether draws include a shift of all groups alike that nothing in the data decides, as `overall_share` does.
+
+        Returns
+        -------
+        frame of the library that X came in, or dict of arrays : (group, cluster,) rows, share, low, high, narrow_low,
+            narrow_high(, labeled_share)
+            With more than two classes, a line for each class, named in a column class before rows. With `draws`: (group, cluster,
+            class,) rows, weight, draw_0, draw_1, …
+        """
+        check_is_fitted(self)
+        if draws is not None:
+            seed = int(check_random_state(random_state).randint(2**31 - 1))
+            found = share_draws(
+                self.estimate_, self.classes_, by, draws=draws, seed=seed, common_shift=common_shift
+            )
+            return frame_like(found, self.schema_.library)
+        return frame_like(shares_by(self, by, coverage), self.schema_.library)
+
+    def overall_share(self, *, coverage: float = 0.9, of_class: object = None) -> ShareInterval:
+        """Share of positives among all population rows, by weight, with its interval: `share`, `low`, `high`.
+
+        The interval holds what is not known of each group, the chance of every row and, unless a known rate or random labels
+        settle it, what nothing in the data decides: labels of positives that came more often, in all groups alike. With more
+        than two classes, `of_class` says whose share it is.
+        """
+        check_is_fitted(self)
+        return overall_share(self, coverage, of_class)
+
+    def share_difference(
+        self, group: object, other: object, *, coverage: float = 0.9, of_class: object = None
+    ) -> ShareDifference:
+        """Share of one group less that of another, with its interval: `difference`, `low`, `high`.
+
+        Errors that groups have in common cancel, so that it may be known better than either share. With more than two classes,
+        `of_class` says whose share it is.
+        """
+        check_is_fitted(self)
+        return share_difference(self, group, other, coverage, of_class)
+
+    def explain(self, X: Features, groups: ArrayLike | None = None) -> Features:
+        """What drives the prediction of each row: a frame like X, or a dict of arrays.
+
+        `plain_probability` is what the row's features say alone, `shift` the log-odds that its group adds, and `probability`
+        what both make of it: logit(probability) = logit(plain_probability) + shift. Of more than two classes each has a column
+        for every class, and probability ∝ plain_probability · exp(shift).
+        """
+        check_is_fitted(self)
+        parts = self._predicted(X, groups, lambda scorer, rows: scorer.parts(scorer(rows)))
+        found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        if self.is_multiclass_ and library_of(X) is not None:
+            found = by_class(found, self.classes_)
+        return frame_beside(found, X)
+
+    def feature_importance(self) -> Features:
+        """How much worse held-out labels are predicted when a feature is shuffled: the rise of the log loss.
+
+        Returns
+        -------
+        frame of the library that X came in, or dict of arrays : feature, loss_rise; the largest first, and no more than the
+        twenty features that scores follow most
+        """
+        check_is_fitted(self)
+        return frame_like(importance_table(self), self.schema_.library)
+
+    def diagnose(self) -> Diagnosis:
+        """Is it worth it, does the assumption hold, where not to trust it: a `Diagnosis` in sentences and tables."""
+        check_is_fitted(self)
+        return diagnose(self)
+
+    def summary(self, *, details: bool = False) -> str:
+        """The answer on a screen: shares, the verdict and the caution that costs most; with `details`, all that is known."""
+        check_is_fitted(self)
+        return summary_text(self, details=details)
+
+    def report(self, path: str | PathLike[str], *, title: str | None = None, force: bool = False) -> None:
+        """Write everything about the fitted model into one HTML file at `path`; `force` replaces an existing one."""
+        check_is_fitted(self)
+        from groupshift._diagnosis.report import write_report
+
+        write_report(self, path, title=title, force=force)
+
+    def _html_repr(self) -> str:
+        """scikit-learn's picture of the estimator; after `fit`, what it found above it."""
+        drawn: str = super()._html_repr()
+        return Summary.of(self)._repr_html_() + drawn if hasattr(self, "evidence_") else drawn
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = accepts_missing(self.estimator)
@@ -537,8 +699,7 @@ class GroupShiftClassifier(Explained, ClassifierMixin, BaseEstimator):
         )
         with workers(self.n_jobs), steps():
             found = pipeline.fit(problem)
-            record = record_class_evidence if training.schema.is_multiclass else record_evidence
-            evidence = record(problem, found)
+            evidence = record_evidence(problem, found)
         columns = column_attributes(self, training.head)
         for name in COLUMN_ATTRIBUTES:
             self.__dict__.pop(name, None)

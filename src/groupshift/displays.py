@@ -6,7 +6,7 @@ drawing, `ax_` and `figure_` are matplotlib's.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from groupshift._data.codes import Codes
 from groupshift._data.extras import need
 from groupshift._data.frames import some
-from groupshift._diagnosis.fitted_model import FittedModel
-from groupshift._diagnosis.share_tables import group_level_shares, labeled_sample
+from groupshift._diagnosis.fitted import Model
+from groupshift._diagnosis.share_tables import shares_by
 from groupshift._diagnosis.wording import short
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.sums import mean_by
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 Groups = Sequence[object] | None
+Values = TypeVar("Values")
 
 # Of Okabe and Ito's palette, which colour-blind readers can tell apart; shapes differ as well.
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#777777"
@@ -71,7 +72,7 @@ class GroupSharesDisplay(_Display):
     @classmethod
     def from_estimator(
         cls,
-        model: FittedModel,
+        model: Model,
         *,
         groups: Groups = None,
         coverage: float = 0.9,
@@ -87,14 +88,14 @@ class GroupSharesDisplay(_Display):
             The groups to show, all by default.
         """
         check_is_fitted(model)
-        shown = _chosen(model.groups_, groups, "unlabelled")
-        table = group_level_shares(model, coverage)
+        shown = _chosen(model.estimate_.groups, groups, "unlabelled")
+        table = _of_two(model, shares_by(model, "group", coverage))
         display = cls(
-            groups=model.groups_[shown],
+            groups=model.estimate_.groups[shown],
             share=table["share"][shown],
             low=table["low"][shown],
             high=table["high"][shown],
-            labeled_share=labeled_sample(model)[0][shown],
+            labeled_share=table["labeled_share"][shown],
             coverage=coverage,
         )
         return display.plot(ax, sort=sort, max_named=max_named)
@@ -132,7 +133,7 @@ class GroupSharesDisplay(_Display):
                 markeredgecolor=VERMILION,
                 markersize=size * 0.9,
                 markeredgewidth=1.2 if named else 0.5,
-                label="labelled sample",
+                label="labeled sample",
             )
         _name_groups(ax, self.groups[order], named)
         ax.set_xlabel("share of positives")
@@ -160,7 +161,7 @@ class ShiftsDisplay(_Display):
     @classmethod
     def from_estimator(
         cls,
-        model: FittedModel,
+        model: Model,
         *,
         groups: Groups = None,
         ax: "Axes | None" = None,
@@ -170,9 +171,11 @@ class ShiftsDisplay(_Display):
     ) -> Self:
         """Draw the shifts of a fitted model; see `plot` for options."""
         check_is_fitted(model)
-        shown = _chosen(model.groups_, groups, "unlabelled")
-        shift = np.where(model.rows_[shown] > 0, model.shift_[shown], np.nan)
-        display = cls(groups=model.groups_[shown], shift=shift)
+        shown = _chosen(model.estimate_.groups, groups, "unlabelled")
+        shift = np.where(
+            model.estimate_.rows[shown] > 0, _of_two(model, model.estimate_.shift)[shown], np.nan
+        )
+        display = cls(groups=model.estimate_.groups[shown], shift=shift)
         return display.plot(ax, sort=sort, max_named=max_named, cmap=cmap)
 
     def plot(
@@ -216,8 +219,8 @@ class ShiftsDisplay(_Display):
 
 @dataclass(kw_only=True, eq=False)
 class CalibrationByGroupDisplay(_Display):
-    """Predicted against observed shares of labelled groups whose labels were hidden: plain classifier and
-    model.
+    """Predicted against observed shares of labelled groups whose labels were held out: plain classifier
+    and model.
 
     Parameters
     ----------
@@ -240,26 +243,26 @@ class CalibrationByGroupDisplay(_Display):
 
     @classmethod
     def from_estimator(
-        cls, model: FittedModel, *, groups: Groups = None, ax: "Axes | None" = None, kind: str = "groups"
+        cls, model: Model, *, groups: Groups = None, ax: "Axes | None" = None, kind: str = "groups"
     ) -> Self:
         """Draw the calibration of a fitted model on (some) labelled groups; see `plot` for options."""
         check_is_fitted(model)
         held_out = model.evidence_.held_out
         if held_out is None:
             raise ValueError(
-                "No labels could be hidden from this model (too few labelled examples of a class), so its calibration "
+                "No labels could be held out from this model (too few labelled examples of a class), so its calibration "
                 "is not known. Fit it with more labelled examples of both classes."
             )
-        hidden, curves = held_out.by_group, held_out.calibration
-        known = model.labeled_groups_[hidden.group]
+        by_group, curves = _of_two(model, held_out.by_group), held_out.calibration_by_group
+        known = model.learned_.labeled_groups
         shown = _chosen(known, groups, "labelled")
         display = cls(
             groups=known[shown],
-            rows=hidden.rows[shown],
-            observed=hidden.share[shown],
-            plain=hidden.mean_global[shown],
-            model=hidden.mean_model[shown],
-            curves={"global": curves.plain.by_group[shown], "model": curves.model.by_group[shown]},
+            rows=by_group["rows"][shown],
+            observed=by_group["share"][shown, 0],
+            plain=by_group["mean_global"][shown, 0],
+            model=by_group["mean_model"][shown, 0],
+            curves={name: curve[shown] for name, curve in curves.items()},
         )
         return display.plot(ax, kind=kind)
 
@@ -294,7 +297,7 @@ class CalibrationByGroupDisplay(_Display):
                 x, y = self._binned(mean) if kind == "groups" else _curve(self.curves[name])
                 ax.plot(x, y, marker=marker, color=color, markerfacecolor=face, label=label)
         ax.set_xlabel(f"mean probability of the {'group' if kind == 'groups' else 'bin'}")
-        ax.set_ylabel("share of positives by the hidden labels")
+        ax.set_ylabel("share of positives by the held-out labels")
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         _in_percent(ax.xaxis, ax.yaxis)
         ax.grid(alpha=0.3)
@@ -307,6 +310,15 @@ class CalibrationByGroupDisplay(_Display):
         part, rows = np.arange(len(order)) * n_bins // len(order), self.rows[order].astype(float)
         x, y = (mean_by(part, values[order], rows, n_bins) for values in (probability, self.observed))
         return x, y
+
+
+def _of_two(model: Model, values: Values) -> Values:
+    """Values of a model of two classes; a picture of more would need an axis that it does not have."""
+    if (n := len(model.schema_.classes)) > 2:
+        raise ValueError(
+            f"This picture is for two classes, and the model has {n}. Call model.report(path), which shows all of them."
+        )
+    return values
 
 
 def _curve(bins: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -117,7 +117,9 @@ def train(problem: Problem, pooled: Pooled, partition: Partition | None) -> Held
             seed=seeds.named("held out"),
         )
     has_own = settings.per_cluster and partition is not None
-    scores = cross_fit(members, rows, y, cluster if has_own else None, seeds.named("row folds"))
+    scores = cross_fit(
+        members, rows, y, cluster if has_own else None, known.n_clusters, seeds.named("row folds")
+    )
     sample = pooled.unlabeled(ALIGNED_ROWS)
     return scores.aligned(sample, known.predict(sample), seeds.named("aligned folds"))
 

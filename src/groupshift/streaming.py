@@ -49,7 +49,7 @@ from groupshift._data.progress import begin, counted, steps
 from groupshift._data.reading import Samples
 from groupshift._data.rows import InMemory, Rows
 from groupshift._data.workers import Sum, add_up, map_chunks, workers
-from groupshift._diagnosis.diagnostics import Diagnosis
+from groupshift._diagnosis.diagnosis import Diagnosis
 from groupshift._math.arrays import ValueArray
 from groupshift._shifts.counts import batch_counter, total_counts
 from groupshift._shifts.scorer import AnyScorer, Details

@@ -1,7 +1,7 @@
 """Does the assumption hold? Features against group given the class, and observed scores against the mixture.
 
 The method assumes that inside a cluster positives look alike in every group, and so do negatives. Among
-labelled rows this can be tested. With enough rows every test is "significant", so it is the effect size that
+labeled rows this can be tested. With enough rows every test is "significant", so it is the effect size that
 counts: the share of a feature's variance inside (cluster, class) that the group explains, free of what chance
 alone would explain.
 """
@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 from scipy.stats import rankdata
 
-from groupshift._diagnosis.evidence_parts import ScoreDistributions
+from groupshift._diagnosis.fitted import ScoreDistributions
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.points import Points
 from groupshift._math.sums import ratio, sum_by
-from groupshift.metrics import grouped_auc
 
 # Cohen's conventions for a share of variance explained.
 SMALL, MEDIUM, LARGE = 0.01, 0.06, 0.14
@@ -30,7 +29,7 @@ GRID_POINTS = 200
 CELLS_AT_ONCE = 50_000
 # Part of a cell's rows, and rows, from which on they have one score because they are alike, and not by chance.
 REPEATED, REPEATED_ROWS = 0.05, 5
-# In log-odds: how far a score of labelled rows may be off, by few or many of them.
+# In log-odds: how far a score of labeled rows may be off, by few or many of them.
 LEAST_REACH, MOST_REACH = 0.1, 4.0
 
 
@@ -172,7 +171,7 @@ def combined_p_value(p_values: FloatArray) -> FloatArray:
 def score_distributions(
     log_odds: FloatArray, y: IntArray, weight: FloatArray, cluster: IntArray, n_clusters: int
 ) -> ScoreDistributions:
-    """Distribution functions of the scores of labelled rows, by cluster and class, on one grid."""
+    """Distribution functions of the scores of labeled rows, by cluster and class, on one grid."""
     grid = np.unique(np.quantile(log_odds, np.linspace(0, 1, GRID_POINTS)))
     stratum = cluster * 2 + y
     at = np.searchsorted(grid, log_odds)
@@ -183,7 +182,6 @@ def score_distributions(
         grid=grid,
         below=below,
         rows=np.bincount(stratum, minlength=2 * n_clusters).reshape(-1, 2),
-        auc=grouped_auc(y, log_odds, weight, cluster, n_clusters),
     )
 
 
@@ -200,8 +198,8 @@ def mixture_distance(points: Points, share: FloatArray, scores: ScoreDistributio
 
     Returns
     -------
-    array (n_cells,) : Kolmogorov's distance; NaN for an empty cell, or where a class has no labelled rows.
-        Next to a score that many rows of the cell have it is not measured: labelled rows of the same kind have it a bit higher or
+    array (n_cells,) : Kolmogorov's distance; NaN for an empty cell, or where a class has no labeled rows.
+        Next to a score that many rows of the cell have it is not measured: labeled rows of the same kind have it a bit higher or
         lower, as the classifiers of their folds say, and all of these rows would count as a gap.
     """
     grid, reach = _with_holes(scores.grid, scores.rows)
@@ -222,7 +220,7 @@ def mixture_distance(points: Points, share: FloatArray, scores: ScoreDistributio
         alpha = share[start:stop, None]
         expected = alpha * below[cluster, 1] + (1 - alpha) * below[cluster, 0]
         is_beside = _beside_repeated(points, start, stop, grid, reach)
-        # Between repeated scores there may be no labelled score to measure at; elsewhere there are enough.
+        # Between repeated scores there may be no labeled score to measure at; elsewhere there are enough.
         skipped = is_beside | (is_hole & ~is_beside.any(1, keepdims=True))
         gap = np.abs(observed - expected)
         distance[start:stop] = np.where(skipped & ~np.isnan(gap), 0.0, gap).max(1)
@@ -230,8 +228,8 @@ def mixture_distance(points: Points, share: FloatArray, scores: ScoreDistributio
 
 
 def _with_holes(grid: FloatArray, labeled_rows: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Scores of labelled rows with the middles of what is empty between them, and how far scores of a cluster may be off."""
-    # By chance, of rows that are some tenth of the labelled ones: about as far as classifiers of two folds are apart.
+    """Scores of labeled rows with the middles of what is empty between them, and how far scores of a cluster may be off."""
+    # By chance, of rows that are some tenth of the labeled ones: about as far as classifiers of two folds are apart.
     error = np.sqrt((1 / np.maximum(labeled_rows, 1)).sum(1))
     reach = np.maximum(4 * error, LEAST_REACH)
     middle = (grid[1:] + grid[:-1]) / 2

@@ -1,14 +1,27 @@
-"""Numbers in sentences: one way to write a share, one to write a count, and lines that break between them."""
+"""Numbers in sentences, text in lines of a screen, and pieces of HTML for notebooks."""
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from textwrap import fill
+
+from groupshift._math.arrays import Table
 
 # A narrow space that does not break: "34.2 %" stays in one piece.
 THIN = "\u202f"
 DASH = "\u2013"
 # A line may break after a dash, unless this follows.
 JOINER = "\u2060"
+WIDTH = 88
+# Lines of a table in a notebook, which is no place for thousands.
+MAX_LINES = 100
+STYLE = (
+    "border:1px solid rgba(128,128,128,.4);border-radius:6px;padding:.6em 1em;margin:.3em 0;max-width:46em;"
+    "line-height:1.4;font-family:system-ui,sans-serif;font-size:.95em"
+)
+# Shape and word carry the verdict; the color only repeats it.
+MARK = {"yes": "✔", "little": "✔", "perhaps": "?", "no": "-", "harmful": "✘", "unknown": "?"}
 
 
 def percent(share: float | None, digits: int = 1) -> str:
@@ -18,6 +31,15 @@ def percent(share: float | None, digits: int = 1) -> str:
     ('34.2 %', '50 %', '-')
     """
     return "-" if share is None or not math.isfinite(share) else f"{100 * share:.{digits}f} %"
+
+
+def percent_range(low: float, high: float) -> str:
+    """An interval of shares.
+
+    >>> percent_range(0.291, 0.402)
+    '29.1 to 40.2 %'
+    """
+    return f"{percent(low).removesuffix(' %')} to {percent(high)}"
 
 
 def plural(number: int, noun: str) -> str:
@@ -55,3 +77,58 @@ def tidy(sentence: str) -> str:
     """
     joined = re.sub(rf"(?<=\d){DASH}(?=\d)", f"{DASH}{JOINER}", sentence)
     return re.sub(r"(?<=\d) ?%", f"{THIN}%", joined).replace(" ± ", "\u00a0±\u00a0")
+
+
+def folded(text: str, first: str = "", rest: str = "") -> str:
+    """Text in lines of a screen; a number keeps its unit on its line."""
+    whole = text.replace(" %", "\u00a0%")
+    return fill(whole, WIDTH, initial_indent=first, subsequent_indent=rest).replace("\u00a0", " ")
+
+
+def bullets(sentences: Iterable[str]) -> str:
+    return "\n".join(folded(sentence, "  - ", "    ") for sentence in sentences)
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """A table as text: names to the left, numbers to the right."""
+    cells = [(short(line[0]), *line[1:]) for line in lines]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    shown = []
+    for name, *numbers in cells:
+        right = (f"  {number:>{width}}" for number, width in zip(numbers, widths[1:], strict=True))
+        shown.append(f"{name:<{widths[0]}}{''.join(right)}".rstrip())
+    return "\n".join(shown)
+
+
+def titled(title: str, content: str) -> str:
+    """A box with a title in bold."""
+    head = f"<div style='margin-bottom:.4em'><strong>{escape(title)}</strong></div>"
+    return f"<div style='{STYLE}'>{head}{content}</div>"
+
+
+def details(title: str, content: str) -> str:
+    return f"<details><summary>{escape(title)}</summary>{content}</details>"
+
+
+def listed(sentences: Iterable[str]) -> str:
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    return f"<ul style='margin:.2em 0 .4em 1.2em;padding:0'>{items}</ul>"
+
+
+def rows_of(table: Table) -> list[tuple[object, ...]]:
+    return list(zip(*(column[: MAX_LINES + 1].tolist() for column in table.values()), strict=True))
+
+
+def table_html(headings: Mapping[str, object] | Iterable[str], lines: Sequence[Sequence[object]]) -> str:
+    """A table whose first column names its lines; the others hold numbers. Only its first lines are shown."""
+
+    def cell(column: int, value: object) -> str:
+        shown = "all" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+        return f"<td style='text-align:{'right' if column else 'left'}'>{escape(shown)}</td>"
+
+    head = "".join(f"<th>{escape(str(heading))}</th>" for heading in headings)
+    body = "".join(
+        f"<tr>{''.join(cell(i, value) for i, value in enumerate(line))}</tr>" for line in lines[:MAX_LINES]
+    )
+    rest = "<div>… and more lines</div>" if len(lines) > MAX_LINES else ""
+    return f"<table style='margin:.4em 0'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"

@@ -22,9 +22,7 @@ OWN = {
     "baselines": "CoralClassifier GroupAwareClassifier",
     "classifier": "GroupShiftClassifier",
     "_audit.found": "AuditFound DesignShare SharePosterior Verdicts",
-    "_diagnosis.class_evidence": "ClassEvidence ClassHidden ClassIndependence ClassSample",
-    "_diagnosis.evidence_parts": "Calibration ClusterProfiles Evidence Examples HeldOut HiddenLabels Independence "
-        "LabeledSample Reliability ScoreDistributions ScoreIndependence Totals",
+    "_diagnosis.fitted": "ClusterProfiles Evidence HeldOut Independence LabeledSample ScoreDistributions",
     "tables.columns": "TableClassifier",
     "_audit.inference": "AuditedShift",
     "_partitions.correction": "CellCorrection",

@@ -122,7 +122,12 @@ class HeldOutScores:
 
 
 def cross_fit(
-    members: Sequence[Classifier], rows: Rows, y: IntArray, cluster: IntArray | None, seed: int
+    members: Sequence[Classifier],
+    rows: Rows,
+    y: IntArray,
+    cluster: IntArray | None,
+    n_clusters: int,
+    seed: int,
 ) -> HeldOutScores:
     """Train every model outside every fold and on all rows, and combine their out-of-fold scores.
 
@@ -137,7 +142,7 @@ def cross_fit(
     plain = Combination(
         np.zeros(n_classes - 1), np.full(len(members), 1 / len(members)), 1.0, np.zeros(n_classes - 1)
     )
-    trained = _train(members, rows, order[y], cluster, sets)
+    trained = _train(members, rows, order[y], cluster, n_clusters, sets)
     stacks = [Stack(models, plain, order, 1 / (len(y) + 2)) for models in trained]
     place = np.zeros(len(y), np.int64) if cluster is None else cluster
     if fold is None:
@@ -175,7 +180,7 @@ def hold_out_once(
         held = stratified_folds(y * n_clusters + cluster, rows.key, min(N_FOLDS, fewest), seed) == 0
     judged, rest = np.flatnonzero(held), np.flatnonzero(~held)
     order = np.arange(n_classes)
-    [(model,)] = _train([member], rows, y, cluster if per_cluster else None, [rest])
+    [(model,)] = _train([member], rows, y, cluster if per_cluster else None, n_clusters, [rest])
     own, labels, weight, place = (
         take_rows(rows.features, judged),
         y[judged],
@@ -199,13 +204,17 @@ def _has_all_classes(y: IntArray, held: BoolArray) -> bool:
 
 
 def _train(
-    members: Sequence[Classifier], rows: Rows, y: IntArray, cluster: IntArray | None, sets: Sequence[IntArray]
+    members: Sequence[Classifier],
+    rows: Rows,
+    y: IntArray,
+    cluster: IntArray | None,
+    n_clusters: int,
+    sets: Sequence[IntArray],
 ) -> list[tuple[Classifier | PerCluster, ...]]:
     """Copies of the members trained on each set of rows; all fits of all sets at once. The one place that trains."""
     if cluster is None:
         parts: list[list[IntArray]] = [[own] for own in sets]
     else:
-        n_clusters = int(cluster.max()) + 1
         found = [training_rows(y[own], cluster[own], n_clusters) for own in sets]
         parts = [
             [own if part is None else own[part] for part in own_parts]

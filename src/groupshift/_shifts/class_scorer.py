@@ -9,7 +9,8 @@ from scipy.special import expit, logit, softmax
 from groupshift._data.rows import Rows
 from groupshift._math.arrays import FloatArray, ValueArray
 from groupshift._math.odds import MAX_LOG_ODDS
-from groupshift._shifts.scorer import AnyScorer, Details, Scored
+from groupshift._shifts.estimate import Estimate, Learned
+from groupshift._shifts.scorer import AnyScorer, Details, Scored, Scorer
 
 # No sample makes anything certain.
 LEAST = float(np.exp(-MAX_LOG_ODDS))
@@ -64,3 +65,15 @@ def by_class(found: Mapping[str, FloatArray], classes: ValueArray) -> dict[str, 
         for kind, values in found.items()
         for c, name in enumerate(classes.tolist())
     }
+
+
+def detail_columns(found: Details, classes: ValueArray, library: str | None) -> Mapping[str, object]:
+    """Details as they stand beside rows: arrays beside arrays; in a frame a column for each of several classes."""
+    return {**found} if len(classes) == 2 or library is None else flat_details(found, classes)
+
+
+def scorer_of(learned: Learned, found: Estimate, classes: ValueArray) -> AnyScorer:
+    """What predictions are made by."""
+    if len(classes) > 2:
+        return ClassScorer.of(learned.posterior, found, classes)
+    return Scorer.of(learned.posterior, found)

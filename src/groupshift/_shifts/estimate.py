@@ -172,7 +172,7 @@ def _shifts(learned: Learned, sums: Sums, means: MeanSums | None, groups: ValueA
         return _Shifts(
             zero, none, np.zeros((K, M)), np.zeros((K * M, K * M)), nothing, np.nan, 0.0, np.zeros(M)
         )
-    if learned.shrinkage == "none":
+    if learned.shrinkage != "hierarchical":
         return each_alone(learned, sums, n_groups)
     codes = Codes().fit(np.concatenate([learned.labeled_groups, groups]))
     of_labeled, of_population = codes.transform(learned.labeled_groups), codes.transform(groups)

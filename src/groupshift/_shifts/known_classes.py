@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from groupshift._data.problem import Known, KnownRates, of_present_groups, share_and_error
+from groupshift._data.problem import Known, KnownRates, KnownShare, Rate, of_present_groups, share_and_error
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._shifts.known_shares import check_reached
 
@@ -189,3 +189,23 @@ def inside(share: FloatArray) -> FloatArray:
     held = np.maximum(share, 1e-9)
     found: FloatArray = held / held.sum()
     return found
+
+
+def known_of(
+    shares: KnownRates | None, overall: KnownShare | None, groups: ValueArray, classes: ValueArray
+) -> Known:
+    """Rates of positives by group and of all rows; with more than two classes, shares by class of the same."""
+    if shares is not None and not hasattr(shares, "items"):
+        raise TypeError(
+            f"known_shares is a {type(shares).__name__}, which names no groups. Pass a dict of shares by group: {{group: 0.2}}."
+        )
+    # A pandas Series by group is as good as a dict.
+    shares = {} if shares is None else dict(shares)
+    if len(classes) == 2:
+        of_positives = {
+            group: rate_of_positives(value, f"known_shares of group {group!r}", classes)
+            for group, value in shares.items()
+        }
+        rate = rate_of_positives(overall, "known_overall", classes)
+        return Known.of(cast("KnownRates", of_positives), cast("Rate | None", rate), groups)
+    return check_known_classes(shares, overall, groups, classes)

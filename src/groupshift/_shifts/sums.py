@@ -246,7 +246,7 @@ class Sums:
 
     def by_cell(self, values: FloatArray) -> FloatArray:
         """Σ over the points of each cell of values (n_points, …)."""
-        flat = values.reshape(len(values), -1)
+        flat = values.reshape(len(values), int(np.prod(values.shape[1:])))
         sums = [sum_by(self.cell, column, self.n_cells) for column in flat.T]
         return np.column_stack(sums).reshape(self.n_cells, *values.shape[1:])
 

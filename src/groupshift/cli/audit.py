@@ -25,8 +25,7 @@ from groupshift._audit.plan import (
     score_batches,
 )
 from groupshift._data.batches import Reader, Roles
-from groupshift._diagnosis.audit_words import audit_sentences, precision_lines
-from groupshift._diagnosis.share_tables import overall_shares
+from groupshift._diagnosis.sentences import audit_sentences, precision_lines
 from groupshift._files.model_files import save
 from groupshift.cli.classifiers_named import trusted_types
 from groupshift.cli.errors import InputError, check_model_output
@@ -146,7 +145,7 @@ def learn(
     if as_json:
         print_json({"out": out, **described(model)})
         return
-    for sentence in audit_sentences(model, found):
+    for sentence in audit_sentences(found, model.overall_share().share):
         screen.sentence(sentence)
     if out is not None:
         screen.say("Saved ", bold(out), f". Next:\n  {this_command()} report {out} --out report.html")
@@ -163,7 +162,7 @@ def described(model: GroupShiftClassifier) -> dict[str, object]:
         "labels": found.labels,
         "missing": found.missing,
         "claimed_share": found.claimed_share,
-        "share": overall_shares(model)[1],
+        "share": model.overall_share().share,
         "interval": found.posterior.interval(0.9),
         "design_share": found.design.share,
         "design_interval": found.design.interval(0.9),
@@ -173,7 +172,7 @@ def described(model: GroupShiftClassifier) -> dict[str, object]:
         "is_miscalibrated": verdicts.is_miscalibrated,
         "calibration_money": verdicts.calibration_money.tolist(),
         "common_shift": found.common.mean,
-        "sentences": list(audit_sentences(model, found)),
+        "sentences": list(audit_sentences(found, model.overall_share().share)),
     }
 
 

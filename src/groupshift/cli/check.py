@@ -110,7 +110,7 @@ def try_method(screen: Screen, training: Training, seed: int) -> Trial:
         found.worth,
         found.holds,
         int(model.labeled_rows_.sum() + model.rows_.sum()),
-        [*dict.fromkeys([*training.alarms, *summary.main_sentences])],
+        [*dict.fromkeys([*training.alarms, found.verdict, *found.assumption[:1], summary.main_caution])],
         [*dict.fromkeys([*training.alarms, *found.sentences])],
     )
 

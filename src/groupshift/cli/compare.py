@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from groupshift import GroupShiftClassifier
-from groupshift._diagnosis.share_errors import share_changes
+from groupshift._diagnosis.share_tables import share_changes
 from groupshift._diagnosis.wording import percent, plural
 from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.recipe import load_model

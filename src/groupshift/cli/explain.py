@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from groupshift import GroupShiftClassifier
-from groupshift._diagnosis.identified import importance_of
+from groupshift._diagnosis.features import importance_table
 from groupshift._diagnosis.wording import percent
 from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.recipe import Recipe, columns_to_read, load_model
@@ -50,9 +50,7 @@ def explain(
 
 def _show_features(screen: Screen, model: GroupShiftClassifier) -> None:
     found = _features(model)
-    if model.is_multiclass_:
-        screen.say("Features are weighed in models of two classes only.")
-    elif found:
+    if found:
         top = max(max(found.values()), 1e-12)
         lines = [[name, f"{rise:+.4f}", "█" * round(20 * max(rise, 0) / top)] for name, rise in found.items()]
         screen.say(
@@ -71,7 +69,8 @@ def _show_features(screen: Screen, model: GroupShiftClassifier) -> None:
 
 
 def _features(model: GroupShiftClassifier) -> dict[str, float]:
-    return {} if model.is_multiclass_ else importance_of(model)
+    found = importance_table(model)
+    return dict(zip(found["feature"].tolist(), found["loss_rise"].tolist(), strict=True))
 
 
 def _columns(model: GroupShiftClassifier) -> list[str]:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import warnings
 from copy import copy
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from groupshift import METHODS as ALL_METHODS
 from groupshift import GroupShiftClassifier, streaming
-from groupshift._diagnosis.class_model import ClassModel
-from groupshift._diagnosis.class_share_tables import overall_class_shares
-from groupshift._diagnosis.share_tables import overall_shares
+from groupshift._diagnosis.share_tables import shares_by
 from groupshift._diagnosis.summary import Summary
-from groupshift._diagnosis.wording import percent
 from groupshift._files.model_files import save
 from groupshift.cli import prepared
 from groupshift.cli.classifiers_named import ALLOWED, LIGHTGBM_TYPES, classifier_named, trusted_types
@@ -207,8 +204,9 @@ def describe_fit(model: GroupShiftClassifier, training: Training, out: str) -> d
 
 def _shares(model: GroupShiftClassifier) -> dict[str, object]:
     """Shares among labelled rows and in the population: of positives, or of each class."""
+    whole = shares_by(model, "overall", 0.9)
     if not model.is_multiclass_:
-        labeled, population = overall_shares(model)[0], model.overall_share()
+        labeled, population = float(whole["labeled_share"][0]), model.overall_share()
         is_known = not np.isnan(population.share)
         return {
             "labeled_share": labeled,
@@ -216,7 +214,7 @@ def _shares(model: GroupShiftClassifier) -> dict[str, object]:
             "population_interval": [population.low, population.high] if is_known else None,
         }
     names = [str(name) for name in model.classes_.tolist()]
-    both = overall_class_shares(cast("ClassModel", model))
+    both = whole["labeled_share"], whole["share"]
     before, after = (dict(zip(names, shares.tolist(), strict=True)) for shares in both)
     has_shares = not np.isnan(both[1]).any()
     return {"labeled_shares": before, "population_shares": after if has_shares else None}
@@ -224,11 +222,8 @@ def _shares(model: GroupShiftClassifier) -> dict[str, object]:
 
 def _summarize(screen: Screen, model: GroupShiftClassifier, training: Training, out: str) -> None:
     summary = Summary.of(model)
-    for paragraph in summary.paragraphs("Fitted on"):
+    for paragraph in summary.short_paragraphs("Fitted on"):
         screen.say(paragraph + "\n")
-    # With shifts, the table of shares begins with all groups together.
-    if not summary.shares and not model.is_multiclass_:
-        screen.say(f"Share of positives: {_overall(summary)}.\n")
     # Without unlabelled rows a model has no shares to show, but can be given some.
     shares = f"shares {out} --out shares.csv"
     update = f"update {out} UNLABELED --out updated.gshift"
@@ -245,12 +240,3 @@ def _summarize(screen: Screen, model: GroupShiftClassifier, training: Training, 
         f" ({Path(out).stat().st_size / 1024:,.0f} kB). Next:\n",
         "\n".join(f"  {this_command()} {command}" for command in commands),
     )
-
-
-def _overall(summary: Summary) -> str:
-    labeled = f"{percent(summary.labeled_share)} among labelled rows"
-    if np.isnan(summary.population_share):
-        return labeled
-    found = summary.diagnosis.overview
-    interval = f"90 % interval {percent(found['share_low'])} to {percent(found['share_high'])}"
-    return f"{labeled}, {percent(summary.population_share)} in the population, as estimated ({interval})"

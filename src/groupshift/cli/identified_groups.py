@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupshift._data.keys import uniform_keys
-from groupshift._diagnosis.identified import identified
-from groupshift._diagnosis.identifying import MAX_ROWS, identifying_features
+from groupshift._diagnosis.features import MAX_ROWS, identifying_features
+from groupshift._diagnosis.sentences import identified
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift.cli.prepared import EXAMPLE, GROUP, Prepared, as_floats, unlabeled
 from groupshift.tables.columns import ColumnPlan

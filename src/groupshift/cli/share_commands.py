@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
 from rich.console import JustifyMethod
 
 from groupshift import GroupShiftClassifier
-from groupshift._diagnosis.class_model import ClassModel
-from groupshift._diagnosis.class_share_tables import class_shares_by
 from groupshift._diagnosis.report import write_report
 from groupshift._diagnosis.report.facts import Names
-from groupshift._diagnosis.share_errors import shares_by, shares_of_levels
+from groupshift._diagnosis.share_tables import shares_by, shares_of_levels
 from groupshift._diagnosis.wording import percent
 from groupshift.cli.errors import InputError, check_answer
 from groupshift.cli.grouped import parts_of
@@ -70,7 +67,7 @@ def share_table(
     one of them.
     """
     if model.is_multiclass_:
-        by_class = class_shares_by(cast("ClassModel", model), by, coverage)
+        by_class = shares_by(model, by, coverage)
         return pa.table({name: pa.array(values, from_pandas=True) for name, values in by_class.items()})
     if by in columns:
         values = np.array([parts_of(str(group), len(columns))[columns.index(by)] for group in model.groups_])

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from groupshift._data.extras import need
-from groupshift.datasets.containers import Seed, assemble
-from groupshift.datasets.examples import some_examples
+from groupshift.datasets.containers import Seed, some_examples
 from groupshift.datasets.sample import LabeledTable
 
 if TYPE_CHECKING:
@@ -54,14 +53,16 @@ def load_flights(
     flights = flights.iloc[
         some_examples(np.arange(len(flights)), max_rows=max_rows, rng=np.random.default_rng(random_state))
     ]
-    features = _features(flights, data, pandas)
-    del features[group]
+    frame = pandas.DataFrame(_features(flights, data, pandas)).drop(columns=group)
     categorical = tuple(c for c in CATEGORICAL if c != group)
+    for name in categorical:
+        frame[name] = frame[name].astype("category")
+    codes = {name: frame[name].cat.codes for name in categorical}
     return LabeledTable(
-        X=assemble(features, categorical=categorical, as_frame=as_frame, extra="flights"),
+        X=frame if as_frame else frame.assign(**codes).to_numpy(dtype=np.float32),
         y=(flights["arr_delay"] >= LATE_MINUTES).to_numpy(dtype=np.int64),
         groups=flights[group].to_numpy(dtype=str),
-        feature_names=tuple(features),
+        feature_names=tuple(frame.columns),
         categorical=categorical,
         name=f"flights by {group}",
     )

@@ -5,9 +5,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from groupshift._diagnosis.wording import percent
-from groupshift.datasets.containers import Seed, Table, frame_of, is_frame, n_rows, named_columns, take_rows
-from groupshift.datasets.examples import encode_ids, some_examples
+from groupshift.datasets.containers import Table, frame_of, is_frame, n_rows, named_columns, take_rows
 
 
 class Partition(Protocol):
@@ -49,8 +47,6 @@ class GroupedSample:
         The real label of every row, labelled or not.
     test : bool array
         Unlabelled rows on which methods are judged.
-    transductive : bool
-        Whether methods see the features of test rows in `fit`. In the paper they do not.
     example_ids : int array, optional
         Rows with one id are the same example (or household): every split must keep them together.
     sample_weight : array, optional
@@ -90,7 +86,6 @@ class GroupedSample:
     groups: np.ndarray
     truth: np.ndarray
     test: np.ndarray
-    transductive: bool = False
     example_ids: np.ndarray | None = None
     sample_weight: np.ndarray | None = None
     cluster: np.ndarray | None = None
@@ -125,12 +120,6 @@ class GroupedSample:
     def __len__(self) -> int:
         return len(self.y)
 
-    def __repr__(self) -> str:
-        return (
-            f"GroupedSample({self.name!r}, {len(self):,} rows, {len(np.unique(self.groups)):,} groups, "
-            f"{self.labeled.sum():,} labelled, {self.test.sum():,} test)"
-        )
-
     @property
     def labeled(self) -> np.ndarray:
         """Mask of the labelled rows."""
@@ -138,8 +127,8 @@ class GroupedSample:
 
     @property
     def fit_rows(self) -> np.ndarray:
-        """Mask of the rows that a method may see: all but the test rows, or all if transductive."""
-        return np.ones_like(self.test) if self.transductive else ~self.test
+        """Mask of the rows that a method may see: all but the test rows."""
+        return ~self.test
 
     def training(self) -> FitRows:
         """Rows for `fit`: (X, y, groups, example_ids)."""
@@ -170,7 +159,7 @@ class GroupedSample:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabeledTable:
-    """A fully labelled real data set with groups, ready for `bias_groups` or `natural_split`.
+    """A fully labelled real data set with groups, ready for `bias_groups`.
 
     `feature_names` are the columns of `X` in order, `categorical` those that hold codes rather than
     amounts. Loaders that cannot find a published feature list it in `missing`, and what they used instead
@@ -179,8 +168,8 @@ class LabeledTable:
     Examples
     --------
     >>> table = LabeledTable(X=np.zeros((2, 1)), y=np.array([0, 1]), groups=np.array(["a", "b"]), name="tiny")
-    >>> table
-    LabeledTable('tiny', 2 rows, 2 groups, 1 features, 50.0 % positive)
+    >>> len(table), table.name
+    (2, 'tiny')
     """
 
     X: Table
@@ -196,17 +185,3 @@ class LabeledTable:
 
     def __len__(self) -> int:
         return len(self.y)
-
-    def some_rows(self, max_rows: int | None, *, random_state: Seed = None) -> "LabeledTable":
-        """A random choice of whole examples with at most this many rows; all of them for None."""
-        ids = encode_ids(self.example_ids, n_rows=len(self))
-        rows = some_examples(ids, max_rows=max_rows, rng=np.random.default_rng(random_state))
-        per_row = ("X", "y", "groups", "example_ids", "sample_weight")
-        kept = {name: getattr(self, name) for name in per_row if getattr(self, name) is not None}
-        return replace(self, **{name: take_rows(value, rows) for name, value in kept.items()})
-
-    def __repr__(self) -> str:
-        return (
-            f"LabeledTable({self.name!r}, {len(self):,} rows, {len(np.unique(self.groups)):,} groups, "
-            f"{len(named_columns(self.X))} features, {percent(self.y.mean())} positive)"
-        )

@@ -5,23 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
 from groupshift import GroupShiftClassifier
-from groupshift._diagnosis.class_model import ClassModel
-from groupshift._diagnosis.class_share_tables import group_class_shares, overall_class_shares
-from groupshift._diagnosis.in_common import common_shift, statement
-from groupshift._diagnosis.report import answer
-from groupshift._diagnosis.report.class_page import ClassFacts
+from groupshift._diagnosis.findings import common_values, what_settles_it
 from groupshift._diagnosis.report.facts import Facts, Names
 from groupshift._diagnosis.report.formats import rounded, texts
 from groupshift._diagnosis.report.page import policy
-from groupshift._diagnosis.sensitivity import shares_if_selected
-from groupshift._diagnosis.share_errors import overall_share
-from groupshift._diagnosis.share_tables import group_level_shares, labeled_sample, overall_shares
+from groupshift._diagnosis.sentences import STATEMENTS
+from groupshift._diagnosis.share_tables import overall_share, shares_by, shares_if_selected
 from groupshift._diagnosis.summary import Summary
 from groupshift._math.arrays import FloatArray
 from groupshift.cli.compare import change_table, show_changes
@@ -71,22 +65,17 @@ def learn(job: Job, home: Path) -> int:
 def answers(model: GroupShiftClassifier, moved: pa.Table | None, names: Names) -> dict[str, object]:
     """The first screen of an answer: numbers, sentences, and what moved since the model before."""
     summary = Summary.of(model)
-    if model.is_multiclass_:
-        facts = ClassFacts(cast("ClassModel", model), summary.diagnosis, names.target, names.group)
-        title, tiles, common = facts.title, facts.tiles, None
-    else:
-        title = names.title() or "Share of positives"
-        tiles = answer.tiles(Facts.of(model, summary.diagnosis))
-        found = common_shift(model)
-        common = None if found.is_settled else statement(found)
+    facts, code, common = Facts.of(model, summary.diagnosis, names), what_settles_it(model), None
+    if not model.is_multiclass_ and code not in ("audit", "rate"):
+        common = STATEMENTS[f"common_{code}"](common_values(model))
     return {
-        "title": title,
+        "title": facts.title(),
         "has_classes": model.is_multiclass_,
-        "tiles": tiles,
+        "tiles": facts.tiles(),
         "worth": summary.diagnosis.worth,
         "verdict": summary.diagnosis.verdict,
         "gain": summary.diagnosis.gain[:1],
-        "cautions": summary.cautions,
+        "cautions": [*summary.diagnosis.assumption[:1], *summary.diagnosis.caution[:4]],
         "common": common,
         "n_groups": len(model.groups_),
         "moved": [] if moved is None else _said(lambda: show_changes(Screen(), moved, COVERAGE)),
@@ -98,29 +87,29 @@ def share_columns(model: GroupShiftClassifier, moved: pa.Table | None) -> dict[s
     if not len(model.groups_):
         return {"group": []}
     if model.is_multiclass_:
-        return _class_columns(cast("ClassModel", model))
-    overall_if, share_if = shares_if_selected(model, LIKELIER)
-    table = group_level_shares(model, COVERAGE)
+        return _class_columns(model)
+    overall_if, share_if = (found[..., 0] for found in shares_if_selected(model, LIKELIER))
+    table, whole = (shares_by(model, by, COVERAGE) for by in ("group", "overall"))
     columns = {name: table[name] for name in ("rows", "share", "low", "high")}
-    columns |= {"labeled": labeled_sample(model)[0], "if_likelier": share_if}
-    overall = {**overall_share(model, COVERAGE)._asdict(), "if_likelier": overall_if}
-    overall |= {"rows": float(model.rows_.sum()), "labeled": overall_shares(model)[0]}
+    columns |= {"labeled": table["labeled_share"], "if_likelier": share_if}
+    overall = {**overall_share(model, COVERAGE)._asdict(), "if_likelier": float(overall_if)}
+    overall |= {"rows": float(model.rows_.sum()), "labeled": float(whole["labeled_share"][0])}
     if moved is not None:
-        whole, *groups = moved.select(["group", "before", "change"]).to_pylist()
+        of_all, *groups = moved.select(["group", "before", "change"]).to_pylist()
         by_name = {row["group"]: row for row in groups}
         own = [by_name[name] for name in texts(table["group"])]
         for name in ("before", "change"):
             columns[name] = np.array([row[name] for row in own], float)
-            overall[name] = whole[name]
+            overall[name] = of_all[name]
     return {"group": texts(table["group"]), **_rounded(columns, overall)}
 
 
-def _class_columns(model: ClassModel) -> dict[str, object]:
+def _class_columns(model: GroupShiftClassifier) -> dict[str, object]:
     """The same for several classes, each of which has a column of shares."""
-    share, _, rows = group_class_shares(model)
-    overall = overall_class_shares(model)[1]
+    table, overall = (shares_by(model, by, COVERAGE) for by in ("group", "overall"))
+    share, rows = (table[name].reshape(-1, len(model.classes_)) for name in ("share", "rows"))
     columns = {"rows": rows[:, 0], **{f"class {c}": column for c, column in enumerate(share.T)}}
-    whole = {"rows": rows[:, 0].sum(), **{f"class {c}": value for c, value in enumerate(overall)}}
+    whole = {"rows": rows[:, 0].sum(), **{f"class {c}": value for c, value in enumerate(overall["share"])}}
     return {
         "group": texts(model.groups_),
         "classes": texts(model.classes_),

@@ -1,15 +1,15 @@
 """Figures of the page as data: for its script, which draws most of them, and for two squares of SVG."""
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from groupshift._diagnosis.report.facts import CellLines, Facts, GroupLines, HiddenLines, largest
+from groupshift._diagnosis.report.facts import Facts, largest
 from groupshift._diagnosis.report.formats import count, percent, points, rounded, texts
-from groupshift._diagnosis.report.report_tables import INTERVAL, TableView, calibration_table
-from groupshift._math.arrays import FloatArray, Table
+from groupshift._diagnosis.report.report_tables import INTERVAL, calibration_table
+from groupshift._math.arrays import BoolArray, FloatArray, Table
 
-# Colour of the largest shift: deeper, and its number is hard to read in the light or in the dark scheme.
+# Color of the largest shift: deeper, and its number is hard to read in the light or in the dark scheme.
 DEEPEST = 0.44
 MOST_POINTS = 1_000
 ROWS_PER_BIN = 100
@@ -22,27 +22,31 @@ Figure = dict[str, object]
 def figures(facts: Facts) -> dict[str, Figure]:
     """Data of the figures that the script draws."""
     found, model = {}, facts.model
-    if facts.has_population:
-        found["shares"] = _shares(facts.groups, facts.overall.share)
+    if facts.has_population and not facts.has_classes:
+        found["shares"] = _shares(facts.groups, facts.is_last, float(facts.overall["share"][0]))
         if facts.shifted:
-            found["shifts"] = _shifts(facts.cells, model.evidence_.labeled_clusters.share)
-    if facts.hidden is not None and facts.any_gain:
-        found["gain"] = _gain(facts.hidden)
+            found["shifts"] = _shifts(facts.cells, model.evidence_.labeled_clusters.share[:, 0])
+    if facts.held_out is not None and facts.any_gain:
+        found["gain"] = _gain(facts.held_out, has_classes=facts.has_classes)
     if model.candidates_ is not None:
         found["candidates"] = _candidates(model.candidates_)
     return found
 
 
-def _shares(groups: GroupLines, overall: float) -> Figure:
-    """Dots and intervals: the share of positives of each group, the labelled sample beside the population."""
+def _shares(groups: dict[str, Any], is_last: BoolArray, overall: float) -> Figure:
+    """Dots and intervals: the share of positives of each group, the labeled sample beside the population."""
     figure = {
         "kind": "dots",
         "label": "Share of positives of each group, with its interval",
-        "names": groups.name,
-        "value": rounded(groups.share),
-        "low": rounded(groups.low),
-        "high": rounded(groups.high),
-        "rows": rounded(groups.rows, 0),
+        "names": groups["name"],
+        "value": rounded(groups["share"]),
+        "low": rounded(groups["low"]),
+        "high": rounded(groups["high"]),
+        "narrowLow": rounded(groups["narrow_low"]),
+        "narrowHigh": rounded(groups["narrow_high"]),
+        "everyRow": rounded(groups["every_row"]),
+        "last": is_last.astype(int).tolist(),
+        "rows": rounded(groups["rows"], 0),
         "format": "percent",
         "axis": "Share of positives",
         "valueLabel": "Population",
@@ -53,31 +57,30 @@ def _shares(groups: GroupLines, overall: float) -> Figure:
         "sort": "value",
         "descending": True,
     }
-    if groups.sample_rows.any():
+    if groups["sample_rows"].any():
         figure |= {
-            "other": rounded(groups.sample_share),
-            "otherRows": rounded(groups.sample_rows, 0),
-            "otherLabel": "Labelled sample",
-            "otherRowsLabel": "Labelled rows",
+            "other": rounded(groups["sample_share"]),
+            "otherRows": rounded(groups["sample_rows"], 0),
+            "otherLabel": "Labeled sample",
         }
     return figure
 
 
-def _shifts(cells: CellLines, sample_share: FloatArray) -> Figure:
+def _shifts(cells: dict[str, Any], sample_share: FloatArray) -> Figure:
     """The map of shifts: groups down, clusters across."""
     return {
         "kind": "map",
         "label": "Shift of each group in each cluster",
-        "names": cells.name,
+        "names": cells["name"],
         "clusters": [f"cluster {k}" for k in range(len(sample_share))],
-        "shift": rounded(cells.shift, 3),
-        "share": rounded(cells.share, 3),
-        "low": rounded(cells.low, 3),
-        "high": rounded(cells.high, 3),
-        "rows": rounded(cells.rows, 0),
-        "borrowed": cells.borrowed.astype(int).ravel().tolist(),
+        "shift": rounded(cells["shift"], 3),
+        "share": rounded(cells["share"], 3),
+        "low": rounded(cells["low"], 3),
+        "high": rounded(cells["high"], 3),
+        "rows": rounded(cells["rows"], 0),
+        "borrowed": cells["borrowed"].astype(int).ravel().tolist(),
         "sampleShare": rounded(sample_share),
-        "scale": shift_scale(cells.shift),
+        "scale": shift_scale(cells["shift"]),
         "deepest": DEEPEST,
         "intervalLabel": INTERVAL,
         "searchable": True,
@@ -98,20 +101,23 @@ GAIN = {
 }
 
 
-def _gain(hidden: HiddenLines) -> Figure:
-    """Dots: how much knowing the group lowered the loss of each labelled group whose labels were hidden."""
+def _gain(held_out: Table, *, has_classes: bool) -> Figure:
+    """Dots: how much the shifts lowered the loss of each labeled group whose labels were held out."""
+    shares = {
+        "Positives, in truth": "share",
+        "… predicted with the shift": "mean_model",
+        "… predicted without": "mean_global",
+    }
     return GAIN | {
-        "label": "Gain on the hidden labels of each labelled group",
-        "names": hidden.name,
-        "value": rounded(hidden.gain),
-        "rows": rounded(hidden.rows, 0),
-        "rowsLabel": "Labelled rows",
+        "label": "Gain on the held-out labels of each labeled group",
+        "names": held_out["name"].tolist(),
+        "value": rounded(held_out["gain"]),
+        "rows": rounded(held_out["rows"], 0),
+        "rowsLabel": "Labeled rows",
         "searchable": True,
-        "more": {
-            "Positives, in truth": [percent(v) for v in hidden.share],
-            "… predicted with the shift": [percent(v) for v in hidden.mean_model],
-            "… predicted without": [percent(v) for v in hidden.mean_global],
-        },
+        "more": {}
+        if has_classes
+        else {key: [percent(v) for v in held_out[of][:, 0]] for key, of in shares.items()},
     }
 
 
@@ -120,7 +126,7 @@ def _candidates(candidates: Table) -> Figure:
     # One cluster is what the others are compared with: it has no error of its own.
     reach = np.where(candidates["gain_error"] > 0, candidates["gain_error"], np.nan)
     return GAIN | {
-        "label": "Gain of each candidate partition on hidden labels",
+        "label": "Gain of each candidate partition on held-out labels",
         "what": "candidates",
         "names": texts(candidates["candidate"]),
         "value": rounded(candidates["gain"]),
@@ -134,7 +140,7 @@ def _candidates(candidates: Table) -> Figure:
 
 
 def shift_scale(shift: FloatArray) -> float:
-    """The shift of full colour: nearly the largest, in halves, so that one odd cell does not pale the rest.
+    """The shift of full color: nearly the largest, in halves, so that one odd cell does not pale the rest.
 
     >>> shift_scale(np.array([[0.2, -1.3]])), shift_scale(np.zeros((1, 1)))
     (1.5, 0.5)
@@ -143,69 +149,65 @@ def shift_scale(shift: FloatArray) -> float:
     return max(float(np.ceil(2 * most - 1e-9) / 2), 0.5)
 
 
-@dataclass(frozen=True)
-class Square:
-    """Observed shares against predicted ones, as pixels: before the shift and after it, joined by lines or loose."""
+def calibration_squares(facts: Facts) -> list[Figure]:
+    """Observed shares against predicted ones on held-out labels, by probability and by group, as pixels.
 
-    title: str
-    caption: str
-    label: str
-    axis: str
-    before: list[tuple[float, float]]
-    after: list[tuple[float, float]]
-    joined: bool
-    table: TableView | None = None
-
-
-def calibration_squares(facts: Facts) -> list[Square]:
-    """Predicted against observed shares on labels that were hidden: by probability, and by group."""
+    Points before the shift and after it are joined by lines or loose.
+    """
     return [square for square in (_by_probability(facts), _by_group(facts)) if square is not None]
 
 
-def _by_probability(facts: Facts) -> Square | None:
+def _by_probability(facts: Facts) -> Figure | None:
     held_out = facts.model.evidence_.held_out
     if held_out is None:
         return None
-    found = held_out.calibration
-    n_bins = int(np.clip(held_out.total.rows / ROWS_PER_BIN, 4, len(found.model.overall)))
-    plain, shifted = (merged_bins(method.overall, n_bins) for method in (found.plain, found.model))
+    n_bins = int(np.clip(held_out.total["rows"] / ROWS_PER_BIN, 4, len(held_out.calibration["model"])))
+    plain, shifted = (merged_bins(held_out.calibration[name], n_bins) for name in ("global", "model"))
     errors = (
         points(float(np.average(np.abs(bins[:, 1] - bins[:, 2]), weights=bins[:, 0])))
         for bins in (shifted, plain)
     )
     off = "Off by {} on average with the shift, {} without.".format(*errors)
-    return Square(
-        title="Are the probabilities right?",
-        caption=f"By predicted probability: share of rows that are positive. {off}",
-        label=f"Calibration: share of positives against predicted probability. {off}",
-        axis="Predicted probability",
-        before=_pixels(plain[:, 1], plain[:, 2]),
-        after=_pixels(shifted[:, 1], shifted[:, 2]),
-        joined=True,
-        table=calibration_table(shifted),
+    what = (
+        "rows that are of the class, each class against the rest"
+        if facts.has_classes
+        else "rows that are positive"
     )
+    return {
+        "title": "Are the probabilities right?",
+        "caption": f"By predicted probability: share of {what}. {off}",
+        "label": f"Calibration: share of {what} against predicted probability. {off}",
+        "axis": "Predicted probability",
+        "before": _pixels(plain[:, 1], plain[:, 2]),
+        "after": _pixels(shifted[:, 1], shifted[:, 2]),
+        "joined": True,
+        "table": calibration_table(shifted),
+    }
 
 
-def _by_group(facts: Facts) -> Square | None:
-    hidden = facts.hidden
-    if hidden is None:
+def _by_group(facts: Facts) -> Figure | None:
+    held_out = facts.held_out
+    if held_out is None:
         return None
-    shown = largest(hidden.rows, MOST_POINTS)
+    shown, rows = largest(held_out["rows"], MOST_POINTS), held_out["rows"].astype(float)
     errors = (
-        points(float(np.average(np.abs(mean - hidden.share), weights=hidden.rows)))
-        for mean in (hidden.mean_model, hidden.mean_global)
+        points(float(np.average(np.abs(held_out[name] - held_out["share"]).mean(1), weights=rows)))
+        for name in ("mean_model", "mean_global")
     )
     off = "Off by {} on average with the shift, {} without".format(*errors)
-    few = "" if len(shown) == len(hidden.name) else f" The {count(len(shown))} largest groups."
-    return Square(
-        title="Are the groups right?",
-        caption=f"By group: share of rows that are positive. {off}; numbers below.{few}",
-        label=f"Share of positives of each labelled group against its mean prediction. {off}.",
-        axis="Mean prediction for the group",
-        before=_pixels(hidden.mean_global[shown], hidden.share[shown]),
-        after=_pixels(hidden.mean_model[shown], hidden.share[shown]),
-        joined=False,
-    )
+    few = "" if len(shown) == len(rows) else f" The {count(len(shown))} largest groups."
+    share, plain, model = (held_out[name][shown].ravel() for name in ("share", "mean_global", "mean_model"))
+    what = "each class" if facts.has_classes else "rows that are positive"
+    return {
+        "title": "Are the groups right?",
+        "caption": f"By group: share of {what}. {off}; numbers below.{few}",
+        "label": f"Share of {what} in each labeled group against its mean prediction. {off}.",
+        "axis": "Mean prediction for the group",
+        "before": _pixels(plain, share),
+        "after": _pixels(model, share),
+        "joined": False,
+        "table": None,
+    }
 
 
 def merged_bins(bins: FloatArray, n_bins: int) -> FloatArray:

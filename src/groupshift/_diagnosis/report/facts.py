@@ -1,29 +1,41 @@
-"""What the report shows of a fitted model: groups of the population, cells, hidden labels."""
+"""What the report shows of a fitted model: sentences of its first screen, groups, cells, held-out labels, data and settings."""
 
+import platform
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
-from groupshift._diagnosis.diagnostics import Diagnosis
-from groupshift._diagnosis.fitted_model import FittedModel
-from groupshift._diagnosis.share_errors import overall_share
+from groupshift._diagnosis.diagnosis import Diagnosis
+from groupshift._diagnosis.features import describe_clusters
+from groupshift._diagnosis.fitted import Model, told_classes
+from groupshift._diagnosis.report.formats import count, percent, percent_range, texts
 from groupshift._diagnosis.share_tables import (
-    ShareInterval,
-    cell_shares,
-    group_level_shares,
+    COVERAGE,
     labeled_sample,
-    overall_shares,
+    shares_by,
+    shares_of_all,
+    shares_of_every_row,
+    shares_of_groups,
 )
-from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
+from groupshift._diagnosis.summary import Summary
+from groupshift._diagnosis.wording import plural
+from groupshift._math.arrays import BoolArray, FloatArray, IntArray, Table, ValueArray
 
-# Keep the page under 5 MB: a few hundred bytes for each group, some thirty for each cell.
+# Keep the page under 5 MB: a few hundred bytes for each group, some thirty for each cell, some hundred for each class.
 MAX_GROUPS = 6_000
 MAX_CELLS = 48_000
+MAX_CLASS_GROUPS = 500
 LONGEST_NAME = 120
-COVERAGE = 0.9
 # A cell leans on pooling where more than half of its shift is borrowed, as in `predict_details`.
 BORROWED = 0.5
+# The share of a group of fewer rows is mostly chance and the other groups: it comes last, and it is no extreme.
+LAST_ROWS, FEW_ROWS = 10, 30
+MOST_CLUSTERS, MOST_DIFFERENCES = 24, 5
+PACKAGES = ("groupshift", "numpy", "scipy", "scikit-learn", "narwhals")
 
 
 @dataclass(frozen=True)
@@ -39,10 +51,10 @@ class Names:
     group: str | None = None
 
     @classmethod
-    def of(cls, model: FittedModel) -> "Names":
+    def of(cls, model: Model) -> "Names":
         """From the frame or series that the model was fitted on."""
-        known = model.role_names_
-        return cls(known.get("target"), str(model.classes_[-1]), known.get("group"))
+        known = model.schema_.role_names
+        return cls(known.get("target"), str(model.schema_.classes[-1]), known.get("group"))
 
     @property
     def positives(self) -> str:
@@ -57,73 +69,33 @@ class Names:
 
 
 @dataclass(frozen=True)
-class GroupLines:
-    """The groups of the population, the largest ones where there are too many for a page: arrays (n_groups,)."""
-
-    name: list[str]
-    rows: IntArray
-    share: FloatArray
-    low: FloatArray
-    high: FloatArray
-    sample_share: FloatArray
-    sample_rows: IntArray
-
-
-@dataclass(frozen=True)
-class CellLines:
-    """One line for each group of the map: arrays (n_groups, n_clusters)."""
-
-    name: list[str]
-    rows: IntArray
-    share: FloatArray
-    low: FloatArray
-    high: FloatArray
-    shift: FloatArray
-    borrowed: BoolArray
-
-    @property
-    def any_empty(self) -> bool:
-        return bool((self.rows == 0).any())
-
-    @property
-    def any_borrowed(self) -> bool:
-        return bool((self.borrowed & (self.rows > 0)).any())
-
-
-@dataclass(frozen=True)
-class HiddenLines:
-    """Labelled groups whose labels were hidden: arrays (n_groups,)."""
-
-    name: list[str]
-    rows: IntArray
-    gain: FloatArray
-    share: FloatArray
-    loss_model: FloatArray
-    auc_global: FloatArray
-    auc_model: FloatArray
-    mean_global: FloatArray
-    mean_model: FloatArray
-
-
-@dataclass(frozen=True)
 class Facts:
     """A fitted model as the report reads it."""
 
-    model: FittedModel
+    model: Model
     diagnosis: Diagnosis
     names: Names
 
     @classmethod
-    def of(cls, model: FittedModel, diagnosis: Diagnosis, names: Names | None = None) -> "Facts":
+    def of(cls, model: Model, diagnosis: Diagnosis, names: Names | None = None) -> "Facts":
         return cls(model, diagnosis, Names.of(model) if names is None else names)
 
     @property
     def n_groups(self) -> int:
-        return len(self.model.groups_)
+        return len(self.model.estimate_.groups)
 
     @property
     def n_clusters(self) -> int:
-        return self.model.n_clusters_
+        return self.model.learned_.n_clusters
+
+    @property
+    def classes(self) -> list[str]:
+        """The told classes by name."""
+        return shown_names(told_classes(self.model))
+
+    @property
+    def has_classes(self) -> bool:
+        return len(self.classes) > 1
 
     @property
     def has_population(self) -> bool:
@@ -131,54 +103,243 @@ class Facts:
 
     @property
     def shifted(self) -> bool:
-        """Whether any probability differs from the plain classifier's."""
-        return bool(np.any(self.model.shift_))
+        """Whether any probability differs from the plain classifier's, however little."""
+        return bool(np.any(self.model.estimate_.shift))
 
     @property
     def any_gain(self) -> bool:
-        """Whether any labelled group is better or worse off than with the plain classifier."""
-        return self.hidden is not None and bool(np.any(self.hidden.gain))
+        """Whether the shifts make any labeled group better or worse off than the plain classifier does."""
+        return self.shifted and self.held_out is not None
 
     @cached_property
-    def overall(self) -> ShareInterval:
-        """Share of positives of the whole population, over all groups and clusters."""
-        return overall_share(self.model, COVERAGE)
+    def overall(self) -> Table:
+        """Shares of all rows together, a line for each told class."""
+        return shares_by(self.model, "overall", COVERAGE)
+
+    @cached_property
+    def groups(self) -> dict[str, Any]:
+        """The groups of the population, the largest where there are too many for a page: arrays (n_groups,) or (n_groups, C).
+
+        name, rows, share, low, high, narrow_low, narrow_high, every_row (labels counted as they are, predictions for the rest),
+        sample_share, sample_rows.
+        """
+        model, found = self.model, shares_of_groups(self.model)
+        shown = largest(found.rows, MAX_CLASS_GROUPS if self.has_classes else MAX_GROUPS)
+        sample_share, sample_rows, _ = labeled_sample(model)
+        limits = found.limits(model.estimate_.unidentified, COVERAGE)
+        every_row = shares_of_every_row(model, found)
+        columns = {"share": found.share, **limits, "every_row": every_row, "sample_share": sample_share}
+        flat = {name: _kept(values[shown]) for name, values in columns.items()}
+        if not self.has_classes:
+            flat = {name: values[:, 0] for name, values in flat.items()}
+        names = shown_names(model.estimate_.groups[shown])
+        return {"name": names, "rows": found.rows[shown], **flat, "sample_rows": sample_rows[shown]}
 
     @property
-    def labeled_overall(self) -> float:
-        """Share of positives of the labelled sample."""
-        return overall_shares(self.model)[0]
+    def is_last(self) -> BoolArray:
+        """Groups of so few rows that they come after the others."""
+        few: BoolArray = self.groups["rows"] < LAST_ROWS
+        return few
 
     @cached_property
-    def groups(self) -> GroupLines:
-        table = group_level_shares(self.model, COVERAGE)
-        shown = largest(table["rows"], MAX_GROUPS)
-        share, low, high = (_kept(table[name][shown]) for name in ("share", "low", "high"))
-        sample_share, sample_rows = labeled_sample(self.model)
-        sample = _kept(sample_share[shown]), sample_rows[shown]
-        name, rows = shown_names(self.model.groups_[shown]), table["rows"][shown]
-        return GroupLines(name, rows, share, low, high, *sample)
+    def every_row(self) -> FloatArray:
+        """Shares among labeled and unlabeled rows together, (C,)."""
+        model, whole = self.model, shares_of_all(self.model).share[0]
+        sample = model.evidence_.groups
+        counted, weight = sample.weight.sum(), model.estimate_.row_weight.sum()
+        found: FloatArray = (counted * sample.overall + weight * whole) / (counted + weight)
+        return found
 
     @cached_property
-    def cells(self) -> CellLines:
-        model = self.model
-        shown = largest(model.rows_.sum(1), max(MAX_CELLS // max(model.n_clusters_, 1), 1))
-        table, shape = cell_shares(model, COVERAGE), model.shift_.shape
-        share, low, high = (table[name].reshape(shape)[shown] for name in ("share", "low", "high"))
-        borrowed = (model.pooling_[shown] > BORROWED) & (model.shift_variance_[shown] > 0)
-        name, shift = shown_names(model.groups_[shown]), _kept(model.shift_[shown], 3)
-        return CellLines(name, model.rows_[shown], share, low, high, shift, borrowed)
+    def cells(self) -> dict[str, Any]:
+        """Of two classes, one line for each group of the map: arrays (n_groups, n_clusters)."""
+        estimate = self.model.estimate_
+        shown = largest(estimate.rows.sum(1), max(MAX_CELLS // max(self.n_clusters, 1), 1))
+        table, shape = shares_by(self.model, "cell", COVERAGE), estimate.shift.shape
+        found = {name: table[name].reshape(shape)[shown] for name in ("share", "low", "high")}
+        rows = estimate.rows[shown]
+        borrowed = (estimate.pooling[shown] > BORROWED) & (estimate.variance[shown] > 0)
+        found |= {"rows": rows, "shift": _kept(estimate.shift[shown], 3), "borrowed": borrowed}
+        marks = {"any_empty": bool((rows == 0).any()), "any_borrowed": bool((borrowed & (rows > 0)).any())}
+        return {"name": shown_names(estimate.groups[shown]), **found, **marks}
 
     @cached_property
-    def hidden(self) -> HiddenLines | None:
-        """None where no group's labels could be hidden."""
-        table = self.diagnosis.hidden_labels
-        if len(table["group"]) < 2:
+    def held_out(self) -> Table | None:
+        """Labeled groups whose labels were held out, the largest of them; None where no group's could be."""
+        evidence, groups = self.model.evidence_.held_out, self.model.learned_.labeled_groups
+        if evidence is None or not self.model.schema_.has_groups or len(groups) < 2:
             return None
-        shown = largest(table["rows"], MAX_GROUPS)
-        kept = {name: table[name][shown] for name in HiddenLines.__dataclass_fields__ if name in table}
-        gain = _kept((table["loss_global"] - table["loss_model"])[shown])
-        return HiddenLines(name=shown_names(table["group"][shown]), gain=gain, **kept)
+        shown = largest(evidence.by_group["rows"], MAX_CLASS_GROUPS if self.has_classes else MAX_GROUPS)
+        found = {name: values[shown] for name, values in evidence.by_group.items()}
+        gain = _kept(found["loss_global"] - found["loss_model"])
+        return {"name": np.array(shown_names(groups[shown]), object), "gain": gain, **found}
+
+    # ---- the first screen ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def summary(self) -> Summary:
+        return Summary.of(self.model, self.diagnosis)
+
+    def title(self) -> str:
+        if self.has_classes:
+            what = (
+                f"Shares of {self.names.target}"
+                if self.names.target
+                else f"Shares of {len(self.classes)} classes"
+            )
+            return what + (f" by {self.names.group}" if self.names.group else "")
+        if not self.has_population:
+            return "A calibrated classifier" + (f" of {self.names.positives}" if self.names.target else "")
+        if (named := self.names.title()) is not None:
+            return named
+        if not self.model.schema_.has_groups or self.n_groups == 1:
+            return "Share of positives in the population"
+        return f"Share of positives in {plural(self.n_groups, 'group')}"
+
+    def tiles(self) -> dict[str, str]:
+        """The numbers that everyone asks for first."""
+        model, pairs = self.model, {}
+        if not self.has_classes:
+            pairs["labeled positive"] = percent(float(self.overall["labeled_share"][0]))
+            if self.has_population:
+                pairs = {"population positive": percent(float(self.overall["share"][0])), **pairs}
+        else:
+            pairs["classes"] = count(len(self.classes))
+        if self.has_population:
+            if model.schema_.has_groups:
+                pairs["groups"] = count(self.n_groups)
+            pairs["population rows"] = count(model.estimate_.rows.sum())
+        return pairs | {
+            "labeled rows": count(model.learned_.labeled_rows.sum()),
+            "clusters": count(self.n_clusters),
+        }
+
+    def headline(self) -> str:
+        """The answer in a sentence: the share of the population, or its largest classes."""
+        whole, every = self.overall, self.every_row
+        if not self.has_population:
+            if self.has_classes:
+                return "A calibrated classifier: there are no unlabeled rows, so there are no shares of a population."
+            return f"A calibrated classifier, from labeled rows of which {percent(whole['labeled_share'][0])} are positive."
+        rows = count(self.model.estimate_.rows.sum())
+        if self.has_classes:
+            top = np.argsort(-whole["share"], kind="stable")[:3]
+            named = ", ".join(
+                f"{self.classes[c]} ({percent(whole['share'][c])}, {percent_range(whole['low'][c], whole['high'][c])})"
+                for c in top
+            )
+            return f"The largest classes among the {rows} unlabeled rows (the population) are {named}."
+        share, low, high, narrow_low, narrow_high, sample = (float(v[0]) for v in list(whole.values())[1:])
+        return (
+            f"Of the {rows} unlabeled rows (the population), {percent(share)} are positive (interval {percent_range(low, high)}; "
+            f"narrow interval {percent_range(narrow_low, narrow_high)}), against {percent(sample)} of the labeled sample. "
+            f"Of all rows, labels counted as they are, {percent(every[0])} are positive."
+        )
+
+    def learned(self) -> list[str]:
+        """What the groups of the population look like, in a few sentences."""
+        if not self.has_population:
+            return []
+        found = (self._classes_moved(),) if self.has_classes else (self._extremes(), self._disagreement())
+        return [sentence for sentence in found if sentence is not None]
+
+    def _classes_moved(self) -> str:
+        after, before = self.overall["share"], self.overall["labeled_share"]
+        c = int(np.argmax(np.abs(after - before)))
+        return f"Class {self.classes[c]} differs most from the labeled sample: {percent(after[c])} against {percent(before[c])}."
+
+    def _extremes(self) -> str | None:
+        """The groups of lowest and highest share; those of a few rows are there by chance and left out."""
+        groups = self.groups
+        many = np.flatnonzero(groups["rows"] >= FEW_ROWS)
+        if len(many) < 2 or not np.ptp(groups["share"][many]):
+            return None
+
+        def described(i: int) -> str:
+            interval = percent_range(groups["low"][i], groups["high"][i])
+            return f"{groups['name'][i]} ({percent(groups['share'][i])}, interval {interval})"
+
+        lowest, highest = (int(many[find(groups["share"][many])]) for find in (np.argmin, np.argmax))
+        which = "Groups" if len(many) == len(groups["rows"]) else f"Groups of {FEW_ROWS} rows or more"
+        return f"{which} range from {described(lowest)} to {described(highest)}."
+
+    def _disagreement(self) -> str | None:
+        """In how many groups the labeled sample misleads, by more than the noise of both."""
+        groups = self.groups
+        known = np.isfinite(groups["sample_share"])
+        n, sample = groups["sample_rows"], np.nan_to_num(groups["sample_share"])
+        if known.sum() < 2:
+            return None
+        margin = ndtri(0.5 + COVERAGE / 2)
+        # A row of each class more: the error of a share of 0 or 1 from a handful of rows is not zero.
+        drawn_in = (sample * n + 1) / (n + 2)
+        variance = (
+            drawn_in * (1 - drawn_in) / (n + 2) + ((groups["high"] - groups["low"]) / (2 * margin)) ** 2
+        )
+        differs = known & (np.abs(sample - groups["share"]) > margin * np.sqrt(variance))
+        return (
+            f"In {count(differs.sum())} of {plural(int(known.sum()), 'group')} with labeled rows, the labeled sample differs "
+            f"from the population by more than chance ({percent(COVERAGE, 0)} confidence)."
+        )
+
+    # ---- for the record ------------------------------------------------------------------------------------------
+
+    def cluster_cards(self) -> list[tuple[str, list[str]]]:
+        """The first clusters: size and shares in a sentence, and what sets each apart; `n_clusters` may be more."""
+        model = self.model
+        found = describe_clusters(model.evidence_.clusters, model.schema_.encoder, most=MOST_DIFFERENCES)
+        labeled, weight = model.evidence_.labeled_clusters, model.estimate_.row_weight
+        cards = []
+        for k in range(min(self.n_clusters, MOST_CLUSTERS)):
+            sample = plural(int(labeled.rows[k]), "labeled row")
+            if not self.has_classes:
+                sample += f", {percent(labeled.share[k, 0])} of them positive"
+            if self.has_population:
+                part = percent(weight[:, k].sum() / max(weight.sum(), 1e-300), 0)
+                sample = f"{part} of the population, {sample}"
+                if not self.has_classes and weight[:, k].sum():
+                    share = (weight[:, k] * model.estimate_.share[:, k]).sum() / weight[:, k].sum()
+                    sample += f"; population {percent(share)}"
+            cards.append((f"{sample}.", texts(found["phrase"][found["cluster"] == k])))
+        return cards
+
+    def data(self) -> dict[str, str]:
+        """What the model was fitted on, and by what."""
+        model, names, classes = self.model, self.names, self.model.schema_.classes
+        named = {"Target column": names.target, "Group column": names.group}
+        pairs = {role: name for role, name in named.items() if name is not None}
+        if self.has_classes:
+            pairs["Classes"] = ", ".join(self.classes)
+        else:
+            pairs |= {"Positive class": names.positive or str(classes[-1]), "Negative class": str(classes[0])}
+        pairs["Labeled rows"] = count(model.learned_.labeled_rows.sum())
+        pairs["Population (unlabeled) rows"] = count(model.estimate_.rows.sum())
+        if model.schema_.has_groups:
+            pairs["Groups with labeled rows"] = count(len(model.learned_.labeled_groups))
+            pairs["Groups with unlabeled rows"] = count(self.n_groups)
+        seed = model.get_params(deep=False)["random_state"]
+        pairs["Random seed"] = "none: another fit may differ a little" if seed is None else str(seed)
+        return pairs | {"Features": count(len(model.schema_.encoder.names_))}
+
+    def settings(self) -> list[tuple[str, str, bool]]:
+        """Every setting: its name, its value, and whether that is the default."""
+        usual = type(self.model)().get_params(deep=False)
+        given = self.model.get_params(deep=False)
+
+        def is_default(a: object, b: object) -> bool:
+            """Equal, where a setting may be an array or estimator that has no plain answer."""
+            return a is b or (type(a) is type(b) and isinstance(a, (str, int, float, bool)) and a == b)
+
+        return [(name, " ".join(str(v).split()), is_default(v, usual[name])) for name, v in given.items()]
+
+    def versions(self) -> dict[str, str]:
+        found = {"python": platform.python_version()}
+        for package in PACKAGES:
+            try:
+                found[package] = version(package)
+            except PackageNotFoundError:
+                found[package] = "not installed"
+        return found
 
 
 def shown_names(values: ValueArray) -> list[str]:

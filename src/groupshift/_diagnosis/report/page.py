@@ -3,19 +3,16 @@
 import base64
 import hashlib
 import os
-from collections.abc import Mapping
 from importlib.resources import files
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift._data.extras import need
-from groupshift._diagnosis.class_model import ClassModel
-from groupshift._diagnosis.fitted_model import FittedModel
-from groupshift._diagnosis.identified import importance_of
-from groupshift._diagnosis.report import answer, charts, formats, provenance, report_tables
-from groupshift._diagnosis.report.class_page import SECTIONS as CLASS_SECTIONS
-from groupshift._diagnosis.report.class_page import ClassFacts, class_facts
+from groupshift._diagnosis.diagnosis import diagnose
+from groupshift._diagnosis.features import importance_table
+from groupshift._diagnosis.fitted import Model
+from groupshift._diagnosis.report import charts, formats, report_tables
 from groupshift._diagnosis.report.facts import Facts, Names
 from groupshift._diagnosis.wording import plural, tidy
 
@@ -30,7 +27,7 @@ POLICY = (
 PACKAGE = "groupshift._diagnosis.report"
 
 
-def render_report(model: FittedModel, *, title: str | None = None, names: Names | None = None) -> str:
+def render_report(model: Model, *, title: str | None = None, names: Names | None = None) -> str:
     """The report of a fitted model as one HTML page.
 
     Parameters
@@ -42,36 +39,17 @@ def render_report(model: FittedModel, *, title: str | None = None, names: Names 
         What the columns are called; by default what the frame or series that the model was fitted on says.
     """
     check_is_fitted(model)
-    if model.is_multiclass_:
-        of_classes = class_facts(cast("ClassModel", model), names)
-        title = of_classes.title if title is None else title
-        # This page has no script.
-        without_script = POLICY.replace("script-src 'sha256-{}'; ", "")
-        return _filled("class_page.html", of_classes, title, without_script, of_classes.tiles, CLASS_SECTIONS)
-    facts = Facts.of(model, model.diagnose(), names)
-    title = _title(facts) if title is None else title
-    return _filled("page.html", facts, title, policy(), answer.tiles(facts), _sections(facts))
-
-
-def _filled(
-    template: str,
-    facts: Facts | ClassFacts,
-    title: str,
-    policy: str,
-    tiles: Mapping[str, str],
-    sections: Mapping[str, str],
-) -> str:
+    facts = Facts.of(model, diagnose(model), names)
     environment = templates()
     from markupsafe import Markup  # comes with Jinja
 
-    page = environment.get_template(template).render(
+    page = environment.get_template("page.html").render(
         facts=facts,
-        model=facts.model,
+        model=model,
         diagnosis=facts.diagnosis,
-        title=title,
-        policy=policy,
-        tiles=tiles,
-        sections=sections,
+        title=facts.title() if title is None else title,
+        policy=policy(),
+        sections=_sections(facts),
         # These two are ours, and the only text that is not escaped.
         style=Markup(_asset("report.css")),
         script=Markup(_asset("report.js")),
@@ -87,7 +65,7 @@ def policy() -> str:
 
 
 def write_report(
-    model: FittedModel,
+    model: Model,
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
@@ -123,13 +101,7 @@ def templates() -> "Environment":
         lstrip_blocks=True,
     )
     environment.filters |= {"count": formats.count, "percent": formats.percent, "tidy": tidy}
-    environment.globals |= {
-        "answer": answer,
-        "charts": charts,
-        "plural": plural,
-        "provenance": provenance,
-        "tables": report_tables,
-    }
+    environment.globals |= {"charts": charts, "plural": plural, "tables": report_tables}
     environment.policies["json.dumps_kwargs"] = {
         "ensure_ascii": False,
         "separators": (",", ":"),
@@ -142,38 +114,28 @@ def _sections(facts: Facts) -> dict[str, str]:
     """Sections that have something to show, in reading order, and their names in the menu."""
     has = {
         "shares": facts.has_population,
-        "shifts": facts.has_population and facts.shifted,
-        "drivers": bool(importance_of(facts.model)),
+        "shifts": facts.has_population and facts.shifted and not facts.has_classes,
+        "drivers": bool(len(importance_table(facts.model)["feature"])),
         "clusters": facts.n_clusters > 1,
-        "hidden": bool(charts.calibration_squares(facts)),
+        "held-out": bool(charts.calibration_squares(facts)),
         "audit": facts.model.audit_ is not None,
         "candidates": facts.model.candidates_ is not None,
     }
     names = {
         "answer": "Answer",
         "shares": "Shares",
+        "notes": "Notes",
         "shifts": "Shifts",
         "drivers": "Features",
         "clusters": "Clusters",
-        "hidden": "Hidden labels",
+        "held-out": "Held-out labels",
         "assumption": "Assumption",
         "audit": "Audit",
         "candidates": "Candidates",
         "words": "Words",
         "data": "Data",
-        "versions": "Versions",
     }
     return {name: title for name, title in names.items() if has.get(name, True)}
-
-
-def _title(facts: Facts) -> str:
-    if not facts.has_population:
-        return "A calibrated classifier" + (f" of {facts.names.positives}" if facts.names.target else "")
-    if (named := facts.names.title()) is not None:
-        return named
-    if not facts.model.has_groups_ or facts.n_groups == 1:
-        return "Share of positives in the population"
-    return f"Share of positives in {plural(facts.n_groups, 'group')}"
 
 
 def _asset(name: str) -> str:

@@ -156,12 +156,14 @@
       const query = plain(this.query.trim());
       const order = names.map((_, i) => i).filter((i) => !query || this.keys[i].includes(query));
       const sign = this.descending ? -1 : 1;
+      // Groups of very few rows come last in any order.
+      const { last } = this.figure, late = (a, b) => (last ? last[a] - last[b] : 0);
       const byName = (a, b) => collator.compare(names[a], names[b]) || a - b;
-      if (sorting.key === "name") order.sort((a, b) => sign * byName(a, b));
+      if (sorting.key === "name") order.sort((a, b) => late(a, b) || sign * byName(a, b));
       else {
         const value = names.map((_, i) => sorting.value(i));
         // What has no number comes last in either direction.
-        order.sort((a, b) => (known(value[b]) - known(value[a])) || sign * (value[a] - value[b]) || byName(a, b));
+        order.sort((a, b) => late(a, b) || (known(value[b]) - known(value[a])) || sign * (value[a] - value[b]) || byName(a, b));
       }
       this.order = order;
       this.direction.textContent = this.descending ? "↓" : "↑";
@@ -281,9 +283,10 @@
       const f = this.figure, { one, range } = formatter(f);
       const lines = [[f.valueLabel, one(f.value[i])]];
       if (f.low && known(f.low[i])) lines.push([f.intervalLabel, range(f.low[i], f.high[i])]);
-      if (f.other) lines.push([f.otherLabel, known(f.other[i]) ? one(f.other[i]) : "no rows"]);
+      if (f.narrowLow) lines.push(["Narrow interval", range(f.narrowLow[i], f.narrowHigh[i])]);
       if (f.rows) lines.push([f.rowsLabel, count(f.rows[i])]);
-      if (f.otherRows) lines.push([f.otherRowsLabel, count(f.otherRows[i])]);
+      if (f.other) lines.push([f.otherLabel, known(f.other[i]) ? `${one(f.other[i])} of ${count(f.otherRows[i])}` : "–"]);
+      if (f.other) lines.push(["All rows", one(f.everyRow[i])]);
       for (const [name, values] of Object.entries(f.more ?? {})) lines.push([name, values[i] ?? "–"]);
       return lines;
     }
@@ -334,6 +337,7 @@
         if (known(value) && known(other)) add(g, "line", { class: "link", x1: x(other), x2: x(value), y1: middle, y2: middle });
         if (f.low && known(f.low[i])) {
           add(g, "line", { class: "interval", x1: x(f.low[i]), x2: x(f.high[i]), y1: middle, y2: middle });
+          if (f.narrowLow) add(g, "line", { class: "narrow", x1: x(f.narrowLow[i]), x2: x(f.narrowHigh[i]), y1: middle, y2: middle });
         }
         if (known(other)) {
           const d = 4.6, cx = x(other);
@@ -489,7 +493,15 @@
     if (figure) figures.push(new KINDS[figure.kind](host, figure));
   }
   document.documentElement.classList.add("drawn");
-  for (const details of document.querySelectorAll("details.numbers")) details.open = false;
+  for (const details of document.querySelectorAll("details.numbers:not(.always)")) details.open = false;
+  // A link to a folded section opens it; so does printing.
+  const unfold = () => {
+    const fold = location.hash.length > 1 ? document.getElementById(location.hash.slice(1))?.querySelector(":scope > details.fold") : null;
+    if (fold) { fold.open = true; fold.parentElement.scrollIntoView(); }
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
+  for (const link of document.querySelectorAll("a[href^='#']")) link.addEventListener("click", () => setTimeout(unfold));
 
   const search = document.getElementById("search");
   if (search) {
@@ -506,14 +518,15 @@
 
   addEventListener("scroll", hideTip, { passive: true });
   addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); });
-  const printing = (on) => figures.forEach((f) => {
+  const folds = [...document.querySelectorAll("details.fold")];
+  const printing = (on) => { folds.forEach((d) => { if (on) { d.dataset.was = d.open ? "1" : ""; d.open = true; } else d.open = d.dataset.was === "1"; }); figures.forEach((f) => {
     const whole = f.order.length <= PRINTED;
     if (on && whole) { f.kept = f.page; f.page = 0; }
     f.printing = on;
     f.width = on ? PAPER : Math.floor(f.host.clientWidth);
     if (!on && whole) f.page = f.kept ?? 0;
     f.draw();
-  });
+  }); };
   addEventListener("beforeprint", () => printing(true));
   addEventListener("afterprint", () => printing(false));
 })();

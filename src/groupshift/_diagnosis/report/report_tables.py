@@ -1,18 +1,15 @@
 """The tables of the page: numbers as text, column by column. None where there is nothing to show."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from groupshift._audit.found import AuditFound
-from groupshift._diagnosis.fitted_model import FittedModel
-from groupshift._diagnosis.identified import importance_of
-from groupshift._diagnosis.in_common import common_shift
-from groupshift._diagnosis.refusals import reasons
-from groupshift._diagnosis.report.facts import COVERAGE, MAX_GROUPS, Facts, largest, shown_names
+from groupshift._diagnosis.features import importance_table
+from groupshift._diagnosis.findings import what_settles_it
+from groupshift._diagnosis.fitted import Model
+from groupshift._diagnosis.report.facts import MAX_GROUPS, Facts, largest, shown_names
 from groupshift._diagnosis.report.formats import (
     NOTHING,
     count,
@@ -22,14 +19,21 @@ from groupshift._diagnosis.report.formats import (
     signed,
     texts,
 )
+from groupshift._diagnosis.share_tables import COVERAGE
 from groupshift._diagnosis.wording import THIN
 from groupshift._math.arrays import FloatArray
+from groupshift._partitions.choice import margin
 
 # Tables of more lines stay closed for readers without JavaScript, too: the page would be miles long.
 OPEN_LINES = 200
 MOST_LINES = 25
 MOST_FEATURES = 200
 INTERVAL = f"{percent(COVERAGE, 0)} interval"
+NARROW = "Narrow interval"
+# With more classes than this a cell of the map has no room for its interval, which a pointer still shows.
+WIDE_CLASSES = 8
+# Ground of a share of everything: deeper, and its number is hard to read.
+DEEPEST = 0.55
 
 
 @dataclass(frozen=True)
@@ -52,58 +56,128 @@ class TableView:
 
 
 def shares_table(facts: Facts) -> TableView:
-    """All rows together, then the groups that the page shows."""
-    groups, overall, model = facts.groups, facts.overall, facts.model
-    limits = zip((overall.low, *groups.low), (overall.high, *groups.high), strict=True)
-    columns = {
-        "Group": ["All", *groups.name],
-        "Population": [percent(v) for v in (overall.share, *groups.share)],
-        INTERVAL: [percent_range(low, high) for low, high in limits],
-        "Population rows": [count(v) for v in (model.rows_.sum(), *groups.rows)],
+    """All rows together, then the groups that the page shows, those of very few rows last."""
+    groups, whole = facts.groups, {name: float(values[0]) for name, values in facts.overall.items()}
+    order = np.argsort(facts.is_last, kind="stable")
+    limits = {
+        INTERVAL: (("low", "high"), (groups["low"], groups["high"])),
+        NARROW: (("narrow_low", "narrow_high"), (groups["narrow_low"], groups["narrow_high"])),
     }
-    if groups.sample_rows.any():
-        columns["Labelled sample"] = [percent(v) for v in (facts.labeled_overall, *groups.sample_share)]
-        columns["Labelled rows"] = [count(v) for v in (model.labeled_rows_.sum(), *groups.sample_rows)]
+    columns = {
+        "Group": ["All", *(groups["name"][g] for g in order)],
+        "Population": [percent(v) for v in (whole["share"], *groups["share"][order])],
+    }
+    for name, (of_all, of_groups) in limits.items():
+        low, high = ((whole[one], *values[order]) for one, values in zip(of_all, of_groups, strict=True))
+        columns[name] = [percent_range(*ends) for ends in zip(low, high, strict=True)]
+    columns["Population rows"] = [count(v) for v in (whole["rows"], *groups["rows"][order])]
+    if groups["sample_rows"].any():
+        n_labeled = int(facts.model.learned_.labeled_rows.sum())
+        sample = zip(groups["sample_share"][order], groups["sample_rows"][order], strict=True)
+        columns["Labeled sample"] = [
+            _of(share, n) for share, n in [(whole["labeled_share"], n_labeled), *sample]
+        ]
+        columns["All rows"] = [percent(v) for v in (facts.every_row[0], *groups["every_row"][order])]
     return TableView(columns, "Shares of positives by group", marked=0)
 
 
-def sensitivity_table(facts: Facts) -> TableView | None:
-    """Shares under other labelling: all rows, then the groups that the page shows."""
-    found = facts.diagnosis.sensitivity
-    if not found or common_shift(facts.model).is_settled:
-        return None
-    shown = np.append(0, largest(found["rows"][1:], MAX_GROUPS) + 1)
+def _of(share: float, rows: int) -> str:
+    """A share of so many rows."""
+    return f"{percent(share)} of {count(rows)}" if rows else NOTHING
+
+
+def classes_table(facts: Facts) -> TableView:
+    """Each of several classes: population, labeled sample, and its range over groups; the largest first."""
+    whole, share = facts.overall, facts.groups["share"]
+    order = np.argsort(-whole["share"], kind="stable")
+    pairs = {INTERVAL: ("low", "high"), NARROW: ("narrow_low", "narrow_high")}
     columns = {
-        "Group": ["All", *shown_names(found["group"][shown[1:]])],
-        "Half as likely": [percent(v) for v in found["if_half"][shown]],
-        "As estimated": [percent(v) for v in found["share"][shown]],
-        "Twice as likely": [percent(v) for v in found["if_twice"][shown]],
+        "Class": [facts.classes[c] for c in order],
+        "Population": [percent(v) for v in whole["share"][order]],
     }
-    caption = "Share of positives if positives were half, or twice, as likely to be labelled as negatives, in all groups alike"
-    return TableView(columns, caption, marked=0)
+    for name, (low, high) in pairs.items():
+        columns[name] = [percent_range(whole[low][c], whole[high][c]) for c in order]
+    columns["Labeled sample"] = [percent(v) for v in whole["labeled_share"][order]]
+    columns["All rows"] = [percent(v) for v in facts.every_row[order]]
+    columns["Groups, from to"] = [percent_range(share[:, c].min(), share[:, c].max()) for c in order]
+    return TableView(columns, "Classes, most frequent first", "Classes")
+
+
+def class_map(facts: Facts) -> list[tuple[str, str, list[dict[str, str]]]]:
+    """Groups down, several classes across; first all of them together.
+
+    A cell is a share as the map shows it, its interval, what a pointer on it tells, and how deep its ground is.
+    """
+    groups, whole, is_wide = facts.groups, facts.overall, len(facts.classes) > WIDE_CLASSES
+
+    def cell(group: str, c: int, share: float, low: float, high: float, sample: str) -> dict[str, str]:
+        within = percent_range(low, high)
+        told = f"{group}, {facts.classes[c]}: {percent(share)}, {INTERVAL} {within}{sample}"
+        # By the square root: shares of a few percent, the rule where classes are many, can be told from none.
+        depth = f"{DEEPEST * np.sqrt(max(share, 0.0)):.3f}"
+        shown, within = (f"{100 * share:.0f}", "") if is_wide else (percent(share), within)
+        return {"share": shown, "interval": within, "told": told, "depth": depth}
+
+    numbers = range(len(facts.classes))
+    together = [
+        cell("all", c, float(whole["share"][c]), float(whole["low"][c]), float(whole["high"][c]), "")
+        for c in numbers
+    ]
+    lines = [("all", count(whole["rows"][0]), together)]
+    for g in np.argsort(facts.is_last, kind="stable"):
+        n = int(groups["sample_rows"][g])
+        samples = [f", labeled sample {_of(v, n)}" if n else "" for v in groups["sample_share"][g]]
+        cells = [
+            cell(
+                groups["name"][g],
+                c,
+                groups["share"][g, c],
+                groups["low"][g, c],
+                groups["high"][g, c],
+                samples[c],
+            )
+            for c in numbers
+        ]
+        lines.append((groups["name"][g], count(groups["rows"][g]), cells))
+    return lines
+
+
+def sensitivity_table(facts: Facts) -> TableView | None:
+    """Shares under other labeling: all rows, then the groups that the page shows."""
+    found, n_told = facts.diagnosis.sensitivity, len(facts.classes)
+    if not found or what_settles_it(facts.model) in ("audit", "rate"):
+        return None
+    shown = np.append(0, largest(found["rows"][n_told::n_told], MAX_GROUPS // n_told) + 1)
+    lines = (shown[:, None] * n_told + np.arange(n_told)).ravel()
+    names = ["All", *shown_names(found["group"][shown[1:] * n_told])]
+    columns: dict[str, Sequence[str]] = {"Group": [name for name in names for _ in range(n_told)]}
+    if facts.has_classes:
+        columns["Class"] = facts.classes * len(names)
+    columns |= {
+        "Half as likely": [percent(v) for v in found["if_half"][lines]],
+        "As estimated": [percent(v) for v in found["share"][lines]],
+        "Twice as likely": [percent(v) for v in found["if_twice"][lines]],
+    }
+    who = "rows of a class" if facts.has_classes else "positives"
+    caption = f"Shares if {who} were half, or twice, as likely to be labeled as others, in all groups alike"
+    return TableView(columns, caption, "If labels came more or less often", marked=0, words=("Class",))
 
 
 def shifts_table(facts: Facts) -> TableView:
-    shifts = {f"Cluster {k}": [signed(v) for v in shift] for k, shift in enumerate(facts.cells.shift.T)}
-    return TableView({"Group": facts.cells.name, **shifts}, "Shifts (log-odds) by group and cluster")
+    shifts = {f"Cluster {k}": [signed(v) for v in shift] for k, shift in enumerate(facts.cells["shift"].T)}
+    return TableView({"Group": facts.cells["name"], **shifts}, "Shifts (log-odds) by group and cluster")
 
 
-class Bar(NamedTuple):
-    """A line of a list with bars; `part` is the length of its bar in percent."""
-
-    name: str
-    rise: str
-    part: float
-
-
-def importance_bars(facts: Facts) -> list[Bar]:
-    found = importance_of(facts.model)
-    longest = max(*found.values(), 1e-12)
-    return [Bar(name, signed(rise, 4), 100 * max(rise, 0) / longest) for name, rise in found.items()]
+def importance_bars(facts: Facts) -> list[tuple[str, str, float]]:
+    """Names of features, rises of the log loss, and lengths of bars in percent."""
+    found = importance_table(facts.model)
+    names, rises = found["feature"].tolist(), found["loss_rise"].tolist()
+    longest = max(*rises, 1e-12) if rises else 1.0
+    return [(name, signed(v, 4), 100 * max(v, 0) / longest) for name, v in zip(names, rises, strict=True)]
 
 
 def shift_range(facts: Facts) -> str:
-    shift = facts.model.shift_
+    shift = facts.model.estimate_.shift
     return f"{signed(float(shift.min()))} to {signed(float(shift.max()))}"
 
 
@@ -118,21 +192,26 @@ def calibration_table(bins: FloatArray) -> TableView:
 
 
 def gain_table(facts: Facts) -> TableView | None:
-    hidden = facts.hidden
-    if hidden is None or not facts.any_gain:
+    found = facts.held_out
+    if found is None or not facts.any_gain:
         return None
+    kind = "accuracy" if facts.has_classes else "auc"
+    name = "Accuracy" if facts.has_classes else "AUC"
     columns = {
-        "Group": hidden.name,
-        "Gain": [signed(v, 3) for v in hidden.gain],
-        "Log loss": [decimals(v) for v in hidden.loss_model],
-        "AUC": [decimals(v) for v in hidden.auc_model],
-        "AUC, plain": [decimals(v) for v in hidden.auc_global],
-        "Positive": [percent(v) for v in hidden.share],
-        "Predicted": [percent(v) for v in hidden.mean_model],
-        "Predicted, plain": [percent(v) for v in hidden.mean_global],
-        "Rows": [count(v) for v in hidden.rows],
+        "Group": found["name"].tolist(),
+        "Gain": [signed(v, 3) for v in found["gain"]],
+        "Log loss": [decimals(v) for v in found["loss_model"]],
+        name: [decimals(v) for v in found[f"{kind}_model"]],
+        f"{name}, plain": [decimals(v) for v in found[f"{kind}_global"]],
     }
-    return TableView(columns, "Hidden labels by group")
+    if facts.has_classes:
+        off = {key: np.abs(found[f"mean_{key}"] - found["share"]).mean(1) for key in ("model", "global")}
+        columns["Error of shares"] = [percent(v) for v in off["model"]]
+        columns["Error, plain"] = [percent(v) for v in off["global"]]
+    else:
+        shares = {"Positive": "share", "Predicted": "mean_model", "Predicted, plain": "mean_global"}
+        columns |= {key: [percent(v) for v in found[of][:, 0]] for key, of in shares.items()}
+    return TableView(columns | {"Rows": [count(v) for v in found["rows"]]}, "Held-out labels by group")
 
 
 def independence_table(facts: Facts) -> TableView | None:
@@ -188,7 +267,7 @@ def mixture_table(facts: Facts) -> TableView | None:
         **{title: [decimals(v) for v in found[name][worst]] for title, name in gaps.items()},
     }
     caption = (
-        "Cells whose scores fit a mixture of labelled positives and negatives least (gap of distributions)"
+        "Cells whose scores fit a mixture of labeled positives and negatives least (gap of distributions)"
     )
     return TableView(columns, caption, f"Cells that fit least ({len(worst)} of {count(len(known))})")
 
@@ -225,24 +304,40 @@ def audit_groups_table(found: AuditFound) -> TableView | None:
     return TableView(columns, "Groups with most audit labels (log-odds)", "Group by group")
 
 
-def candidates_table(model: FittedModel) -> TableView | None:
+def candidates_table(model: Model) -> TableView | None:
+    """The partitions that were weighed, and why each was taken or left."""
     found, held_out = model.candidates_, model.evidence_.held_out
     if found is None:
         return None
-    n_groups = 2 if held_out is None else held_out.total.groups
+    needed = margin(2 if held_out is None else int(held_out.total["groups"]))
+    most, why = float(np.max(found["gain"][found["chosen"]], initial=0.0)), []
+    lines = zip(
+        *(found[name].tolist() for name in ("n_clusters", "gain", "gain_error", "chosen")), strict=True
+    )
+    for n_clusters, gain, error, is_chosen in lines:
+        if is_chosen:
+            why.append("chosen")
+        elif n_clusters == 1:
+            why.append("a better one was found")
+        elif gain <= 0:
+            why.append("no gain over one cluster")
+        elif gain <= needed * error:
+            why.append(f"gain within noise ({gain / error:.1f} standard errors, {needed:.1f} needed)")
+        else:
+            why.append("the chosen one gains more" if gain < most else "no better than the chosen one")
     columns = {
         "Candidate": texts(found["candidate"]),
         "Clusters": [count(v) for v in found["n_clusters"]],
         "Log loss": [decimals(v, 4) for v in found["loss"]],
         "Gain": [signed(v, 4) for v in found["gain"]],
         "Standard error": [decimals(v, 4) for v in found["gain_error"]],
-        "Why": reasons(found, n_groups),
+        "Why": why,
     }
     return TableView(columns, "Candidates", words=("Why",), marked=int(found["chosen"].argmax()))
 
 
-def features_table(model: FittedModel) -> TableView:
-    encoder, first = model.encoder_, slice(MOST_FEATURES)
+def features_table(model: Model) -> TableView:
+    encoder, first = model.schema_.encoder, slice(MOST_FEATURES)
     kinds = [
         f"{kind}, {count(len(levels))} values" if kind == "category" else kind
         for kind, levels in zip(encoder.kinds_[first], encoder.categories_[first], strict=True)
@@ -251,11 +346,6 @@ def features_table(model: FittedModel) -> TableView:
     if len(encoder.names_) > MOST_FEATURES:
         caption += f" (the first {MOST_FEATURES} of {count(len(encoder.names_))})"
     return TableView({"Feature": encoder.names_[first], "Kind": kinds}, caption, "Features", words=("Kind",))
-
-
-def last_notes(model: FittedModel) -> list[str]:
-    """What was decided on the way; a step that was decided anew says the same with other numbers: the last counts."""
-    return list({re.sub(r"\d+\.\d+", "", note): note for note in model.notes_}.values())
 
 
 def _effect(value: float) -> str:

@@ -4,10 +4,9 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from groupshift._math.arrays import FloatArray, IntArray
-from groupshift.datasets.class_shares import Shares, plan_rows
-from groupshift.datasets.containers import Seed, Table, frame_of, named_columns
-from groupshift.datasets.examples import hold_out
+from groupshift.datasets.containers import Seed, Table, frame_of, hold_out, named_columns
 from groupshift.datasets.sample import GroupedSample
+from groupshift.datasets.shares import Shares, plan_rows
 
 REGIONS = ("students", "working families", "retired")
 STATES = (

@@ -87,7 +87,6 @@ def observed_shares(
     cell, shape = group * n_clusters + cluster, (n_groups, n_clusters)
     n = np.bincount(cell, minlength=n_groups * n_clusters).reshape(shape)
     positives = np.bincount(cell, weights=truth, minlength=n_groups * n_clusters).reshape(shape)
-    total = n.sum(axis=1, keepdims=True)
-    nan = np.full(shape, np.nan)
-    weights = np.divide(n, total, out=nan.copy(), where=total > 0)
-    return Shares(weights, np.divide(positives, n, out=nan, where=n > 0))
+    # Nothing in nothing is NaN.
+    with np.errstate(invalid="ignore"):
+        return Shares(n / n.sum(axis=1, keepdims=True), positives / n)
