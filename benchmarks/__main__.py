@@ -23,6 +23,7 @@ NAMES = (
     "streaming_scale",
     "dask_workers",
     "dask_traffic",
+    "spark",
     "whole_job",
     "intervals",
     "prediction_sets",

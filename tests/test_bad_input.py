@@ -2,10 +2,12 @@
 
 import re
 import warnings
+from decimal import Decimal
 from functools import cache
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy.special import expit
 from sklearn.cluster import KMeans
@@ -16,6 +18,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from conftest import finite_and_in_doubt
 from groupshift import DegradedWarning, GroupShiftClassifier
+from groupshift._data.frames import take_rows
 from groupshift.datasets import make_survey
 
 RNG = np.random.default_rng(0)
@@ -28,7 +31,7 @@ FRAME = pd.DataFrame(X, columns=["a", "b"])
 
 
 def changed(values, at, value):
-    copy = np.array(values, dtype=object if value is None else None)
+    copy = np.array(values, dtype=object if value is None or isinstance(value, Decimal) else None)
     copy[at] = value
     return copy
 
@@ -210,6 +213,31 @@ BAD = {
     "no workers": (lambda: fit(model=logistic(n_jobs=0)), "n_jobs=0 is not known"),
     "shares of no groups": (lambda: fit(known_shares=[0.1]), "a list, which names no groups"),
     "pooling without likelihood": (lambda: fit(model=logistic(shares="em")), "Pass shrinkage='none'"),
+    "a known rate with an endless error": (
+        lambda: fit(known_overall=(0.5, 1e300)),
+        "known_overall is (0.5, 1e+300). Pass a share between 0 and 1, or (share, standard error), the error below 1 too",
+    ),
+    "a known rate of nothing": (
+        lambda: fit(known_overall=0),
+        "known_overall is exactly 0: every row would be certain, and there is nothing to predict. Pass the rate with its",
+    ),
+    "whole numbers that no float holds": (
+        lambda: fit(FRAME.assign(c=pd.Series([10**400] * N, dtype=object))),
+        "Column 'c' holds whole numbers beyond 1.8e308, which no float can hold. Divide",
+    ),
+    "whole numbers that no float holds, in an array": (
+        lambda: fit(np.array([[10**400, 1]] * N, dtype=object)),
+        "X holds whole numbers beyond 1.8e308, which no float can hold. Divide",
+    ),
+    "a group that is a signalling decimal": (
+        lambda: fit(groups=changed(GROUPS, 7, Decimal("sNaN"))),
+        "1 of 200 rows have no group",
+    ),
+    "verbose by a letter": (lambda: fit(model=logistic(verbose="v")), "verbose='v' is not known. Pass 0"),
+    "a Dask frame": (
+        lambda: fit(pytest.importorskip("dask.dataframe").from_pandas(FRAME, npartitions=2)),
+        "X is a Dask DataFrame, whose rows lie on many machines. Call groupshift.distributed.fit(model, labeled, X,",
+    ),
     "unknown level of shares": (lambda: fitted().group_shares(by="state"), "by='state' is not known"),
     "coverage of 90": (lambda: fitted().group_shares(coverage=90), "coverage=90 is not possible"),
     "coverage of 90 in details": (lambda: fitted().predict_details(X, GROUPS, coverage=90), "coverage=90"),
@@ -314,6 +342,20 @@ SURVIVED = {
     "the judge on few rows": lambda: {"model": logistic(partition="validated")},
     "hard BBSE": lambda: {"model": logistic(shares="bbse-hard", shrinkage="none")},
     "soft BBSE": lambda: {"model": logistic(shares="bbse-soft", shrinkage="none")},
+    "two example ids": lambda: {"example_ids": np.arange(N) % 2},
+    "whole numbers beyond 64 bits": lambda: {
+        "X": FRAME.assign(c=pd.Series([2**70 + i for i in range(N)], dtype=object))
+    },
+    "signalling decimals": lambda: {
+        "X": FRAME.assign(c=[Decimal("sNaN") if i == 3 else Decimal(i) for i in range(N)]),
+        "model": GroupShiftClassifier(partition=2, random_state=0),
+    },
+    "the largest whole numbers of Arrow": lambda: {
+        "X": pa.table({**FRAME, "c": pa.array([2**64 - 1 - i for i in range(N)], pa.uint64())}),
+    },
+    "labels that are large whole numbers of Arrow with gaps": lambda: {
+        "y": pa.array([None if y < 0 else 2**64 - 1 - int(y) for y in Y], pa.uint64())
+    },
     "single precision": lambda: {"X": X.astype(np.float32)},
     "a given clusterer": lambda: {"model": logistic(partition=KMeans(3, n_init=1, random_state=0).fit(X))},
 }
@@ -325,13 +367,15 @@ def test_hard_input_is_survived_in_doubt(case):
     options = {"X": X, "y": Y, "groups": GROUPS, **SURVIVED[case]()}
     model = fit(**options)
     seen = np.isin(options["groups"], model.groups_)
-    details = model.predict_details(options["X"][seen], options["groups"][seen])
-    for name in ("probability", "low", "high"):
-        assert finite_and_in_doubt(details[name]), name
+    details = model.predict_details(take_rows(options["X"], seen), options["groups"][seen])
+    details = {name: np.asarray(details[name]) for name in ("probability", "low", "high")}
+    for name, values in details.items():
+        assert finite_and_in_doubt(values), name
     assert (details["low"] <= details["probability"]).all()
     assert (details["probability"] <= details["high"]).all()
     for by in ("cell", "group"):
         shares = model.group_shares(by=by)
+        shares = {name: np.asarray(shares[name]) for name in ("share", "low", "high")}
         assert finite_and_in_doubt(shares["share"]), by
         # A share of a few rows may be 0 or 1, and its interval says so.
         assert (shares["low"] >= 0).all()

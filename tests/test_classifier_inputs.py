@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from conftest import finite_and_in_doubt, probability
+from conftest import finite_and_in_doubt, make_quick, probability
 from groupshift import GroupShiftClassifier
 from repeated import assert_same_numbers
 
@@ -227,3 +228,29 @@ def test_frames_of_all_kinds_of_columns_fit_without_preparation(library):
     found = model.predict_proba(frame)
     assert finite_and_in_doubt(found)
     assert roc_auc_score(truth[300:], found[300:, 1]) > 0.65
+
+
+def streams():
+    """The rows of a frame as other libraries hand them out; each may be asked for its rows once."""
+    import duckdb
+
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 2)), columns=["a", "b"])
+    arrow = pa.Table.from_pandas(frame)
+    connection = duckdb.connect()
+    connection.register("rows", frame)
+    return frame, {
+        "a polars LazyFrame": pl.DataFrame(frame).lazy,
+        "a relation of DuckDB": lambda: connection.sql("select * from rows"),
+        "a reader of record batches": arrow.to_reader,
+        "a record batch": lambda: arrow.combine_chunks().to_batches()[0],
+        "a dataset of pyarrow": lambda: pyarrow.dataset.dataset(arrow),
+    }
+
+
+def test_whatever_gives_arrow_batches_is_a_table():
+    frame, given = streams()
+    y, groups = np.where(np.arange(300) < 150, frame.a > 0, -1), np.arange(300) % 3
+    expected = make_quick().fit(frame, y, groups).update(frame, groups).predict_proba(frame, groups)
+    for name, rows in given.items():
+        found = make_quick().fit(rows(), y, groups).update(rows(), groups).predict_proba(rows(), groups)
+        np.testing.assert_allclose(found, expected, atol=1e-12, err_msg=name)

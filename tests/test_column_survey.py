@@ -8,7 +8,7 @@ pa = pytest.importorskip("pyarrow", reason="reading files needs the extra files"
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from groupshift._data.chunks import add_up  # noqa: E402
+from groupshift._data.workers import add_up  # noqa: E402
 from groupshift.tables import column_facts  # noqa: E402
 from groupshift.tables.column_facts import Distinct, Nearly, plan_column, plan_of, survey_column  # noqa: E402
 from groupshift.tables.columns import convert  # noqa: E402

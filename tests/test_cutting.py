@@ -12,8 +12,8 @@ from scipy.special import expit
 from sklearn.metrics import adjusted_rand_score
 
 from groupshift import GroupShiftClassifier, load, save
+from groupshift._data.keys import Seeds
 from groupshift._data.rows import Rows
-from groupshift._data.seeds import Seeds
 from groupshift._partitions.choice import Labeled, choose_partition, margin
 from groupshift._partitions.cuts import FEWEST_ROWS, CutPartition, grow_cuts
 

@@ -4,7 +4,6 @@ One file, so that one cluster is started: LightGBM's training and the grid of an
 """
 
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -29,13 +28,8 @@ from sklearn.linear_model import LogisticRegression
 
 from conftest import CLUSTER_MARKS
 from groupshift import GroupShiftClassifier, distributed
-from groupshift._data.batches import Reader
-from groupshift._data.roles import Roles
+from groupshift._data.batches import Reader, Roles
 from groupshift._data.rows import InMemory
-from groupshift._shifts.common import MeanSums
-from groupshift._shifts.estimate import Counts
-from groupshift._shifts.packing import Packed
-from groupshift._shifts.sums import Bins, Sums
 from groupshift.distributed import Distributed
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, fit_on_cluster, halves, quick, table_of
 
@@ -161,37 +155,6 @@ def test_without_a_client_dask_does_the_work_itself(table, in_memory):
     assert_same_model(model, in_memory)
 
 
-def sums_of(score, cell, weight, n_cells):
-    return Sums.of(score, cell, weight, n_cells, Bins(prototypes=PROTOTYPES if score.shape[1] > 1 else None))
-
-
-# Square roots of probabilities of three classes.
-PROTOTYPES = np.sqrt(np.random.default_rng(5).dirichlet(np.ones(3), 64))
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_packed_sums_are_the_sums_in_fewer_bytes(weighted, n_classes):
-    rng = np.random.default_rng(0)
-    n, n_cells, n_contrasts = 20_000, 400, n_classes - 1
-    weight = rng.uniform(0.5, 2, n) if weighted else np.ones(n)
-    sums = sums_of(rng.normal(0, 2, (n, n_contrasts)), rng.integers(0, n_cells, n), weight, n_cells)
-    means = MeanSums(rng.normal(size=(9, 2)), np.ones(9), np.ones(9))
-    packed = pickle.dumps(Packed(Counts(sums, means)))
-    back = pickle.loads(packed).value
-    for name in Sums.__dataclass_fields__:
-        np.testing.assert_array_equal(getattr(back.scores, name), getattr(sums, name), err_msg=name)
-    assert back.means.values.tolist() == means.values.tolist()
-    # Of two classes 12 bytes a point and not 32, of three 28 and not 40.
-    assert len(packed) < {2: 0.55, 3: 0.75}[n_classes] * len(pickle.dumps(Counts(sums, means)))
-
-
-def test_what_travels_does_not_grow_with_cells_that_have_no_rows():
-    few = [sums_of(np.array([[0.5]]), np.zeros(1, np.int64), np.ones(1), n) for n in (10, 1_000_000)]
-    small, large = (len(pickle.dumps(Packed(Counts(sums, None)))) for sums in few)
-    assert large < small + 16
-
-
 def as_parquet(folder, frame, n_files, row_group):
     """The rows in so many files of one folder."""
     folder.mkdir()
@@ -312,6 +275,35 @@ def process_of(module, *arguments):
             yield process
         finally:
             process.kill()
+
+
+def test_labelled_rows_on_the_cluster_are_gathered_with_a_note_up_to_a_size(
+    client, table, in_memory, monkeypatch
+):
+    labeled, unlabeled = halves(table)
+    both = partitioned(cut(labeled, "all groups")), partitioned(cut(unlabeled, "all groups"))
+    model = fit_on_cluster(quick(2), *both, features=COLUMNS)
+    assert model.notes_ == [
+        *in_memory.notes_,
+        f"The {len(labeled):,} labelled rows were gathered from the cluster.",
+    ]
+    model.notes_ = in_memory.notes_
+    assert_same_model(model, in_memory)
+    monkeypatch.setattr(distributed, "MOST_GATHERED", 100)
+    with pytest.raises(ValueError, match="up to 100 are gathered in memory"):
+        fit_on_cluster(quick(2), *both, features=COLUMNS)
+
+
+def test_a_model_knows_its_column_of_groups(client, table, tmp_path):
+    labeled, unlabeled = halves(table)
+    frame = partitioned(cut(unlabeled, "all groups"))
+    model = fit_on_cluster(quick(2), labeled, frame, features=COLUMNS)
+    before = copy(model)
+    assert_same_model(distributed.update(model, frame), before)
+    found = distributed.predict(model, frame).compute().loc[unlabeled.index]
+    np.testing.assert_allclose(
+        found.probability, model.predict_proba(unlabeled[COLUMNS], unlabeled.site)[:, 1], atol=1e-9
+    )
 
 
 def test_other_frames_are_refused(table):

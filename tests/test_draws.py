@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
-from groupshift._data import keys, pooled, unseen
+from groupshift._data import codes, keys, problem
 from groupshift._data.codes import Codes
-from groupshift._data.keys import content_keys, fold_of, sampled, stratified_folds, uniform_keys
-from groupshift._data.seeds import Seeds
+from groupshift._data.keys import Seeds, content_keys, fold_of, sampled, stratified_folds, uniform_keys
 from groupshift._data.workers import workers
 from groupshift._scores import stack
 
@@ -65,7 +64,7 @@ def test_rows_sampled_of_a_large_population_fall_into_all_folds(rows, quick, mon
         return fold
 
     monkeypatch.setattr(stack, "fold_of", record)
-    monkeypatch.setattr(pooled, "MAX_CLUSTERING_ROWS", 800)
+    monkeypatch.setattr(problem, "MAX_CLUSTERING_ROWS", 800)
     X, y, groups = rows
     quick(partition=1).fit(X, y, groups=groups)
     (count,) = counts
@@ -102,11 +101,11 @@ def test_keys_of_content_do_not_depend_on_the_blocks_they_are_made_in(monkeypatc
 
 def test_groups_are_numbered_alike_by_one_worker_and_by_several(monkeypatch):
     values = np.random.default_rng(4).choice(["a", "b", "c", "d"], 50)
-    codes = Codes().fit(np.array(["a", "c", "d"]))
-    monkeypatch.setattr(unseen, "LOOKED_UP", 7)
+    known = Codes().fit(np.array(["a", "c", "d"]))
+    monkeypatch.setattr(codes, "LOOKED_UP", 7)
     with workers(2):
-        found = unseen.group_numbers(values, codes, has_groups=True, n_rows=50)
-    np.testing.assert_array_equal(found, codes.transform(values))
+        found = codes.group_numbers(values, known, has_groups=True, n_rows=50)
+    np.testing.assert_array_equal(found, known.transform(values))
 
 
 def test_numbers_of_keys_are_spread_evenly():

@@ -6,10 +6,9 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from groupshift import GroupShiftClassifier
-from groupshift._data.keys import fold_of, sampled, uniform_keys
+from groupshift._data.encoder import MAX_ONE_HOT, Space
+from groupshift._data.keys import Seeds, fold_of, sampled, uniform_keys
 from groupshift._data.rows import InMemory, Rows
-from groupshift._data.seeds import Seeds
-from groupshift._data.space import MAX_ONE_HOT, Space
 from groupshift._math.points import collect_points
 from groupshift._partitions.kmeans import kmeans_partition, silhouette_partition, silhouettes
 from groupshift._partitions.partitions import GivenPartition, LinearPartition, WholeSpace

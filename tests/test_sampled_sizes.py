@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier, distributed, pipeline, streaming
-from groupshift._data import pooled
+from groupshift._data import problem
 from groupshift._diagnosis import record
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, halves, table_of
 
@@ -14,7 +14,7 @@ from site_tables import COLUMNS, assert_same_model, fit_in_memory, halves, table
 @pytest.fixture
 def low_limits(monkeypatch):
     """Every sample that a fit takes of many rows is taken of a few hundred."""
-    monkeypatch.setattr(pooled, "MAX_CLUSTERING_ROWS", 900)
+    monkeypatch.setattr(problem, "MAX_CLUSTERING_ROWS", 900)
     monkeypatch.setattr(pipeline, "ALIGNED_ROWS", 400)
     monkeypatch.setattr(record, "MAX_VALUES", 1_500)
 

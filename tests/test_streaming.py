@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from groupshift import GroupShiftClassifier, streaming
-from groupshift._data.chunks import add_up, map_chunks
+from groupshift._data.workers import add_up, map_chunks
 from site_tables import COLUMNS, assert_same_model, fit_in_memory, halves, quick, table_of
 
 BATCH = 700
@@ -186,7 +186,7 @@ def test_frozen_classifier_is_calibrated_and_shifted_but_not_trained(table, tmp_
             weight="weight",
             features=COLUMNS,
         )
-        assert model.posterior_.classifier.estimator is trained
+        assert model.learned_.posterior.scorer.members[0].estimator is trained
         assert np.any(model.shift_ != 0)
 
 

@@ -228,8 +228,10 @@ def test_scalars_of_numpy_among_objects_are_values_and_only_nan_is_missing():
     values[:] = [np.int64(1), np.float64(1.5), np.bool_(False), np.str_("a"), np.float64("nan"), pd.NA]
     assert is_missing(values).tolist() == [False, False, False, False, True, True]
     codes = Codes().fit(values[:4])
-    assert [type(value) for value in codes.values_] == [int, float, bool, str]
-    assert codes.transform(values[:4]).tolist() == codes.transform(codes.values_).tolist() == [0, 1, 2, 3]
+    # Kinds that do not compare stand one after the other, in whatever order they came.
+    assert [type(value) for value in codes.values_] == [bool, float, int, str]
+    assert Codes().fit(values[:4][::-1]).values_.tolist() == codes.values_.tolist()
+    assert codes.transform(values[:4]).tolist() == [2, 1, 0, 3]
     column = pd.DataFrame({"x": pd.Series([np.int64(3), np.float64(1.5), None], dtype=object)})
     encoder = FeatureEncoder().fit(column)
     assert encoder.kinds_ == ["number"]

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from groupshift._diagnosis.diagnosis import Diagnosis
     from groupshift._diagnosis.share_tables import share_changes
     from groupshift._files.model_files import ModelFileError, load, read_manifest, save
+    from groupshift._shifts.counts import Counts
     from groupshift.baselines import METHODS
     from groupshift.classifier import GroupShiftClassifier
     from groupshift.prior_correction import PriorCorrectedClassifier
@@ -19,6 +20,7 @@ __all__ = [
     "METHODS",
     "AuditFound",
     "AuditPlan",
+    "Counts",
     "DegradedWarning",
     "Diagnosis",
     "GroupShiftClassifier",
@@ -36,6 +38,7 @@ _LAZY = {
     "METHODS": "groupshift.baselines",
     "AuditFound": "groupshift._audit.found",
     "AuditPlan": "groupshift._audit.plan",
+    "Counts": "groupshift._shifts.counts",
     "DegradedWarning": "groupshift._data.checks",
     "Diagnosis": "groupshift._diagnosis.diagnosis",
     "GroupShiftClassifier": "groupshift.classifier",

@@ -15,14 +15,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from groupshift._data.checks import DegradedWarning, accepts_missing, check_features, split_groups
-from groupshift._data.codes import Codes
-from groupshift._data.encoder import FeatureEncoder
+from groupshift._data.codes import Codes, group_numbers
+from groupshift._data.encoder import FeatureEncoder, Space
 from groupshift._data.frames import Features
 from groupshift._data.problem import Classifier
-from groupshift._data.reading import ReadOptions, Training, column_attributes, read_training
+from groupshift._data.reading import ReadOptions, Samples, column_attributes, read_samples
 from groupshift._data.rows import CHUNK_ROWS, InMemory, Rows
-from groupshift._data.space import Space
-from groupshift._data.unseen import group_numbers
 from groupshift._data.workers import at_once, workers
 from groupshift._math.alignment import recolor, whiten
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
@@ -75,7 +73,7 @@ class _Grouped(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Learn from labelled rows; the arguments are those of `GroupShiftClassifier.fit`."""
         options = ReadOptions(self.group, self.unlabeled_value, takes_matrix=True, needs_values=self._needs)
-        training = read_training(options, X, y, groups, sample_weight, example_ids)
+        training = read_samples(options, X, y, groups, sample_weight, example_ids)
         if not training.schema.has_groups:
             warnings.warn("No groups: all rows are one group.", DegradedWarning, stacklevel=2)
         self.schema_, self.classes_ = training.schema, training.schema.classes
@@ -123,7 +121,7 @@ class _Grouped(ClassifierMixin, BaseEstimator):
         """The name of the classifier if it takes no missing values."""
         return None if accepts_missing(self.estimator) else type(self.estimator).__name__
 
-    def _plain(self, matrix: FloatArray, training: Training) -> GroupShiftClassifier:
+    def _plain(self, matrix: FloatArray, training: Samples) -> GroupShiftClassifier:
         """A calibrated classifier of the labelled rows with these features; every one has the same rows held out."""
         common: dict[str, Any] = {
             "calibration": self.calibration,
@@ -134,7 +132,7 @@ class _Grouped(ClassifierMixin, BaseEstimator):
         labeled = training.labeled
         return model.fit(matrix, training.y, sample_weight=labeled.weight, example_ids=labeled.key)
 
-    def _learn(self, training: Training) -> None:
+    def _learn(self, training: Samples) -> None:
         """Set `groups_`, by which rows to predict are numbered, and what `_probabilities` needs."""
         raise NotImplementedError
 
@@ -148,7 +146,7 @@ class GroupAwareClassifier(_Grouped):
     A group without labelled rows has no column of its own.
     """
 
-    def _learn(self, training: Training) -> None:
+    def _learn(self, training: Samples) -> None:
         self.groups_ = training.labeled_groups
         labeled = training.labeled
         self.model_ = self._plain(self._with_groups(_matrix(labeled), labeled.group), training)
@@ -194,7 +192,7 @@ class CoralClassifier(_Grouped):
         )
         self.standardize = standardize
 
-    def _learn(self, training: Training) -> None:
+    def _learn(self, training: Samples) -> None:
         labeled, population = training.labeled, training.population
         samples = [labeled]
         if population is not None:

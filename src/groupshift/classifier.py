@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, Self, TypeVar, cast
 
@@ -18,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from groupshift import pipeline
 from groupshift._audit.found import AuditFound, check_population, learn_from, learned_again
 from groupshift._audit.plan import AuditPlan, check_auditable, plan_audit, read_labels, score_population
+from groupshift._data.batches import check_columns, fitted_roles
 from groupshift._data.checks import (
     DegradedWarning,
     accepts_missing,
@@ -26,27 +28,25 @@ from groupshift._data.checks import (
     check_settings,
     check_weights,
 )
-from groupshift._data.chunks import map_chunks
-from groupshift._data.codes import Codes
+from groupshift._data.codes import NOT_GIVEN, Codes, group_numbers, report_unseen, same_kind
 from groupshift._data.encoder import FeatureEncoder
 from groupshift._data.frames import Features, as_frame, frame_beside, frame_like, library_of, take_rows
+from groupshift._data.keys import Seeds
 from groupshift._data.problem import Classifier, KnownRates, KnownShare, Problem, Settings, sentences
 from groupshift._data.progress import begin, steps
 from groupshift._data.reading import (
     COLUMN_ATTRIBUTES,
     ReadOptions,
-    Training,
+    Samples,
+    Schema,
     column_attributes,
     numbered,
     read_rows,
-    read_training,
+    read_samples,
     split_fitted,
 )
-from groupshift._data.rows import InMemory, Population, Rows
-from groupshift._data.schema import Schema
-from groupshift._data.seeds import Seeds
-from groupshift._data.unseen import NOT_GIVEN, group_numbers, report_unseen
-from groupshift._data.workers import workers
+from groupshift._data.rows import InMemory, Rows
+from groupshift._data.workers import map_chunks, workers
 from groupshift._diagnosis.diagnosis import Diagnosis, diagnose
 from groupshift._diagnosis.draws import share_draws
 from groupshift._diagnosis.features import importance_table
@@ -62,7 +62,8 @@ from groupshift._diagnosis.share_tables import (
 from groupshift._diagnosis.summary import Summary, summary_text
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._shifts.common import CommonShift
-from groupshift._shifts.estimate import Estimate, Learned, estimate, estimate_from_counts
+from groupshift._shifts.counts import CountRows, Counts, fingerprint
+from groupshift._shifts.estimate import Estimate, Learned, estimate_from_counts
 from groupshift._shifts.known_classes import known_of
 from groupshift._shifts.prediction_sets import set_thresholds, sets_of
 from groupshift._shifts.scorer import Scorer, by_class, concatenated_details, detail_columns
@@ -285,33 +286,96 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             row can tell, a shift of all groups alike. Without a standard error, the predictions of these rows average to it.
         """
         check_settings(self)
-        training = read_training(self._read_options(), X, y, groups, sample_weight, example_ids)
+        training = read_samples(self._read_options(), X, y, groups, sample_weight, example_ids)
         return self._learn(training, known_shares, known_overall)
+
+    def count(
+        self,
+        X: Features,
+        groups: ArrayLike | str | None = None,
+        *,
+        sample_weight: ArrayLike | str | None = None,
+    ) -> Counts:
+        """Sums over unlabelled rows, all that `update` needs of them: small, and exact to add with ``+`` in any order.
+
+        Parameters
+        ----------
+        X : array, frame, Arrow table or record batch, or what has ``__arrow_c_stream__``, which is read a batch at a time
+            Columns that `fit` did not learn from, such as labels, are not looked at.
+        groups, sample_weight : array-like of shape (n_rows,), or the name of a column
+            Default: the column of groups that the model knows, and 1.
+        """
+        check_is_fitted(self)
+        frame = as_frame(X := check_features(X))
+        if frame is not None:
+            group = groups if isinstance(groups, str) else None
+            if groups is None or group is not None:
+                group = fitted_roles(self.schema_, self.group, group).group
+            weight = sample_weight if isinstance(sample_weight, str) else None
+            names = list(getattr(self, "feature_names_in_", self.encoder_.names_))
+            check_columns(
+                frame.columns, [*names, *(name for name in (group, weight) if name is not None)], "X"
+            )
+            X = frame.select(names).to_native()
+            if group is not None:
+                # A column that the setting `group` names is read where it is.
+                groups = None if self.group is not None else frame.get_column(group).to_numpy()
+            sample_weight = sample_weight if weight is None else frame.get_column(weight).to_numpy()
+        with workers(self.n_jobs), steps():
+            begin("counting rows", self.verbose)
+            return self._counted(*self._read_numbered(X, groups, sample_weight), exact=False)
 
     def update(
         self,
-        X: Features,
+        X: Features = None,
         groups: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
         example_ids: ArrayLike | None = None,
         known_shares: KnownRates | None = None,
         known_overall: KnownShare | None = None,
+        counts: Counts | None = None,
     ) -> Self:
         """Estimate the shares again from new unlabelled rows, everything else kept: the monthly refresh.
 
         Groups without rows here count as unseen afterwards. With the rows (and example ids) of `fit` it changes nothing. Known
-        rates are those of the new rows.
+        rates are those of the new rows. `counts` stand for rows that `count` has seen, wherever that was.
         """
         check_is_fitted(self)
+        if (X is None) == (counts is None):
+            raise ValueError("update takes rows or counts of rows. Pass X or counts=, one of them.")
+        with workers(self.n_jobs), steps():
+            begin("estimating shares", self.verbose)
+            if counts is None and as_frame(X) is None and not hasattr(X, "shape") and not isinstance(X, list):
+                counts = self.count(X, groups, sample_weight=sample_weight)
+            elif counts is None:
+                read = self._read_numbered(X, groups, sample_weight, example_ids)
+                counts = self._counted(*read, exact=self.learned_.is_text)
+            counts.check_model(fingerprint(self.learned_))
+            same_kind(self.labeled_groups_, counts.groups, "Groups were of type {} at fit and are {} now")
+            known = known_of(known_shares, known_overall, counts.groups, self.classes_)
+            fresh = estimate_from_counts(self.learned_, counts, known)
+        self.__dict__.update(zip(("audit_", "estimate_"), learned_again(self.audit_, fresh), strict=True))
+        return self
+
+    def _counted(self, rows: Rows, names: ValueArray, *, exact: bool) -> Counts:
+        """Of rows in memory, numbered by their groups."""
+        return InMemory(rows).sum(partial(CountRows.of(self.learned_, exact=exact), groups=names))
+
+    def _read_numbered(
+        self,
+        X: Features,
+        groups: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        example_ids: ArrayLike | None = None,
+    ) -> tuple[Rows, ValueArray]:
+        """Rows that weigh something, numbered by their groups, and these."""
         rows, values = self._read_rows(X, groups, sample_weight, example_ids)
         if values is None and self.has_groups_:
             raise ValueError(
-                "This model was fitted with groups, but none were given to update. Pass groups=, so that each group gets "
-                "shares of its own."
+                "This model was fitted with groups, but none were given. Pass groups=, so that each group gets shares of its own."
             )
-        rows, names = numbered(rows, values, np.flatnonzero(rows.weight))
-        return self._update(InMemory(rows), names, known_shares, known_overall)
+        return numbered(rows, values, np.flatnonzero(rows.weight))
 
     def audit(
         self,
@@ -418,7 +482,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             )
         groups, learned = self.estimate_.groups, replace(self.learned_, selection=selection)
         known = known_of(known_shares, known_overall, groups, self.classes_)
-        fresh = estimate_from_counts(learned, self.estimate_.counts, groups, known)
+        fresh = estimate_from_counts(learned, self.estimate_.counts, known)
         other.__dict__.update(learned_=learned, estimate_=fresh, audit_=None)
         return other
 
@@ -614,7 +678,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
 
     def _learn(
         self,
-        training: Training,
+        training: Samples,
         known_shares: KnownRates | None = None,
         known_overall: KnownShare | None = None,
     ) -> Self:
@@ -651,20 +715,6 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         for note in found.notes:
             if note.degraded:
                 warnings.warn(note.sentence, DegradedWarning, stacklevel=3)
-        return self
-
-    def _update(
-        self,
-        population: Population,
-        groups: ValueArray,
-        known_shares: KnownRates | None = None,
-        known_overall: KnownShare | None = None,
-    ) -> Self:
-        known = known_of(known_shares, known_overall, groups, self.classes_)
-        with workers(self.n_jobs), steps():
-            begin("estimating shares", self.verbose)
-            fresh = estimate(self.learned_, population, groups, known)
-        self.__dict__.update(zip(("audit_", "estimate_"), learned_again(self.audit_, fresh), strict=True))
         return self
 
     def _scorer(self) -> Scorer:

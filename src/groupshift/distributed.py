@@ -20,17 +20,24 @@ from uuid import uuid4
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from groupshift._data.batches import OutsideMemory, Reader
+from groupshift._data.batches import (
+    FirstLook,
+    OutsideMemory,
+    Reader,
+    assign_roles,
+    check_columns,
+    fitted_roles,
+    framed,
+    look_over,
+    read_both,
+)
 from groupshift._data.checks import MissingGroupsError, check_settings
-from groupshift._data.chunks import Sum, add_up
 from groupshift._data.extras import need
-from groupshift._data.first_pass import FirstLook, FirstPass, population_groups, read_both
 from groupshift._data.frames import Features
 from groupshift._data.problem import KnownRates, KnownShare
-from groupshift._data.roles import ColumnNames, assign_roles, check_columns, fitted_roles, framed
 from groupshift._data.rows import Rows
-from groupshift._data.workers import as_worker
-from groupshift._shifts.packing import Packed
+from groupshift._data.workers import Sum, add_up, as_worker
+from groupshift._shifts.counts import batch_counter, total_counts
 from groupshift.classifier import GroupShiftClassifier
 from groupshift.streaming import Columns, Predictor
 
@@ -39,6 +46,8 @@ DaskFrame: TypeAlias = Any
 Delayed: TypeAlias = Any
 OfPartition: TypeAlias = Callable[[Features, int], object]
 
+# Labelled rows of a Dask DataFrame that are gathered: the classifier sees them all at once.
+MOST_GATHERED = 2_000_000
 # Sums of so many partitions are added by one task: few levels, and no worker holds many of them.
 FAN_IN = 8
 
@@ -56,13 +65,12 @@ class Distributed(OutsideMemory):
         found = _per_partition(
             self._parts, partial(self.reader.picked, fraction, random_state), self._offsets
         )
-        return [part.value for part in _computed(found)]
+        return list(_computed(found))
 
     def sum(self, function: Callable[[Rows], Sum]) -> Sum:
-        total: Sum = _added(
-            _per_partition(self._parts, partial(self.reader.applied, function), self._offsets)
-        )
-        return total
+        found = _per_partition(self._parts, partial(self.reader.applied, function), self._offsets)
+        added: Sum = _added(found)
+        return added
 
     @cached_property
     def _parts(self) -> list[Delayed]:
@@ -76,7 +84,7 @@ class Distributed(OutsideMemory):
         """
         if self.reader.by_content:
             return [0] * len(self._parts)
-        sizes = [part.value for part in _computed(_per_partition(self._parts, _n_rows))]
+        sizes = _computed(_per_partition(self._parts, _n_rows))
         offsets: list[int] = np.cumsum([self.first, *sizes])[:-1].tolist()
         return offsets
 
@@ -101,7 +109,7 @@ def fit(
 
     Parameters
     ----------
-    labeled : pandas frame
+    labeled : frame, or Dask DataFrame of at most 2,000,000 rows, which are gathered
         Labelled rows, or the part of them to calibrate on when the classifier was trained on the cluster and
         is passed as ``FrozenEstimator(trained)``.
     unlabeled : Dask DataFrame
@@ -114,16 +122,22 @@ def fit(
     """
     check_settings(model)
     _check_dask(unlabeled)
-    names = ColumnNames(target, group, weight, example_id, features)
-    roles = assign_roles(framed(labeled, "Labelled data").columns, names, model.group)
+    labeled, note = _gathered(labeled)
+    names: dict[str, Any] = {"group": group, "weight": weight, "example_id": example_id, "features": features}
+    roles = assign_roles(framed(labeled, "Labelled data").columns, model.group, target=target, **names)
     check_columns(list(unlabeled.columns), roles.columns, "The unlabelled data")
 
-    def population(reader: Reader, found: FirstPass, n_labeled: int) -> Distributed:
-        return Distributed(unlabeled, reader, found.n_rows, n_labeled)
+    def population(reader: Reader, n_rows: int, n_labeled: int) -> Distributed:
+        return Distributed(unlabeled, reader, n_rows, n_labeled)
 
-    look, options = partial(_first_pass, unlabeled), model._read_options()
-    training = read_both(options, labeled, roles, target, look, population, model.verbose)
-    return model._learn(training, known_shares, known_overall)
+    look, options = partial(_look, unlabeled), model._read_options()
+    model._learn(
+        read_both(options, labeled, roles, target, look, population, model.verbose),
+        known_shares,
+        known_overall,
+    )
+    model.notes_ += note
+    return model
 
 
 def update(
@@ -141,11 +155,14 @@ def update(
     _check_dask(unlabeled)
     roles = fitted_roles(model.schema_, model.group, group, weight, example_id)
     check_columns(list(unlabeled.columns), roles.columns, "The unlabelled data")
-    found = _first_pass(unlabeled, FirstLook(roles, (), model.unlabeled_value))
-    groups = population_groups(found, roles, model.labeled_groups_)
-    reader = Reader(model.schema_, roles, groups, model.unlabeled_value)
-    population = Distributed(unlabeled, reader, found.n_rows)
-    return model._update(population, groups, known_shares, known_overall)
+    count = batch_counter(model, roles)
+    try:
+        counts = _added(_per_partition(_partitions(unlabeled, roles.columns), partial(_counted, count)))
+    except MissingGroupsError:
+        # Those of all partitions are counted.
+        look_over(partial(_look, unlabeled), roles)
+        raise
+    return model.update(counts=total_counts([counts]), known_shares=known_shares, known_overall=known_overall)
 
 
 def predict(
@@ -161,7 +178,7 @@ def predict(
 
     check_is_fitted(model)
     _check_dask(data)
-    roles = fitted_roles(model.schema_, model.group, group, None)
+    roles = fitted_roles(model.schema_, model.group, group)
     check_columns(list(data.columns), roles.columns, "The data to predict")
     predictor = Predictor.of(model, roles, coverage)
     types = predictor.scorer.column_types
@@ -179,9 +196,23 @@ def _check_dask(data: object) -> None:
         )
 
 
-def _first_pass(frame: DaskFrame, look: FirstLook) -> FirstPass:
-    found: FirstPass = _added(_per_partition(_partitions(frame, look.columns), partial(_look_at, look)))
-    return found.checked()
+def _gathered(labeled: Features | DaskFrame) -> tuple[Features, list[str]]:
+    """Labelled rows in memory, and a note where they were not."""
+    if not isinstance(labeled, need("dask.dataframe").DataFrame):
+        return labeled, []
+    n_rows = sum(_computed(_per_partition(_partitions(labeled, labeled.columns), _n_rows)))
+    if n_rows > MOST_GATHERED:
+        raise ValueError(
+            f"The labelled data is a Dask DataFrame of {n_rows:,} rows; up to {MOST_GATHERED:,} are gathered in memory. Pass a "
+            "sample of them, or train the classifier on the cluster and pass it as FrozenEstimator(trained) with rows that it "
+            "has not seen."
+        )
+    return labeled.compute(), [f"The {n_rows:,} labelled rows were gathered from the cluster."]
+
+
+def _look(frame: DaskFrame, at: Callable[[Features], FirstLook], columns: list[str]) -> FirstLook:
+    found: FirstLook = _added(_per_partition(_partitions(frame, columns), partial(_counted, at)))
+    return found
 
 
 def _partitions(frame: DaskFrame, columns: Sequence[str]) -> list[Delayed]:
@@ -197,14 +228,14 @@ def _added(parts: list[Delayed]) -> Any:
     add = delayed(_add, pure=False)
     while len(parts) > 1:
         parts = [add(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
-    return _computed(parts)[0].value
+    return _computed(parts)[0]
 
 
-def _computed(parts: list[Delayed]) -> tuple[Packed, ...]:
+def _computed(parts: list[Delayed]) -> tuple[Any, ...]:
     from dask.base import compute
 
     try:
-        found: tuple[Packed, ...] = compute(*parts)
+        found: tuple[Any, ...] = compute(*parts)
     except CancelledError as error:
         reason = str(error).partition("\n")[0].partition("reason: ")[2].strip(". ") or "none given"
         raise RuntimeError(
@@ -235,19 +266,19 @@ class _Carrier:
     function: OfPartition
 
 
-def _run(carrier: _Carrier, partition: Features, offset: int) -> Packed:
+def _run(carrier: _Carrier, partition: Features, offset: int) -> object:
     # Dask has a thread for each core already.
     with as_worker():
-        return Packed(carrier.function(partition, offset))
+        return carrier.function(partition, offset)
 
 
-def _add(parts: list[Packed]) -> Packed:
-    values = [part.value for part in parts if part.value is not None]
-    return Packed(add_up(values) if values else None)
+def _add(parts: list[Any]) -> Any:
+    there = [part for part in parts if part is not None]
+    return add_up(there) if there else None
 
 
-def _look_at(look: FirstLook, partition: Features, offset: int) -> FirstPass:
-    return look(partition)
+def _counted(count: Callable[[Features], object], partition: Features, offset: int) -> object:
+    return count(partition)
 
 
 def _n_rows(partition: Features, offset: int) -> int:

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from groupshift._article import labeled_shares
 from groupshift._data.frames import some
 from groupshift._data.keys import copy_correlation, design_effect, fold_of, within
-from groupshift._data.pooled import Pooled, pool_rows
-from groupshift._data.problem import Classifier, Note, Notes, Problem
+from groupshift._data.problem import Classifier, Note, Notes, Pooled, Problem, pool_rows
 from groupshift._data.progress import begin
 from groupshift._data.rows import Rows
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
@@ -34,7 +33,8 @@ from groupshift._scores.contrasts import probabilities
 from groupshift._scores.members import default_members, seeded_classifier
 from groupshift._scores.stack import ALIGNED_ROWS, N_FOLDS, HeldOutScores, cross_fit, hold_out_once
 from groupshift._shifts.common import Directions
-from groupshift._shifts.estimate import Estimate, Learned, PredictionRates, estimate, features_of
+from groupshift._shifts.counts import features_of
+from groupshift._shifts.estimate import Estimate, Learned, PredictionRates, estimate
 from groupshift._shifts.evidence import LabeledSums, labeled_prior
 from groupshift._shifts.prediction_sets import held_out_sums
 from groupshift._shifts.sums import Bins
@@ -176,7 +176,7 @@ def learn(
         class_rows=class_rows / effect,
         labeled_groups=problem.labeled_groups,
         labeled=labeled,
-        bins=bins,
+        bins=bins.for_population(len(problem.groups) * K, population_weight(problem, pooled)),
         space=pooled.space,
         typical=typical_row(problem.labeled.matrix),
         directions=directions,
@@ -190,6 +190,12 @@ def learn(
         held_out=None if scores.fold is None else held_out_sums(score, y, cluster, rows.weight, K, bins),
     )
     return learned, Judged(rows, y, scores.score, score, cluster, scores.fold)
+
+
+def population_weight(problem: Problem, pooled: Pooled) -> float:
+    """Mean weight of a row of the population, or of a labelled one where there is none."""
+    own = pooled.rows.weight[pooled.n_labeled :]
+    return problem.unit * (float(own.mean()) if len(own) else 1.0)
 
 
 def prediction_rates_of(

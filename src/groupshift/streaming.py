@@ -12,10 +12,11 @@ The answer is that of ``model.fit`` on the labelled rows with the unlabelled one
 >>> print(streaming.check(model, labeled, "population/", target="ill", group="clinic"))  # doctest: +SKIP
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -24,35 +25,37 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from groupshift._audit.plan import AuditPlan, plan_audit, score_batches
-from groupshift._data import reading
-from groupshift._data.batches import Reader
-from groupshift._data.checks import MissingGroupsError, check_settings
-from groupshift._data.chunks import map_chunks
-from groupshift._data.encoder import column_kinds
-from groupshift._data.first_pass import FirstLook, FirstPass, population_groups, read_both
-from groupshift._data.frames import Features, in_library
-from groupshift._data.keys import sampled
-from groupshift._data.problem import KnownRates, KnownShare
-from groupshift._data.progress import begin, counted, steps
-from groupshift._data.roles import (
-    ColumnNames,
+from groupshift._data.batches import (
+    FirstLook,
+    OutsideMemory,
+    Reader,
     Roles,
     assign_roles,
     check_columns,
     fitted_roles,
     framed,
     group_column,
+    look_over,
+    read_both,
     unlabeled_in,
 )
+from groupshift._data.checks import MissingGroupsError, check_settings
+from groupshift._data.codes import report_unseen
+from groupshift._data.encoder import column_kinds
+from groupshift._data.frames import Features, gathered, in_library
+from groupshift._data.keys import sampled
+from groupshift._data.problem import KnownRates, KnownShare
+from groupshift._data.progress import begin, counted, steps
+from groupshift._data.reading import Samples
 from groupshift._data.rows import InMemory, Rows
-from groupshift._data.unseen import report_unseen
-from groupshift._data.workers import workers
+from groupshift._data.workers import Sum, add_up, map_chunks, workers
 from groupshift._diagnosis.diagnosis import Diagnosis
 from groupshift._math.arrays import ValueArray
+from groupshift._shifts.counts import batch_counter, total_counts
 from groupshift._shifts.scorer import Details, Scorer
 from groupshift.classifier import GroupShiftClassifier
 from groupshift.tables.arrow import BATCH_ROWS, pa
-from groupshift.tables.batch_sources import BatchSource, Streamed, as_source, first_pass
+from groupshift.tables.batch_sources import BatchSource, as_source
 from groupshift.tables.files import write_batches
 
 # Details of rows, column by column.
@@ -75,15 +78,42 @@ class Training:
     target: str
     first: int | None = None
 
-    def read(self, model: GroupShiftClassifier) -> reading.Training:
+    def read(self, model: GroupShiftClassifier) -> Samples:
         """Labelled rows and the population, as `fit` learns from them."""
-        source, options = self.source, model._read_options()
 
-        def population(reader: Reader, found: FirstPass, n_labeled: int) -> Streamed:
-            return Streamed(source, reader, found.n_rows, n_labeled if self.first is None else self.first)
+        def population(reader: Reader, n_rows: int, n_labeled: int) -> Streamed:
+            return Streamed(self.source, reader, n_rows, n_labeled if self.first is None else self.first)
 
-        look = partial(first_pass, source)
+        look, options = partial(_look, self.source), model._read_options()
         return read_both(options, self.labeled, self.roles, self.target, look, population, model.verbose)
+
+
+@dataclass(frozen=True)
+class Streamed(OutsideMemory):
+    """A population in files: the rows of `source` as `reader` makes them, numbered from `first` on."""
+
+    source: BatchSource
+    reader: Reader
+    n_rows: int
+    first: int = 0
+
+    def picked(self, fraction: float, random_state: int) -> Iterator[Rows | None]:
+        return map_chunks(lambda part: self.reader.picked(fraction, random_state, *part), self._batches())
+
+    def sum(self, function: Callable[[Rows], Sum]) -> Sum:
+        found = map_chunks(lambda part: self.reader.applied(function, *part), self._batches())
+        return add_up(value for value in found if value is not None)
+
+    def _batches(self) -> Iterator[tuple[Features, int]]:
+        first = self.first
+        tables = self.source.batches(self.reader.roles.columns)
+        for table in counted(tables, self.n_rows, "rows", lambda table: table.num_rows):
+            yield table, first
+            first += table.num_rows
+
+
+def _look(source: BatchSource, at: Callable[[Features], FirstLook], columns: list[str]) -> FirstLook:
+    return add_up(chain([FirstLook()], map_chunks(at, source.batches(columns))))
 
 
 def fit(
@@ -121,8 +151,8 @@ def fit(
     -------
     model, fitted
     """
-    names = ColumnNames(target, group, weight, example_id, features)
-    training = _opened(model, labeled, unlabeled, names, batch_rows)
+    names = {"group": group, "weight": weight, "example_id": example_id, "features": features}
+    training = _opened(model, labeled, unlabeled, batch_rows, target=target, **names)
     return fit_to(model, training, known_shares, known_overall)
 
 
@@ -169,7 +199,7 @@ def check(
     -------
     Diagnosis
     """
-    training = _opened(model, labeled, unlabeled, ColumnNames(**columns), batch_rows)
+    training = _opened(model, labeled, unlabeled, batch_rows, **columns)
     return fit_sample(model, training, labeled_rows, unlabeled_rows).diagnose()
 
 
@@ -186,7 +216,7 @@ def fit_sample(
         return trial._learn(_sampled(training.read(trial), labeled_rows, unlabeled_rows))
 
 
-def _sampled(read: reading.Training, labeled_rows: int, unlabeled_rows: int) -> reading.Training:
+def _sampled(read: Samples, labeled_rows: int, unlabeled_rows: int) -> Samples:
     """About so many labelled and unlabelled rows."""
     rows, y = read.labeled, read.y
     few = np.flatnonzero(sampled(rows.key, labeled_rows / len(rows), LABELED_TRIED_SEED))
@@ -217,16 +247,18 @@ def update(
     known_shares: KnownRates | None = None,
     known_overall: KnownShare | None = None,
 ) -> GroupShiftClassifier:
-    """Estimate the shares again from new unlabelled rows in files, everything else kept: `update`."""
+    """Estimate the shares again from new unlabelled rows in files, everything else kept: `update`.
+
+    The rows are read once, so that a stream of record batches will do.
+    """
     check_is_fitted(model)
     roles = fitted_roles(model.schema_, model.group, group, weight, example_id)
-    source = _opened_for(model, unlabeled, roles, batch_rows)
-    check_columns(source.columns, roles.columns, "The unlabelled data")
-    with workers(model.n_jobs):
-        found = first_pass(source, FirstLook(roles, (), model.unlabeled_value))
-        groups = population_groups(found, roles, model.labeled_groups_)
-        reader = Reader(model.schema_, roles, groups, model.unlabeled_value)
-        return model._update(Streamed(source, reader, found.n_rows), groups, known_shares, known_overall)
+    source = _opened_for(model, unlabeled, roles, batch_rows, "The unlabelled data")
+    with _groups_counted(source, roles), workers(model.n_jobs), steps():
+        begin("counting rows", model.verbose)
+        batches = counted(source.batches(roles.columns), None, "rows", lambda table: table.num_rows)
+        counts = total_counts(map_chunks(batch_counter(model, roles), batches))
+    return model.update(counts=counts, known_shares=known_shares, known_overall=known_overall)
 
 
 def audit(
@@ -242,8 +274,7 @@ def audit(
     """Which rows of a population in files to label: `audit`. Four numbers a row are kept in memory, and no more."""
     check_is_fitted(model)
     roles = fitted_roles(model.schema_, model.group, group, weight)
-    source = _opened_for(model, population, roles, batch_rows)
-    check_columns(source.columns, roles.columns, "The population")
+    source = _opened_for(model, population, roles, batch_rows, "The population")
     reader = Reader(model.schema_, roles, model.groups_)
     with _groups_counted(source, roles):
         scored = score_batches(model, reader, source.batches(list(roles.columns)))
@@ -272,9 +303,9 @@ def predict(
     number of rows written
     """
     check_is_fitted(model)
-    roles = fitted_roles(model.schema_, model.group, group, None)
-    source = _opened_for(model, data, roles, batch_rows)
-    check_columns(source.columns, [*roles.columns, *keep], "The data to predict")
+    roles = fitted_roles(model.schema_, model.group, group)
+    source = _opened_for(model, data, roles, batch_rows, "The data to predict")
+    check_columns(source.columns, keep, "The data to predict")
     columns = list(dict.fromkeys([*roles.columns, *keep]))
     predictor = Predictor.of(model, roles, coverage)
     unseen: dict[object, None] = {}
@@ -301,7 +332,7 @@ def _groups_counted(source: BatchSource, roles: Roles) -> Iterator[None]:
     try:
         yield
     except MissingGroupsError:
-        first_pass(source, FirstLook(roles, (), None))
+        look_over(partial(_look, source), roles)
         raise
 
 
@@ -349,20 +380,23 @@ def _opened(
     model: GroupShiftClassifier,
     labeled: Features | str | PathLike[str] | None,
     unlabeled: Features,
-    names: ColumnNames,
     batch_rows: int,
+    *,
+    target: str,
+    **names: Any,
 ) -> Training:
-    group = group_column(names.group, model.group)
+    group = group_column(names.get("group"), model.group)
     labeled = _in_memory(labeled, model, group)
-    source = as_source(unlabeled, batch_rows=batch_rows, kinds=_kinds(labeled, names, group), group=group)
+    kinds = _kinds(labeled, names.get("example_id"), group)
+    source = _source(unlabeled, batch_rows, kinds=kinds, group=group)
     is_one_table = labeled is None
     if is_one_table:
-        labeled = _labeled_part(source, names.target, model)
-    roles = assign_roles(framed(labeled).columns, names, model.group)
+        labeled = _labeled_part(source, target, model)
+    roles = assign_roles(framed(labeled).columns, model.group, target=target, **names)
     if is_one_table:
-        roles = replace(roles, target=names.target)
+        roles = replace(roles, target=target)
     check_columns(source.columns, roles.columns, "The unlabelled data")
-    return Training(labeled, source, roles, names.target, 0 if is_one_table else None)
+    return Training(labeled, source, roles, target, 0 if is_one_table else None)
 
 
 def _in_memory(
@@ -389,23 +423,53 @@ def _labeled_part(source: BatchSource, target: str, model: GroupShiftClassifier)
     return _for_classifier(pa.concat_tables(found), model)
 
 
-def _kinds(labeled: Features, names: ColumnNames, group: str | None) -> dict[str, str]:
+def _kinds(labeled: Features, example_id: str | None, group: str | None) -> dict[str, str]:
     """What columns of CSV files must hold to agree with labelled data."""
     if labeled is None:
         return {}
     # Whole numbers stay whole in ids and groups.
-    as_found = (group, names.example_id)
     return {
         name: kind
         for name, kind in column_kinds(framed(labeled)[:1000]).items()
-        if kind == "category" or (kind == "number" and name not in as_found)
+        if kind == "category" or (kind == "number" and name not in (group, example_id))
     }
 
 
-def _opened_for(model: GroupShiftClassifier, data: Features, roles: Roles, batch_rows: int) -> BatchSource:
+def _opened_for(
+    model: GroupShiftClassifier, data: Features, roles: Roles, batch_rows: int, what: str
+) -> BatchSource:
     """Data with the columns of a fitted model."""
     pairs = zip(model.encoder_.names_, model.encoder_.kinds_, strict=True)
     kinds = {name: kind for name, kind in pairs if kind in ("number", "category")}
     if roles.group is not None and len(model.groups_) and isinstance(model.groups_[0], str):
         kinds[roles.group] = "category"
-    return as_source(data, batch_rows=batch_rows, kinds=kinds, group=roles.group)
+    source = _source(data, batch_rows, kinds=kinds, group=roles.group)
+    check_columns(source.columns, roles.columns, what)
+    return source
+
+
+@dataclass(frozen=True)
+class _Gathered:
+    """A table in memory as a source of batches."""
+
+    table: "pa.Table"
+    batch_rows: int
+
+    @property
+    def columns(self) -> Sequence[str]:
+        names: Sequence[str] = self.table.column_names
+        return names
+
+    def batches(self, columns: Sequence[str]) -> Iterator["pa.Table"]:
+        table = self.table.select(list(columns))
+        for start in range(0, len(table), self.batch_rows):
+            yield table.slice(start, self.batch_rows)
+
+
+def _source(data: Features, batch_rows: int, **options: Any) -> BatchSource:
+    """What rows are read from. A query or a stream is gathered, until `groupshift.tables` reads these in batches."""
+    is_read = isinstance(data, (str, PathLike, list, tuple, BatchSource))
+    table = data if is_read else gathered(data)
+    if table is data:
+        return as_source(data, batch_rows=batch_rows, **options)
+    return _Gathered(table, batch_rows)

@@ -28,14 +28,11 @@ from scipy.special import expit, logit
 from groupshift._audit import inference
 from groupshift._audit.inference import GRID, LEVEL, LabeledSample
 from groupshift._data.checks import check_labels
-from groupshift._data.chunks import map_chunks
-from groupshift._data.codes import Codes
+from groupshift._data.codes import Codes, group_numbers
 from groupshift._data.frames import Features, as_column, as_frame, frame_like, is_missing_value, some
-from groupshift._data.keys import content_keys, hash_keys, uniform_keys
+from groupshift._data.keys import Seeds, content_keys, hash_keys, uniform_keys
 from groupshift._data.rows import Rows
-from groupshift._data.seeds import Seeds
-from groupshift._data.unseen import group_numbers
-from groupshift._data.workers import workers
+from groupshift._data.workers import map_chunks, workers
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 
 # A row that hardly says anything keeps this part of a mean row's chance: the assumption is tested everywhere, and no single

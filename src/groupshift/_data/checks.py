@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import type_of_target
 
-from groupshift._data.frames import Features, as_column, as_frame, is_missing, some, split_column
+from groupshift._data.frames import Features, as_column, as_frame, gathered, is_missing, some, split_column
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, KeyArray, ValueArray
 
 # More different numbers than this are no classes but a measurement.
@@ -69,6 +69,10 @@ def check_settings(model: BaseEstimator) -> None:
             f"shrinkage='hierarchical' pools likelihoods and needs shares='mlls', not {model.shares!r}. "
             "Pass shrinkage='none' with the other estimators."
         )
+    if not (isinstance(model.verbose, (Integral, np.bool_)) and int(model.verbose) >= 0):
+        raise ValueError(
+            f"verbose={model.verbose!r} is not known. Pass 0 for silence, 1 for a line a step, 2 for more."
+        )
     if model.n_jobs is not None and not (isinstance(model.n_jobs, Integral) and int(model.n_jobs) != 0):
         raise ValueError(
             f"n_jobs={model.n_jobs!r} is not known. Pass a number of workers, -1 for one on each core, or None."
@@ -84,9 +88,14 @@ def check_features(X: Features) -> Features:
             "and so does backend='pandas' in make_survey and to_table."
         )
     _check_column_names(X)
-    frame = as_frame(X)
+    frame = as_frame(X := gathered(X))
     if frame is None:
-        return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False, input_name="X")
+        try:
+            return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False, input_name="X")
+        except OverflowError:
+            raise ValueError(
+                "X holds whole numbers beyond 1.8e308, which no float can hold. Divide by a constant, or leave the column out."
+            ) from None
     if len(frame) == 0 or len(frame.columns) == 0:
         raise ValueError(
             f"X has {len(frame)} rows and {len(frame.columns)} columns; at least one sample and a minimum of 1 feature is "
@@ -97,7 +106,9 @@ def check_features(X: Features) -> Features:
 
 def _check_column_names(X: Features) -> None:
     """No column name twice; asked before other libraries, which say it in words of their own."""
-    names = [str(name) for name in getattr(X, "column_names", getattr(X, "columns", ()))]
+    # A lazy table, which has no shape, would have to be asked.
+    found = getattr(X, "column_names", getattr(X, "columns", ())) if hasattr(X, "shape") else ()
+    names = [str(name) for name in found]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(

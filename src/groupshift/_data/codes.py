@@ -1,20 +1,28 @@
 """Groups and other values of users as numbers."""
 
-from contextlib import suppress
+import warnings
 from functools import cached_property
 from itertools import repeat
 from typing import Self
 
 import numpy as np
 
-from groupshift._data.fitted_part import FittedPart
+from groupshift._data.frames import some
 from groupshift._data.keys import hash_keys
+from groupshift._data.workers import map_chunks
 from groupshift._math.arrays import BoolArray, IntArray, KeyArray, ValueArray
 
 # Texts of more than 32 characters are looked up one by one.
 MAX_WORDS = 16
 # So many rows stay in the processor's cache.
 BLOCK_ROWS = 16_384
+
+
+class FittedPart:
+    """A fitted value from its making: scikit-learn's `clone` hands it on as it is."""
+
+    def __sklearn_clone__(self) -> Self:
+        return self
 
 
 class Codes(FittedPart):
@@ -25,9 +33,11 @@ class Codes(FittedPart):
     def fit(self, values: ValueArray) -> Self:
         if values.dtype.kind == "O":
             distinct = [_plain(value) for value in dict.fromkeys(values.tolist())]
-            # Kinds that do not compare, such as 1 and "a", stay in their order of appearance.
-            with suppress(TypeError):
+            try:
                 distinct = sorted(distinct)  # type: ignore[type-var]  # kinds that do not compare raise
+            except TypeError:
+                # Kinds that do not compare, such as 1 and "a": one kind after the other, so that order says nothing here too.
+                distinct = sorted(distinct, key=lambda value: (type(value).__name__, str(value)))
             self.values_ = np.empty(len(distinct), object)
             self.values_[:] = distinct
         else:
@@ -75,6 +85,13 @@ class Codes(FittedPart):
                 return None
             self._tables[n_words] = _Table(known)
         return self._tables[n_words]
+
+
+def same_kind(one: ValueArray, other: ValueArray, what: str) -> None:
+    """Refuse groups that are text on one side and numbers on the other: none would find its like; `what` is said of both."""
+    if len(one) and len(other) and isinstance(one[0], str) != isinstance(other[0], str):
+        found = what.format(*(type(groups[0]).__name__ for groups in (one, other)))
+        raise ValueError(f"{found}: no group is in both. Convert one of them.")
 
 
 def _plain(value: object) -> object:
@@ -154,3 +171,39 @@ class _Table:
         for column, word in zip(self.known, rows, strict=True):
             differ |= column.take(place, mode="wrap") != word
         return differ
+
+
+# Rows whose groups are looked up by one worker at a time.
+LOOKED_UP = 131_072
+
+NOT_GIVEN = (
+    "This model was fitted with groups, but none were given to predict: every row gets the shift common to all "
+    "groups. Pass groups=, or fit with group= naming a column of X."
+)
+
+
+def group_numbers(values: ValueArray | None, groups: Codes, *, has_groups: bool, n_rows: int) -> IntArray:
+    """Number of each row's group in `groups`; -1 where the group is not there or not given."""
+    if not has_groups:
+        return np.full(n_rows, 0 if len(groups.values_) else -1)
+    if values is None:
+        return np.full(n_rows, -1)
+    parts = (values[start : start + LOOKED_UP] for start in range(0, max(n_rows, 1), LOOKED_UP))
+    found = list(map_chunks(groups.transform, parts))
+    return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def report_unseen(values: ValueArray, *, unseen: str, stacklevel: int) -> None:
+    """Warn that rows of these groups take the common shift, or refuse them, as `unseen` says."""
+    named = some(list(dict.fromkeys(values.tolist())), most=5)
+    if unseen == "error":
+        raise ValueError(
+            f"Groups {named} had no unlabelled rows at fit, so their class shares are unknown. Add rows of these groups with "
+            "update(), or pass unseen='pooled'."
+        )
+    warnings.warn(
+        f"Groups {named} had no unlabelled rows at fit: their rows get the shift common to all groups. "
+        "Add rows of these groups with update() for shifts of their own.",
+        UserWarning,
+        stacklevel=stacklevel,
+    )

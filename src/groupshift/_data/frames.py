@@ -7,6 +7,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike
 
+from groupshift._data.extras import need
 from groupshift._math.arrays import BoolArray, IntArray, ValueArray
 
 # An array, or a frame of pandas, polars or PyArrow: libraries that we do not depend on, so no type can name them.
@@ -22,6 +23,32 @@ def as_frame(X: Features) -> Frame | None:
         return None
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def gathered(X: Features) -> Features:
+    """Rows that lie elsewhere or come as a stream (a query, a lazy table, Arrow batches) as a table; others as they are."""
+    if isinstance(X, np.ndarray) or as_frame(X) is not None:
+        return X
+    lazy = nw.from_native(X, pass_through=True)
+    if isinstance(lazy, nw.LazyFrame):
+        kind = lazy.implementation
+        if kind.is_dask() or kind.is_pyspark():
+            name, ways = (
+                (
+                    "Dask",
+                    "groupshift.distributed.fit(model, labeled, X, target=...), and update and predict of that module",
+                )
+                if kind.is_dask()
+                else (
+                    "Spark",
+                    "mapInPandas with model.count and model.predict_proba, as the how-to on Spark shows",
+                )
+            )
+            raise TypeError(f"X is a {name} DataFrame, whose rows lie on many machines. Call {ways}.")
+        return lazy.collect("pyarrow").to_native()
+    if hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__"):
+        return need("pyarrow").table(X)
+    return X.to_table() if type(X).__module__.startswith("pyarrow.") and hasattr(X, "to_table") else X
 
 
 def take_rows(X: Table, rows: IntArray | BoolArray | Sequence[int] | slice) -> Table:
@@ -74,16 +101,29 @@ def is_missing(values: ValueArray) -> BoolArray:
     if values.dtype.kind != "O":
         return np.zeros(values.shape, bool)
     # Most values answer with Python's False; only the others are looked at twice.
-    return np.fromiter(
-        (v is None or ((v != v) is not False and is_missing_value(v)) for v in values), bool, len(values)
-    )
+    try:
+        return np.fromiter(
+            (v is None or ((v != v) is not False and is_missing_value(v)) for v in values), bool, len(values)
+        )
+    except ArithmeticError:
+        return np.fromiter(map(is_missing_value, values), bool, len(values))
 
 
 def as_column(values: ArrayLike | Series) -> ValueArray:
     """A one-dimensional array from a list, array or series."""
+    if type(values).__module__ == "pyarrow.lib" and hasattr(values, "__arrow_c_array__"):
+        values = need("pyarrow").chunked_array([values])
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
-        return series.to_numpy()
+        found = series.to_numpy()
+        if (
+            series.dtype.is_integer()
+            and found.dtype.kind == "f"
+            and np.nanmax(np.abs(found), initial=0) > 2**53
+        ):
+            # With gaps, whole numbers became floats, and several of these large ones the same.
+            found = np.array(series.to_list(), object)
+        return found
     if isinstance(values, (list, tuple)) and _loses_kind(values):
         column = np.empty(len(values), object)
         column[:] = values
@@ -185,6 +225,10 @@ def is_missing_value(value: object) -> bool:
     """Whether a single value is None, NaN, NaT or pandas' NA."""
     if value is None:
         return True
-    # NaN is not equal to itself, and pandas' NA is neither equal nor unequal: its answer is no boolean.
-    unequal = value != value
+    # NaN is not equal to itself, and pandas' NA is neither equal nor unequal: its answer is no boolean. A signalling NaN of
+    # decimals refuses to be compared.
+    try:
+        unequal = value != value
+    except ArithmeticError:
+        return True
     return bool(unequal) if isinstance(unequal, (bool, np.bool_)) else True

@@ -1,17 +1,19 @@
 """What a fit is given: rows, labels, a population, settings and seeds; and the notes that its stages leave."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 
-from groupshift._data.encoder import FeatureEncoder
+from groupshift._data.encoder import FeatureEncoder, Space
 from groupshift._data.frames import Features
-from groupshift._data.rows import Population, Rows
-from groupshift._data.seeds import Seeds
+from groupshift._data.keys import Seeds, design_effect, within
+from groupshift._data.rows import Population, Rows, concatenated
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 
+# k-means moves little beyond this many rows; the published configuration uses all of them.
+MAX_CLUSTERING_ROWS = 50_000
 # A rate of positives, or the rate and its standard error; by class, such of each class.
 Rate: TypeAlias = float | tuple[float, float]
 KnownShare: TypeAlias = Rate | Mapping[Any, Rate]
@@ -51,7 +53,13 @@ class Known:
             group: _rate(value, f"known_shares of group {group!r}")
             for group, value in of_present_groups(shares, groups).items()
         }
-        return cls(found, None if overall is None else _rate(overall, "known_overall"))
+        known = None if overall is None else _rate(overall, "known_overall")
+        if known is not None and known.share in (0, 1) and not known.std_error:
+            raise ValueError(
+                f"known_overall is exactly {known.share:g}: every row would be certain, and there is nothing to predict. Pass "
+                f"the rate with its standard error, such as ({known.share:g}, 0.01)."
+            )
+        return cls(found, known)
 
     @property
     def any(self) -> bool:
@@ -95,8 +103,10 @@ def _rate(value: Rate, name: str) -> KnownRate:
         rate = KnownRate(*share_and_error(value))
     except (TypeError, ValueError):
         rate = KnownRate(np.nan)
-    if not (0 <= rate.share <= 1 and 0 <= rate.std_error < np.inf):
-        raise ValueError(f"{name} is {value!r}. Pass a share between 0 and 1, or (share, standard error).")
+    if not (0 <= rate.share <= 1 and 0 <= rate.std_error < 1):
+        raise ValueError(
+            f"{name} is {value!r}. Pass a share between 0 and 1, or (share, standard error), the error below 1 too."
+        )
     return rate
 
 
@@ -175,3 +185,45 @@ class Problem:
 
 def sentences(notes: Sequence[Note]) -> list[str]:
     return [note.sentence for note in notes]
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Labelled and unlabelled rows in one, group numbers left out."""
+
+    rows: Rows  # labelled ones first
+    n_labeled: int
+    space: Space
+    group_effect: float  # how many times fewer examples than rows the groups of the population have
+    notes: Notes = ()
+
+    def unlabeled(self, n_rows: int) -> Rows:
+        """At most so many of the unlabelled rows, from all of their order."""
+        step = max(-(-(len(self.rows) - self.n_labeled) // n_rows), 1)
+        return self.rows.take(np.arange(self.n_labeled, len(self.rows), step))
+
+
+def pool_rows(problem: Problem) -> Pooled:
+    """All rows for the paper's silhouette, else a sample."""
+    limit = np.inf if problem.settings.partition == "silhouette" else MAX_CLUSTERING_ROWS
+    labeled, population, seeds = problem.labeled, problem.population, problem.seeds
+    notes: Notes = ()
+    group_effect = 1.0
+    if population is None:
+        rows = labeled.at_most(limit, seeds.named("clustering, labelled"))
+        n_labeled = len(rows)
+    else:
+        n_all = len(labeled) + population.n_rows
+        if min(limit, n_all) > population.sample_limit:
+            limit = population.sample_limit
+            sentence = f"Clusters were sought on {limit:,.0f} of {n_all:,} rows: memory is not asked to hold them all."
+            notes = (Note(sentence),)
+        share = min(1.0, limit / n_all)
+        few = labeled.at_most(share * len(labeled), seeds.named("clustering, labelled"))
+        n_unlabeled = int(np.ceil(share * population.n_rows))
+        unlabeled = problem.sample(n_unlabeled, seeds.named("clustering, population"))
+        group_effect = design_effect(within(unlabeled.key, unlabeled.group), unlabeled.weight)
+        rows, n_labeled = concatenated([few, unlabeled]), len(few)
+    rows = replace(rows, group=np.zeros(len(rows), np.int64))
+    space = Space().fit(rows.matrix, rows.weight, problem.encoder.is_category)
+    return Pooled(rows, n_labeled, space, group_effect, notes)

@@ -12,6 +12,7 @@ from groupshift._data.checks import (
     check_features,
     check_labels,
     check_length,
+    check_matrix,
     check_weighed_classes,
     check_weights,
     column_name,
@@ -20,13 +21,86 @@ from groupshift._data.checks import (
 )
 from groupshift._data.codes import Codes
 from groupshift._data.encoder import FeatureEncoder
-from groupshift._data.frames import Features, as_frame, library_of, take_rows
+from groupshift._data.frames import (
+    Features,
+    as_column,
+    as_frame,
+    as_texts,
+    in_library,
+    library_of,
+    some,
+    take_rows,
+)
 from groupshift._data.rows import InMemory, Population, Rows, draws_by_content
-from groupshift._data.schema import Schema
-from groupshift._math.arrays import FloatArray, IntArray, ValueArray
+from groupshift._math.arrays import FloatArray, IntArray, KeyArray, ValueArray
 
 # What scikit-learn keeps of the columns of X.
 COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What `fit` learned of the columns."""
+
+    encoder: FeatureEncoder
+    classes: ValueArray  # (n_classes,)
+    has_groups: bool
+    library: str | None  # frame library that features came in; None for arrays
+    takes_matrix: bool  # whether the classifier takes the encoded matrix; otherwise features as they came
+    needs_values: str | None  # name of the classifier, where it does not take missing values
+    target_name: str | None = None
+    group_name: str | None = None
+    # Whether columns are picked from a file by their names, the groups as texts: the rules of the command line.
+    by_name: bool = False
+
+    @property
+    def is_multiclass(self) -> bool:
+        """Whether there are more than two classes."""
+        return len(self.classes) > 2
+
+    @property
+    def role_names(self) -> dict[str, str | None]:
+        return {"target": self.target_name, "group": self.group_name}
+
+    def picked(self, X: Features, groups: ArrayLike | None) -> tuple[Features, ValueArray | None]:
+        """Features and groups of a frame, by name: a file has other columns too, and a program numbers for groups."""
+        frame = as_frame(X)
+        assert frame is not None
+        own = self.group_name if groups is None else None
+        wanted = [*self.encoder.names_, *([own] if own is not None else [])]
+        if missing := [name for name in wanted if name not in frame.columns]:
+            raise ValueError(
+                f"X has no column {some(missing)}, which the model was fitted with; its columns are {some(frame.columns)}. Pass "
+                "a table with the columns of the file."
+            )
+        given = frame.get_column(own) if own is not None else groups
+        return frame.select(self.encoder.names_).to_native(), None if given is None else as_texts(
+            as_column(given)
+        )
+
+    def rows(
+        self,
+        features: Features,
+        *,
+        weight: FloatArray,
+        key: KeyArray,
+        has_ids: bool = False,
+        group: IntArray | None = None,
+    ) -> Rows:
+        """Rows of the method from columns of features; every row that the method sees is made here."""
+        matrix = self.encoder.transform(features)
+        check_matrix(matrix, self.encoder.names_, self.needs_values)
+        if self.takes_matrix:
+            features = matrix
+        elif self.library is not None and self.library != library_of(features):
+            features = in_library(features, self.library)
+        group = np.zeros(len(matrix), np.int64) if group is None else group
+        return Rows(features, matrix, group, weight, key, has_ids)
+
+    def unweighted(self, features: Features, group: IntArray) -> Rows:
+        """Rows to predict, each by itself: their weights and keys do not matter."""
+        weight, key = np.broadcast_to(1.0, len(group)), np.broadcast_to(np.uint64(0), len(group))
+        return self.rows(features, weight=weight, key=key, group=group)
 
 
 @dataclass(frozen=True)
@@ -40,7 +114,7 @@ class ReadOptions:
 
 
 @dataclass(frozen=True)
-class Training:
+class Samples:
     """What `fit` is given, read: labelled rows in memory, and the population wherever it is.
 
     Labelled rows stand in the order of their keys, not in that of the table. `labeled` and `population` are numbered by
@@ -57,7 +131,7 @@ class Training:
     groups: ValueArray
 
 
-def read_training(
+def read_samples(
     options: ReadOptions,
     X: Features,
     y: ArrayLike,
@@ -65,7 +139,7 @@ def read_training(
     sample_weight: ArrayLike | None = None,
     example_ids: ArrayLike | None = None,
     encoder: FeatureEncoder | None = None,
-) -> Training:
+) -> Samples:
     """Labelled and unlabelled rows of one table, checked and numbered; `encoder`: one that has seen more than X.
 
     Rows of weight zero are left out: a classifier would count them among the rows of a leaf, and the judge among labels.
@@ -105,7 +179,7 @@ def read_training(
         population_rows, population_groups = numbered(rows, values, unlabeled)
         population = InMemory(population_rows, draws_by_content(labeled, len(unlabeled)))
     head = take_rows(X, slice(0, 1))
-    return Training(schema, head, labeled, known[order], labeled_groups, population, population_groups)
+    return Samples(schema, head, labeled, known[order], labeled_groups, population, population_groups)
 
 
 def _hardly_any_value(labeled: NDArray[np.floating]) -> list[int]:

@@ -8,7 +8,6 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from groupshift._data.chunks import Sum, add_up, map_chunks
 from groupshift._data.frames import Features, concat_rows, take_rows
 from groupshift._data.keys import (
     class_order,
@@ -19,6 +18,7 @@ from groupshift._data.keys import (
     told_apart,
 )
 from groupshift._data.progress import counted
+from groupshift._data.workers import Sum, add_up, map_chunks
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, KeyArray
 
 # Large enough that the work per chunk dwarfs its overhead, small enough that intermediate arrays stay in tens of MB.
@@ -60,32 +60,17 @@ class Rows:
         `labels` tell rows of equal content apart that have different ones, whatever the classes are called.
         """
         content = content_keys(self.matrix)
-        others = (self.group, *(self._class_number(y, content) for y in labels), self.weight)
-        content = told_apart(content, *others)
+        # The number of each row's class, by all that belongs to the rows of the classes but their names.
+        told = content ^ hash_keys(self.group, 0) ^ hash_keys(self.weight.view(np.int64), 1)
+        content = told_apart(content, self.group, *(class_order(y, told)[y] for y in labels), self.weight)
         key = self.key if self.has_ids else content
         order = np.lexsort((content, key))
         return replace(self, key=key).take(order), order
 
-    def _class_number(self, y: IntArray, content: KeyArray) -> IntArray:
-        """The number of each row's class, by all that belongs to the rows of the classes but their names."""
-        told = content ^ hash_keys(self.group, 0) ^ hash_keys(self.weight.view(np.int64), 1)
-        return class_order(y, told)[y]
-
     def take(self, rows: IntArray | BoolArray | slice) -> Self:
-        matrix = take_rows(self.matrix, rows)
+        matrix = self.matrix[rows]
         features = matrix if self.features is self.matrix else take_rows(self.features, rows)
-        return replace(
-            self,
-            features=features,
-            matrix=matrix,
-            group=self.group[rows],
-            weight=self.weight[rows],
-            key=self.key[rows],
-        )
-
-    def in_numbers(self) -> Self:
-        """The same rows without the table that the numbers were made of: what travels to another process."""
-        return replace(self, features=self.matrix)
+        return type(self)(features, matrix, self.group[rows], self.weight[rows], self.key[rows], self.has_ids)
 
     def numbered(self, group: IntArray) -> Self:
         """The same rows with other group numbers."""
@@ -100,9 +85,6 @@ class Rows:
         return self if len(self) <= n_rows else self.take(sampled(self.key, n_rows / len(self), seed))
 
     def chunks(self, size: int = CHUNK_ROWS) -> Iterator[Self]:
-        if len(self) <= size:
-            yield self
-            return
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
 

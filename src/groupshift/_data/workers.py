@@ -1,19 +1,21 @@
-"""Work at once on threads, with one thread of every library inside each of them.
+"""Work at once on threads, with one thread of every library inside each of them; and sums of many parts.
 
 OpenMP's threads wait for each other by spinning: with other work on the machine, a boosted fit on two of them takes ten
 times as long as on one (scikit-learn's issue 30662). So libraries get one thread wherever we call them, and cores are
-used by what is independent: folds, clusters, candidates and chunks of rows. Answers do not depend on any of this.
+used by what is independent: folds, candidates, models and chunks of rows. Answers do not depend on any of this.
 """
 
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
+from itertools import islice
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs, parallel_config
 from joblib.parallel import get_active_backend
@@ -24,8 +26,16 @@ from threadpoolctl import ThreadpoolController
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+
+class Summable(Protocol):
+    """What chunks are turned into: parts that add up."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+
+
+Sum = TypeVar("Sum", bound=Summable)
+
 _n_jobs: ContextVar[int | None] = ContextVar("groupshift_n_jobs", default=None)
-_is_worker: ContextVar[bool] = ContextVar("groupshift_is_worker", default=False)
 
 
 @contextmanager
@@ -36,7 +46,9 @@ def workers(n_jobs: int | None) -> Iterator[None]:
         with one_thread():
             yield
     except BaseException as error:
-        _raise_interrupt(error)
+        # NumPy makes a ValueError of an interrupt where the type of a buffer is read, as boosted trees do.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None
         raise
     finally:
         _n_jobs.reset(token)
@@ -53,8 +65,6 @@ def n_workers() -> int:
     ...     n_workers()
     3
     """
-    if _is_worker.get():
-        return 1
     n_jobs = _n_jobs.get()
     backend, configured = get_active_backend()
     if n_jobs is not None or configured is not None or backend.nesting_level:
@@ -65,7 +75,7 @@ def n_workers() -> int:
 
 
 def at_once(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """`function` of each item, in their order; items that are few and take long, such as fits.
+    """`function` of each item of a list, in their order, as they are done.
 
     A backend that the user chose by `joblib.parallel_config` is kept to; otherwise these are threads, which copy nothing.
 
@@ -77,40 +87,62 @@ def at_once(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterat
     if n <= 1:
         yield from map(function, items)
         return
+    # scikit-learn keeps settings for each thread: a worker has those of the thread that it works for.
+    task = delayed(partial(_as_told, function, get_config()))
     parallel = Parallel(n, prefer="threads", return_as="generator", batch_size=1, pre_dispatch=n)
-    # Closed at once where an item fails, and not whenever its traceback is forgotten.
-    with filters_kept(), closing(parallel(delayed(Alone(function))(item) for item in items)) as results:
+    # scikit-learn sets filters of warnings for every tree of a forest and sets them back, which on two threads at once leaves
+    # them as it happens. The work is closed at once where an item fails, and not whenever its traceback is forgotten.
+    with warnings.catch_warnings(), closing(parallel(task(item) for item in items)) as results:
         yield from results
 
 
-def _raise_interrupt(error: BaseException) -> None:
-    """NumPy makes errors of its own of some interrupts: a ValueError where the type of a buffer is read, as boosted trees do."""
-    if isinstance(error.__cause__, KeyboardInterrupt):
-        raise error.__cause__
+def _as_told(function: Callable[[Item], Result], config: dict[str, object], item: Item) -> Result:
+    try:
+        with config_context(**config), as_worker():
+            return function(item)
+    except Exception as error:
+        # joblib forgets where an error of a thread was raised.
+        error.add_note("Raised by a worker:\n" + "".join(traceback.format_tb(error.__traceback__)))
+        raise
 
 
-class Alone(Generic[Item, Result]):
-    """A function as a worker calls it: one thread for every library, and nothing at once inside."""
+def map_chunks(function: Callable[[Item], Result], chunks: Iterable[Item]) -> Iterator[Result]:
+    """`function` of each chunk, in order; of chunks that are read on the way, no more are held than there are workers.
 
-    def __init__(self, function: Callable[[Item], Result]):
-        self.function = function
-        # scikit-learn keeps settings for each thread: a worker has those of the thread that it works for.
-        self.config = get_config()
+    >>> list(map_chunks(len, ["a", "bc"]))
+    [1, 2]
+    """
+    chunks, n = iter(chunks), n_workers()
+    while some := list(islice(chunks, n)):
+        yield from at_once(function, some)
 
-    def __call__(self, item: Item) -> Result:
-        with config_context(**self.config), as_worker():
-            return self.function(item)
+
+def add_up(parts: Iterable[Sum]) -> Sum:
+    """The sum of parts as a balanced tree: a large total is not touched again for every small part.
+
+    >>> add_up([1, 2, 3])
+    6
+    """
+    done: list[tuple[int, Sum]] = []
+    for part in parts:
+        level = 0
+        while done and done[-1][0] == level:
+            part = done.pop()[1] + part
+            level += 1
+        done.append((level, part))
+    if not done:
+        raise ValueError("There are no parts to add up. Pass at least one chunk of rows.")
+    total = done.pop()[1]
+    while done:
+        total = done.pop()[1] + total
+    return total
 
 
 @contextmanager
 def as_worker() -> Iterator[None]:
     """Inside, this thread is one of several that work at once: it starts no others, by whichever library."""
-    token = _is_worker.set(True)
-    try:
-        with parallel_config("sequential"), one_thread():
-            yield
-    finally:
-        _is_worker.reset(token)
+    with parallel_config("sequential", n_jobs=1), workers(1):
+        yield
 
 
 @contextmanager
@@ -136,14 +168,6 @@ def even_unconverged() -> AbstractContextManager[None]:
     return _unconverged.within(partial(warnings.catch_warnings, action="ignore", category=ConvergenceWarning))
 
 
-def filters_kept() -> AbstractContextManager[None]:
-    """Filters of warnings are after this block as before it, whatever threads did to them.
-
-    scikit-learn sets them for every tree of a forest and sets them back, which on two threads at once leaves them as it happens.
-    """
-    return _filters.within(warnings.catch_warnings)
-
-
 class _OfProcess:
     """A setting of the whole process: threads that want it at once have it from the first who comes to the last who goes."""
 
@@ -167,4 +191,4 @@ class _OfProcess:
                     self.setting.__exit__(None, None, None)
 
 
-_blas, _filters, _unconverged = _OfProcess(), _OfProcess(), _OfProcess()
+_blas, _unconverged = _OfProcess(), _OfProcess()

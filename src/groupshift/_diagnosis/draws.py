@@ -9,7 +9,7 @@ draws stay between 0 and 1 and have the share as their mean.
 import numpy as np
 from scipy.special import betaincinv, ndtr
 
-from groupshift._data.seeds import Seeds
+from groupshift._data.keys import Seeds
 from groupshift._math.arrays import FloatArray, Table, ValueArray
 from groupshift._shifts.estimate import Estimate
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from groupshift._audit.found import AuditFound
-from groupshift._data.schema import Schema
+from groupshift._data.reading import Schema
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, Table, ValueArray
 from groupshift._shifts.estimate import Estimate, Learned
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.odds import MAX_LOG_ODDS
-from groupshift._math.sums import ratio, sum_by
+from groupshift._math.sums import in_steps, ratio, sum_by
 
 # Splitting a row's weight between two bins moves a posterior by at most width² / 8 · max|expit''| = 2e-7; classes only
 # 0.6 standard deviations apart magnify that some tenfold on the way to a share, which stays below 1e-5.
@@ -166,26 +166,31 @@ def collect_points(
 
 
 def bin_scores(
-    cell: IntArray, score: FloatArray, weight: FloatArray, *, n_cells: int, width: float
+    cell: IntArray, score: FloatArray, weight: FloatArray, *, n_cells: int, width: float, step: float = 0.0
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """(cell, score, weight) of the bins that hold the rows, each row's weight split between the two beside it."""
+    """(cell, score, weight) of the bins that hold the rows, each row's weight split between the two beside it.
+
+    Both parts are multiples of `step`, as the weights must be; 0: any numbers.
+    """
     if len(score) == 0:
         return cell, score, weight
     position = score / width
     low = np.floor(position)
     upper_share = position - low
+    upper = in_steps(weight * upper_share, step)
+    lower = weight - upper if step else weight * (1 - upper_share)
     # Bins are numbered from the lowest one present, so that the dense table below stays small.
     first = int(low.min())
     n_bins = int(low.max()) - first + 2
     key = cell * n_bins + (low.astype(np.int64) - first)
     if n_cells * n_bins <= max(12 * len(score), 1 << 16):
-        table = sum_by(key, weight * (1 - upper_share), n_cells * n_bins)
-        table[1:] += sum_by(key, weight * upper_share, n_cells * n_bins)[:-1]
+        table = sum_by(key, lower, n_cells * n_bins)
+        table[1:] += sum_by(key, upper, n_cells * n_bins)[:-1]
         key = np.flatnonzero(table)
         mass = table[key]
     else:
         both = np.concatenate([key, key + 1])
         key, inverse = np.unique(both, return_inverse=True)
-        mass = sum_by(inverse, np.concatenate([weight * (1 - upper_share), weight * upper_share]), len(key))
+        mass = sum_by(inverse, np.concatenate([lower, upper]), len(key))
         key, mass = key[mass != 0], mass[mass != 0]
     return key // n_bins, (key % n_bins + first).astype(float) * width, mass

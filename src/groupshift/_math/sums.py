@@ -44,6 +44,15 @@ def mean_by(
     return ratio(sum_by(part, weight * values, n_parts), sum_by(part, weight, n_parts), empty=empty)
 
 
+def in_steps(values: FloatArray, step: float) -> FloatArray:
+    """The nearest multiples of a power of two: their sums are exact. 0 leaves values as they are.
+
+    >>> in_steps(np.array([0.3, 1.0]), 0.25).tolist()
+    [0.25, 1.0]
+    """
+    return np.rint(values / step) * step if step else values
+
+
 def renumbered(part: IntArray) -> IntArray:
     """Parts numbered without gaps, in their order; much faster than `np.unique`, which sorts the rows.
 

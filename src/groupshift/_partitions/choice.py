@@ -11,10 +11,9 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import t as student
 
-from groupshift._data.keys import fold_of
+from groupshift._data.encoder import Space
+from groupshift._data.keys import Seeds, fold_of
 from groupshift._data.rows import Rows
-from groupshift._data.seeds import Seeds
-from groupshift._data.space import Space
 from groupshift._data.workers import at_once
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.sums import renumbered, sum_by

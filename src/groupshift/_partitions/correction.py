@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from groupshift._data.encoder import Space
 from groupshift._data.rows import Rows
-from groupshift._data.space import Space
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._scores.contrasts import log_loss
 from groupshift._scores.linear import fit_linear, standardized

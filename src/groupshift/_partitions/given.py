@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from groupshift._data.frames import some
-from groupshift._data.pooled import Pooled
-from groupshift._data.problem import Note, Notes, Problem
+from groupshift._data.problem import Note, Notes, Pooled, Problem
 from groupshift._partitions.kmeans import kmeans_partition, silhouette_partition
 from groupshift._partitions.partitions import GivenPartition, Partition
 

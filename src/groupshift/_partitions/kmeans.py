@@ -4,10 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans, MiniBatchKMeans, kmeans_plusplus
 
-from groupshift._data.chunks import add_up, map_chunks
-from groupshift._data.seeds import Seeds
-from groupshift._data.space import Space
-from groupshift._data.workers import even_unconverged
+from groupshift._data.encoder import Space
+from groupshift._data.keys import Seeds
+from groupshift._data.workers import add_up, even_unconverged, map_chunks
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._partitions.partitions import LinearPartition, WholeSpace
 

@@ -5,10 +5,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupshift._data.codes import Codes
-from groupshift._data.fitted_part import FittedPart
+from groupshift._data.codes import Codes, FittedPart
+from groupshift._data.encoder import Space
 from groupshift._data.rows import Rows
-from groupshift._data.space import Space
 from groupshift._math.arrays import FloatArray, IntArray
 
 

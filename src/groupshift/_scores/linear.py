@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 
-from groupshift._data.space import Space
+from groupshift._data.encoder import Space
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._scores.contrasts import expected, log_loss, observed, probabilities
 

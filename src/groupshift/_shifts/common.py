@@ -23,9 +23,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
-from groupshift._math.sums import ratio
+from groupshift._math.sums import in_steps, ratio
 from groupshift._scores.contrasts import basis, contrasts
 from groupshift._scores.linear import FARTHEST
+from groupshift._shifts.sums import FINEST
 
 # Probabilities of the three, before anything is seen, and the standard deviation of the shift in the first case.
 PRIOR, SPREAD = (0.1, 0.2, 0.7), 1.0
@@ -127,11 +128,14 @@ class Directions:
             by_class=np.stack([part.values for part in by_class], 1),
         )
 
-    def sums(self, features: FloatArray, group: IntArray, weight: FloatArray, n_groups: int) -> MeanSums:
-        """Sums of rows of any sample."""
+    def sums(
+        self, features: FloatArray, group: IntArray, weight: FloatArray, n_groups: int, *, step: float = 0.0
+    ) -> MeanSums:
+        """Sums of rows of any sample, in multiples of `step`, see `Bins`."""
         projected = np.clip((features - self.center) / self.scale, -FARTHEST, FARTHEST) @ self.axes
-        values = [np.bincount(group, weight * column, n_groups) for column in projected.T]
-        total, square = (np.bincount(group, w, n_groups).astype(float) for w in (weight, weight**2))
+        values = [np.bincount(group, in_steps(weight * column, step), n_groups) for column in projected.T]
+        weights = in_steps(weight, step), in_steps(weight**2, step**2 / FINEST)
+        total, square = (np.bincount(group, w, n_groups).astype(float) for w in weights)
         return MeanSums(np.column_stack(values), total, square)
 
     def class_means(self) -> FloatArray:

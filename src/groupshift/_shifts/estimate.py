@@ -1,22 +1,20 @@
 """Shares and shifts of every cell of the population: the sums over its rows, and the small solve on top."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from groupshift._article import EM_STEPS, cell_shares, finite_shifts
 from groupshift._data.codes import Codes
+from groupshift._data.encoder import Space
 from groupshift._data.problem import Known
-from groupshift._data.rows import InMemory, Population, Rows
-from groupshift._data.space import Space
+from groupshift._data.rows import InMemory, Population
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
 from groupshift._math.label_shift import bbse, em, mlls
 from groupshift._math.points import Points
 from groupshift._scores.contrasts import basis, contrasts, log_scores, probabilities
-from groupshift._scores.linear import standardized
 from groupshift._shifts.common import (
     UNIDENTIFIED,
     CommonShift,
@@ -25,6 +23,7 @@ from groupshift._shifts.common import (
     learn_common_shift,
     no_common_shift,
 )
+from groupshift._shifts.counts import CountRows, Counts, Score
 from groupshift._shifts.effects import hypotheses, learn_effects
 from groupshift._shifts.evidence import LabeledSums, gather, level_error
 from groupshift._shifts.known import agreeing, conditioned
@@ -34,7 +33,6 @@ from groupshift._shifts.sums import Bins, Sums
 # nothing to say.
 UNASKED, UNKNOWN = 1.0, 4.0
 
-Score: TypeAlias = Callable[[Rows], tuple[FloatArray, IntArray]]
 # Rates of predicted positives among the positives and among the negatives of each cluster.
 PredictionRates: TypeAlias = tuple[FloatArray, FloatArray]
 
@@ -91,18 +89,6 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Counts:
-    """All that an estimate needs of the population: sums over its rows, by group and cluster. Those of two parts are added."""
-
-    scores: Sums
-    means: MeanSums | None
-
-    def __add__(self, other: Self) -> "Counts":
-        means = None if self.means is None or other.means is None else self.means + other.means
-        return Counts(self.scores + other.scores, means)
-
-
-@dataclass(frozen=True)
 class Estimate:
     """What the population's rows say, given what was learned; `update` replaces it whole.
 
@@ -143,50 +129,20 @@ class Estimate:
         return sums.points() if sums.n_contrasts == 1 else sums
 
 
-@dataclass(frozen=True)
-class CountRows:
-    """Counts of a chunk of unlabelled rows; it travels to every machine of a cluster."""
-
-    posterior: Score
-    bins: Bins
-    space: Space
-    directions: Directions | None
-    n_groups: int
-    n_clusters: int
-
-    def __call__(self, rows: Rows) -> Counts:
-        score, cluster = self.posterior(rows)
-        n_cells = self.n_groups * self.n_clusters
-        cell = rows.group * self.n_clusters + cluster
-        sums = Sums.of(score, cell, rows.weight, n_cells, self.bins)
-        if self.directions is None:
-            return Counts(sums, None)
-        features = features_of(self.space, rows, score)
-        return Counts(sums, self.directions.sums(features, rows.group, rows.weight, self.n_groups))
-
-
-def features_of(space: Space, rows: Rows, score: FloatArray) -> FloatArray:
-    """What the means of both samples are compared in: standardized features, and scores."""
-    return np.hstack([standardized(space, rows.matrix), score])
-
-
 def estimate(learned: Learned, population: Population | None, groups: ValueArray, known: Known) -> Estimate:
     """Shares and shifts of every cell of the population."""
     if population is None:
         known.check_rows()
         return _of_nothing(learned, groups)
-    n_groups, K = len(groups), learned.n_clusters
-    bins = learned.bins.for_cells(n_groups * K)
-    if learned.is_text and isinstance(population, InMemory):
-        # The article's shares are those of the rows, as long as memory holds these.
-        bins = replace(bins, width=0.0)
-    count = CountRows(learned.posterior, bins, learned.space, learned.directions, n_groups, K)
-    return estimate_from_counts(learned, population.sum(count), groups, known)
+    # The article's shares are those of the rows, as long as memory holds these.
+    count = CountRows.of(learned, exact=learned.is_text and isinstance(population, InMemory))
+    counts = population.sum(partial(count, groups=groups))
+    return estimate_from_counts(learned, counts.placed(groups), known)
 
 
-def estimate_from_counts(learned: Learned, counts: Counts, groups: ValueArray, known: Known) -> Estimate:
+def estimate_from_counts(learned: Learned, counts: Counts, known: Known) -> Estimate:
     """Shares and shifts of every cell of a population that was counted before."""
-    sums = counts.scores.thinned(learned.design_effect)
+    sums, groups = counts.scores.thinned(learned.design_effect), counts.groups
     return _with_shares(learned, counts, _shifts(learned, sums, counts.means, groups), groups, known)
 
 
@@ -417,8 +373,7 @@ def _with_shares(
 def _on_a_grid(learned: Learned, counts: Counts) -> Counts:
     """Counts that kept each score, as small as those of other models."""
     sums = counts.scores
-    bins = learned.bins.for_cells(sums.n_cells)
-    binned = Sums.of(sums.score, sums.cell, sums.weight, sums.n_cells, bins)
+    binned = Sums.of(sums.score, sums.cell, sums.weight, sums.n_cells, learned.bins)
     totals = {name: getattr(sums, name) for name in ("rows", "weight_sum", "weight_square_sum")}
     return replace(counts, scores=replace(binned, **totals))
 

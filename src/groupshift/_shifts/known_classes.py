@@ -82,7 +82,7 @@ def _check_shares(shares: object, what: str, names: list[object]) -> None:
         )
     pairs = [share_and_error(value) for value in shares.values()]
     for name, (share, error) in zip(shares, pairs, strict=True):
-        if not (0 <= share <= 1 and error >= 0):
+        if not (0 <= share <= 1 and 0 <= error < 1):
             raise ValueError(
                 f"{what} for class {name!r} is {shares[name]!r}. Pass a share between 0 and 1, or "
                 "(share, standard error)."

@@ -12,7 +12,8 @@ from groupshift._data.rows import Rows
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.odds import MAX_LOG_ODDS, in_doubt
 from groupshift._scores.contrasts import class_scores
-from groupshift._shifts.estimate import Estimate, Score
+from groupshift._shifts.counts import Score
+from groupshift._shifts.estimate import Estimate
 
 # No sample makes anything certain.
 LEAST = float(np.exp(-MAX_LOG_ODDS))

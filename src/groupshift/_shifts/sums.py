@@ -15,11 +15,13 @@ from scipy.special import expit, logit
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.odds import MAX_LOG_ODDS
 from groupshift._math.points import BIN_WIDTH, Points, bin_scores
-from groupshift._math.sums import ratio, sum_by
+from groupshift._math.sums import in_steps, power_of_two, ratio, sum_by
 from groupshift._scores.contrasts import log_scores, probabilities
 
 Number = TypeVar("Number", bound=np.number)
 
+# Weights of rows are counted in multiples of this part of their mean: sums of up to 2²³ mean weights are exact.
+FINEST = 2.0**-30
 # So many cells with a few thousand bins each are some 300 MB of points: more cells have wider bins.
 MANY_CELLS = 5_000
 # Numbers that points of several classes may hold together (400 MB).
@@ -37,6 +39,7 @@ class Bins:
 
     width: float = BIN_WIDTH  # 0 keeps each score
     prototypes: FloatArray | None = None  # (n_prototypes, C): square roots of probabilities
+    step: float = 0.0  # what weights are counted in multiples of, so that they add up exactly; 0: as they are
 
     @classmethod
     def of(cls, scores: FloatArray, n_cells: int, seed: int, *, width: float = BIN_WIDTH) -> Self:
@@ -58,13 +61,16 @@ class Bins:
             found = np.where(count > 0, total / np.maximum(count, 1), found)
         return cls(0.0, found)
 
-    def for_cells(self, n_cells: int) -> "Bins":
-        """The same bins; wider ones for very many cells, or their points would fill the memory."""
+    def for_population(self, n_cells: int, weight: float) -> "Bins":
+        """The same bins for counting a population of so many cells and of such a mean weight.
+
+        They are wider for very many cells, or their points would fill the memory.
+        """
         # Classes .6 standard deviations apart make an error of 2e-4 in a share of wide bins, which a cell with
         # fewer than a million rows cannot tell from chance.
-        return (
-            replace(self, width=8 * self.width) if n_cells > MANY_CELLS and self.prototypes is None else self
-        )
+        is_wide = n_cells > MANY_CELLS and self.prototypes is None
+        step = float(power_of_two(weight)) * FINEST
+        return replace(self, width=self.width * (8 if is_wide else 1), step=step)
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,8 @@ class Sums:
     score : array of shape (n_points, M)
         Mean score of the rows of each point.
     rows, weight_sum, weight_square_sum : arrays of shape (n_cells,)
+    step : float
+        See `Bins`: sums of multiples of it are exact, in any order.
     """
 
     cell: IntArray
@@ -87,12 +95,16 @@ class Sums:
     rows: IntArray
     weight_sum: FloatArray
     weight_square_sum: FloatArray
+    step: float = 0.0
 
     @classmethod
     def of(cls, score: FloatArray, cell: IntArray, weight: FloatArray, n_cells: int, bins: Bins) -> Self:
         """Of rows: scores (n_rows, M), cells and weights."""
-        rows = np.bincount(cell, minlength=n_cells)
-        total, square = sum_by(cell, weight, n_cells), sum_by(cell, weight**2, n_cells)
+        rows, step = np.bincount(cell, minlength=n_cells), bins.step
+        # A row that weighs next to nothing is still there.
+        weight = np.maximum(in_steps(weight, step), step) if step else weight
+        total = sum_by(cell, weight, n_cells)
+        square = sum_by(cell, in_steps(weight**2, step**2 / FINEST), n_cells)
         if bins.prototypes is None:
             value = np.clip(score[:, 0], -MAX_LOG_ODDS, MAX_LOG_ODDS)
             if not bins.width:
@@ -100,16 +112,17 @@ class Sums:
                 number = (value + 0.0).view(np.int64)
                 order = np.lexsort((number, cell))
                 own = cell[order], number[order], weight[order], value[order, None]
-                return cls(*own, rows, total, square)
-            cell, value, mass = bin_scores(cell, value, weight, n_cells=n_cells, width=bins.width)
+                return cls(*own, rows, total, square, step)
+            cell, value, mass = bin_scores(cell, value, weight, n_cells=n_cells, width=bins.width, step=step)
             number = np.rint(value / bins.width).astype(np.int64)
-            return cls(cell, number, mass, value[:, None], rows, total, square)
+            return cls(cell, number, mass, value[:, None], rows, total, square, step)
         number = nearest(probabilities(score), bins.prototypes)
         key, point = np.unique(cell * len(bins.prototypes) + number, return_inverse=True)
         mass = sum_by(point, weight, len(key))
-        mean = [sum_by(point, weight * column, len(key)) / np.maximum(mass, 1e-300) for column in score.T]
+        sums = [sum_by(point, in_steps(weight * column, step), len(key)) for column in score.T]
+        mean = np.column_stack(sums) / np.maximum(mass, 1e-300)[:, None]
         cell, number = np.divmod(key, len(bins.prototypes))
-        return cls(cell, number, mass, np.column_stack(mean), rows, total, square)
+        return cls(cell, number, mass, mean, rows, total, square, step)
 
     def __add__(self, other: Self) -> Self:
         cell = np.concatenate([self.cell, other.cell])
@@ -128,7 +141,9 @@ class Sums:
             mass = np.add.reduceat(weight, at)
             # On a grid all points of a bin have one score.
             one = score.shape[1] == 1
-            mean = score[at] if one else np.add.reduceat(weight[:, None] * score, at) / mass[:, None]
+            # A mean times its weight is the sum that it was made of, but for a rounding that the step takes back.
+            sums = in_steps(weight[:, None] * score, self.step)
+            mean = score[at] if one else np.add.reduceat(sums, at) / mass[:, None]
         return replace(
             self,
             cell=cell[at],
@@ -147,7 +162,8 @@ class Sums:
     def placed(self, group: IntArray, n_clusters: int, n_groups: int) -> "Sums":
         """The same cells among those of more groups; `group` numbers these anew."""
         cell = group[self.cell // n_clusters] * n_clusters + self.cell % n_clusters
-        order = np.lexsort((self.bin, cell))
+        in_order = (group[1:] > group[:-1]).all()
+        order = slice(None) if in_order else np.lexsort((self.bin, cell))
         at = (group[:, None] * n_clusters + np.arange(n_clusters)).ravel()
 
         def spread(values: NDArray[Number]) -> NDArray[Number]:
@@ -163,6 +179,7 @@ class Sums:
             spread(self.rows),
             spread(self.weight_sum),
             spread(self.weight_square_sum),
+            self.step,
         )
 
     def points(self) -> Points:

@@ -22,8 +22,7 @@ from groupshift._audit.plan import (
     read_labels,
     score_batches,
 )
-from groupshift._data.batches import Reader
-from groupshift._data.roles import Roles
+from groupshift._data.batches import Reader, Roles
 from groupshift._diagnosis.sentences import audit_sentences, precision_lines
 from groupshift.cli.errors import InputError
 from groupshift.cli.recipe import Recipe, load_model, new_rows, trusted_types

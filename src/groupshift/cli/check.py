@@ -16,8 +16,8 @@ from rich.console import JustifyMethod
 from scipy.stats import rankdata
 
 from groupshift import GroupShiftClassifier
-from groupshift._data.chunks import add_up, map_chunks
 from groupshift._data.keys import uniform_keys
+from groupshift._data.workers import add_up, map_chunks
 from groupshift._diagnosis.wording import percent, plural, short
 from groupshift.cli.fit import ask_selection, repeats, selections, show_selections
 from groupshift.cli.groups import told_first, twice_spelled

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from groupshift import GroupShiftClassifier
+from groupshift._data.batches import Roles
 from groupshift._data.checks import MissingGroupsError
-from groupshift._data.chunks import map_chunks
 from groupshift._data.frames import is_missing
 from groupshift._data.progress import counted
-from groupshift._data.roles import Roles
-from groupshift._data.workers import workers
+from groupshift._data.workers import map_chunks, workers
 from groupshift._diagnosis.wording import percent, plural
 from groupshift.cli.errors import InputError
 from groupshift.cli.prepared import GROUP, survey_file

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from groupshift._data.checks import unlabeled_mask
-from groupshift._data.chunks import add_up, map_chunks
 from groupshift._data.progress import counted
+from groupshift._data.workers import add_up, map_chunks
 from groupshift.cli.errors import InputError
 from groupshift.cli.target import Target
 from groupshift.tables.column_facts import Distinct, Surveys, counts_of_texts, survey_column

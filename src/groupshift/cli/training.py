@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from groupshift import GroupShiftClassifier, streaming
+from groupshift._data.batches import Roles as ColumnRoles
 from groupshift._data.checks import unlabeled_mask
-from groupshift._data.chunks import add_up
 from groupshift._data.keys import sampled
-from groupshift._data.roles import Roles as ColumnRoles
+from groupshift._data.workers import add_up
 from groupshift._diagnosis.wording import percent, short
 from groupshift.cli import prepared
 from groupshift.cli.errors import InputError

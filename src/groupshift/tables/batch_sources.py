@@ -5,17 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from groupshift._data.batches import OutsideMemory, Reader
-from groupshift._data.chunks import Sum, add_up, map_chunks
-from groupshift._data.first_pass import FirstLook, FirstPass
-from groupshift._data.frames import Features
-from groupshift._data.progress import counted
-from groupshift._data.rows import Rows
+from groupshift._data.workers import add_up, map_chunks
 from groupshift.tables.arrow import (
     BATCH_ROWS,
     ArrowTable,
@@ -163,33 +157,3 @@ def _is_parquet(path: str) -> bool:
         return not is_url(path)
     files = data_files(Path(path)) if Path(path).is_dir() else [Path(path)]
     return all(file.is_file() and is_parquet(file) for file in files)
-
-
-@dataclass(frozen=True)
-class Streamed(OutsideMemory):
-    """A population in files: the rows of `source` as `reader` makes them, numbered from `first` on."""
-
-    source: BatchSource
-    reader: Reader
-    n_rows: int
-    first: int = 0
-
-    def picked(self, fraction: float, random_state: int) -> Iterator[Rows | None]:
-        return map_chunks(lambda part: self.reader.picked(fraction, random_state, *part), self._batches())
-
-    def sum(self, function: Callable[[Rows], Sum]) -> Sum:
-        found = map_chunks(lambda part: self.reader.applied(function, *part), self._batches())
-        return add_up(value for value in found if value is not None)
-
-    def _batches(self) -> Iterator[tuple[Features, int]]:
-        first = self.first
-        tables = self.source.batches(self.reader.roles.columns)
-        for table in counted(tables, self.n_rows, "rows", lambda table: table.num_rows):
-            yield table, first
-            first += table.num_rows
-
-
-def first_pass(source: BatchSource, look: FirstLook) -> FirstPass:
-    """Number of rows, groups and categories of the unlabelled rows, from the columns that tell them."""
-    batches = source.batches(look.columns)
-    return add_up(chain([FirstPass()], map_chunks(look, batches))).checked()
