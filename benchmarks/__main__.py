@@ -29,6 +29,7 @@ NAMES = (
     "prediction_sets",
     "import_time",
     "hostile",
+    "hostile_estimators",
     "audit",
     "serve_memory",
 )
@@ -38,12 +39,17 @@ NEED_DATA = {"audit"}
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", help=f"some of {', '.join(NAMES)}; default: all")
+    parser.add_argument("names", nargs="*", help=f"some of {', '.join(NAMES)}")
+    parser.add_argument(
+        "--all", action="store_true", help="all of them, which takes hours and replaces what is kept"
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes, a few minutes in all")
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--data", help=f"folder of the shared data, for {', '.join(sorted(NEED_DATA))}")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args()
+    if not options.names and not options.all:
+        parser.error(f"name what to run, or pass --all; there are {', '.join(NAMES)}")
     unknown = sorted(set(options.names) - set(NAMES))
     if unknown:
         parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")

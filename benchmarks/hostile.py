@@ -316,12 +316,14 @@ def main() -> int:
         return 0
     start = time.perf_counter()
     if options.again:
-        counts = run_faults_again(json.loads(options.out.read_text()))
+        counts = run_faults_again(json.loads((KEPT if options.out.is_dir() else options.out).read_text()))
     else:
         counts = run_all(200 if options.quick else options.attempts, options.jobs)
     print(f"{counts['outcomes']} in {time.perf_counter() - start:.0f} s")
     if not options.quick:
-        options.out.write_text(json.dumps(counts, indent=1, ensure_ascii=False) + "\n")
+        # `python -m benchmarks` names a folder.
+        out = KEPT if options.out.is_dir() else options.out
+        out.write_text(json.dumps(counts, indent=1, ensure_ascii=False) + "\n")
     return int(bool(counts["faults"]))
 
 

@@ -1,5 +1,9 @@
 """Table files that were damaged, by accident or by intent, and a command to meet each of them."""
 
+import sqlite3
+import zipfile
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -117,8 +121,61 @@ ANY = (flip, flip, cut, insert, overwrite)
 OF_TEXT = (*ANY, in_lines, in_cells, in_cells, recoded, nothing)
 
 
+def reads_another_file(path: Path) -> None:
+    """A DuckDB file whose view is the content of a file of this machine."""
+    import duckdb
+
+    with duckdb.connect(path) as database:
+        database.execute(
+            "create view people as select content as y, 'a' as g from read_text('/etc/hostname')"
+        )
+
+
+def never_ends(path: Path) -> None:
+    """A SQLite file of 8 KB with a view that never ends."""
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(
+            "create view people as with recursive r(n) as (select 1 union all select n + 1 from r) "
+            "select n as y, hex(randomblob(100)) as g from r"
+        )
+
+
+def many_rows(path: Path) -> None:
+    """A workbook of 160 KB with two million rows."""
+    _workbook(path, b"<row><c><v>1</v></c></row>" * 2_000_000)
+
+
+def one_row_far_below(path: Path) -> None:
+    _workbook(path, b'<row r="1"><c><v>1</v></c></row><row r="999999999"><c><v>1</v></c></row>')
+
+
+def many_blanks(path: Path) -> None:
+    """A workbook of a cell of 200 MB."""
+    _workbook(path, b"<row><c><v>" + b" " * 200_000_000 + b"1</v></c></row>")
+
+
+def _workbook(path: Path, rows: bytes) -> None:
+    space = b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/workbook.xml", b'<workbook xmlns="' + space + b'"/>')
+        sheet = b'<worksheet xmlns="' + space + b'"><sheetData>' + rows + b"</sheetData></worksheet>"
+        archive.writestr("xl/worksheets/sheet1.xml", sheet)
+
+
+# Files that no accident makes.
+BUILT: tuple[Callable[[Path], None], ...] = (
+    reads_another_file, never_ends, many_rows, one_row_far_below, many_blanks,
+)  # fmt: skip
+
+
 def hostile_file(rng: np.random.Generator, world: Path, folder: Path) -> tuple[Path, list[str]]:
-    """A damaged file, and the command that it is given to."""
+    """A damaged file, one that was built to do harm, and the command that it is given to."""
+    if rng.random() < 0.05:
+        # Whatever it is, it is called a table.
+        path = folder / f"hostile.{ENDINGS[int(rng.integers(0, len(ENDINGS)))]}"
+        path.unlink(missing_ok=True)
+        BUILT[int(rng.integers(0, len(BUILT)))](path)
+        return path, _command(rng, str(path), world, folder)
     ending = ENDINGS[int(rng.integers(0, len(ENDINGS)))]
     data = (world / f"t.{ending}").read_bytes()
     ways = OF_TEXT if ending in OF_LINES else ANY

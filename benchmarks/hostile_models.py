@@ -102,10 +102,23 @@ def forged_parts(rng: np.random.Generator, parts: bytes) -> bytes:
     return file.getvalue()
 
 
+def of_blanks() -> bytes:
+    """A file of 1 MB whose manifest unpacks to 1 GB of blanks."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("manifest.json", "w") as manifest:
+            for _ in range(1024):
+                manifest.write(b" " * 2**20)
+        archive.writestr("model.skops", b"")
+    return file.getvalue()
+
+
 def hostile_model(rng: np.random.Generator, world: Path, folder: Path) -> tuple[Path, list[str]]:
     """A damaged or forged model file, and the command that it is given to."""
     data = (world / f"{MODELS[int(rng.integers(0, len(MODELS)))]}.gshift").read_bytes()
-    if rng.random() < 0.3:
+    if rng.random() < 0.02:
+        data = of_blanks()
+    elif rng.random() < 0.3:
         data = (flip, cut, insert, overwrite)[int(rng.integers(0, 4))](rng, data)
     else:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

@@ -1,8 +1,15 @@
 """Tables that fight back: one sentence says what is wrong, or the file is read as it stands."""
 
 import contextlib
+import glob
 import gzip
 import os
+import sqlite3
+import subprocess
+import sys
+import time
+import zipfile
+from contextlib import closing, suppress
 
 import numpy as np
 import pytest
@@ -15,9 +22,9 @@ import pyarrow as pa
 
 from cli_files import ROLES, small, survey_tables
 from groupshift.cli.errors import run
-from groupshift.tables.csv_cells import SourceError
+from groupshift.tables.arrow import SourceError
 from groupshift.tables.files import Spelt, clean, write_table
-from groupshift.tables.places import open_source
+from groupshift.tables.sources import open_source
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
 
@@ -277,3 +284,158 @@ def test_a_rename_that_fails_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no room"):
         write_table(small(), tmp_path / "t.csv", force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+SECRET = "the secret of another file"
+
+
+@pytest.fixture
+def reaching_out(tmp_path):
+    """A DuckDB file whose only contents are a view over another file, under a name that says nothing."""
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB files need the extra database")
+    (tmp_path / "secret.txt").write_text(SECRET)
+    with duckdb.connect(tmp_path / "rows.csv") as database:
+        database.execute(
+            f"create view people as select content as y, 'a' as g from read_text('{tmp_path}/secret.txt')"
+        )
+    return tmp_path / "rows.csv"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["", "::people", "::select * from people", "::select content from read_text('{folder}/secret.txt')"],
+)
+def test_a_database_reads_no_other_file(reaching_out, asked):
+    with pytest.raises(SourceError) as refused:
+        open_source(f"{reaching_out}{asked.format(folder=reaching_out.parent)}").read()
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "set enable_external_access = true",
+        "install httpfs",
+        "load httpfs",
+        "attach '{folder}/more.db'",
+        "copy (select 1) to '{folder}/written.csv'",
+    ],
+)
+def test_no_query_to_a_database_unlocks_it_or_writes(reaching_out, query):
+    with pytest.raises(SourceError):
+        open_source(f"{reaching_out}::{query.format(folder=reaching_out.parent)}")
+    assert sorted(path.name for path in reaching_out.parent.iterdir()) == ["rows.csv", "secret.txt"]
+
+
+def test_a_view_over_another_file_is_not_shown_by_check(reaching_out, capsys):
+    assert run(["check", str(reaching_out), "--target", "y", "--group", "g"]) == 2
+    said = capsys.readouterr()
+    assert SECRET not in said.out + said.err
+    assert "views are not read unasked" in said.err
+
+
+@pytest.fixture
+def endless(tmp_path):
+    """A SQLite file of 8 KB with a view that never ends."""
+    with closing(sqlite3.connect(tmp_path / "rows.db")) as database:
+        database.execute(
+            "create view people as with recursive r(n) as (select 1 union all select n + 1 from r) "
+            "select n, hex(randomblob(200)) as x from r"
+        )
+    return tmp_path / "rows.db"
+
+
+def test_a_view_that_never_ends_is_not_begun(endless):
+    with pytest.raises(SourceError, match="no table"):
+        open_source(endless)
+
+
+def test_a_copy_of_rows_has_a_limit_that_says_so(endless, monkeypatch):
+    monkeypatch.setattr("groupshift.tables.snapshots.MOST_BYTES", 20 << 20)
+    with pytest.raises(SourceError, match=r"may never end\. Ask for fewer rows"):
+        open_source(f"{endless}::people")
+
+
+def test_a_copy_that_is_killed_leaves_nothing(endless, tmp_path):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    code = f"from groupshift.tables import open_source; open_source({str(endless) + '::people'!r})"
+    with subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(folder)}) as copying:
+        began = time.monotonic()
+        while _bytes_in_unnamed_files(copying.pid, folder) < 1 << 20:
+            assert copying.poll() is None
+            assert time.monotonic() - began < 60
+            time.sleep(0.05)
+        copying.kill()
+    assert list(folder.iterdir()) == []
+
+
+def _bytes_in_unnamed_files(process, folder):
+    found = 0
+    for descriptor in glob.glob(f"/proc/{process}/fd/*"):
+        with suppress(OSError):
+            if os.readlink(descriptor).startswith(str(folder)):
+                found += os.stat(descriptor).st_size
+    return found
+
+
+@pytest.mark.parametrize("kind", ["workbook", "standard input", "query"])
+def test_a_full_temporary_folder_is_one_sentence(tmp_path, kind):
+    """As a quota has it: no file may grow beyond a megabyte."""
+    table = pa.table({"x": np.arange(300_000) % 977 / 7})
+    if kind == "workbook":
+        write_table(table.slice(0, 60_000), tmp_path / "rows.xlsx")
+        place = tmp_path / "rows.xlsx"
+    elif kind == "query":
+        with closing(sqlite3.connect(tmp_path / "rows.db")) as database:
+            table.to_pandas().to_sql("rows", database, index=False)
+        place = tmp_path / "rows.db"
+    else:
+        write_table(table, tmp_path / "rows.csv")
+        place = "-"
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))\n"
+        "from groupshift.tables import open_source, SourceError\n"
+        "try: open_source(sys.argv[1])\n"
+        "except SourceError as error: print(error)"
+    )
+    with open(tmp_path / "rows.csv" if place == "-" else os.devnull, "rb") as given:
+        ran = subprocess.run(
+            [sys.executable, "-c", code, str(place)], stdin=given, capture_output=True, text=True, check=False
+        )
+    assert "has no room for a copy of the rows" in ran.stdout
+    assert ran.returncode == 0
+
+
+def workbook_of(path, rows):
+    """A workbook whose sheet holds these rows, as XML."""
+    write_table(pa.table({"a": [1]}), path.with_suffix(".sound.xlsx"))
+    space = b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    sheet = b'<worksheet xmlns="' + space + b'"><sheetData>' + rows + b"</sheetData></worksheet>"
+    with (
+        zipfile.ZipFile(path.with_suffix(".sound.xlsx")) as sound,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as forged,
+    ):
+        for name in sound.namelist():
+            forged.writestr(name, sheet if name == "xl/worksheets/sheet1.xml" else sound.read(name))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (b"<row><c><v>1</v></c></row>" * 2_000_000, "more than 1,048,576 rows"),
+        (
+            b'<row r="1"><c><v>1</v></c></row><row r="999999999"><c><v>1</v></c></row>',
+            "more than 1,048,576 rows",
+        ),
+        (b"<row><c><v>" + b" " * 2**28 + b"1</v></c></row>", "would unpack to"),
+    ],
+    ids=["two million rows", "a row far below", "blanks"],
+)
+def test_a_workbook_that_no_excel_writes_is_refused_at_once(tmp_path, rows, said):
+    workbook_of(tmp_path / "rows.xlsx", rows)
+    assert (tmp_path / "rows.xlsx").stat().st_size < 400_000
+    began = time.monotonic()
+    with pytest.raises(SourceError, match=said):
+        open_source(tmp_path / "rows.xlsx")
+    assert time.monotonic() - began < 5

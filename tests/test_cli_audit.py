@@ -13,7 +13,7 @@ pytest.importorskip("skops")
 from groupshift import load
 from groupshift.cli.errors import run
 from groupshift.datasets import make_survey
-from groupshift.tables.places import open_source
+from groupshift.tables.sources import open_source
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +103,8 @@ def test_the_whole_job(world, asked, truth, tmp_path, capsys):
     files = [f"{world}/m.gshift", f"{world}/unlabeled.parquet"]
     assert run(["audit", *files, "--labels", labels, "--out", str(out)]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "An audit of 40 labels" in said
-    assert "By the design of the sample alone" in said
+    assert "The audit of 40 labels" in said
+    assert "The design of the sample alone" in said
     assert load(out).audit_.labels == 40
     assert run(["report", str(out), "-o", str(tmp_path / "r.html")]) == 0
     assert 'id="audit"' in (tmp_path / "r.html").read_text()

@@ -24,7 +24,7 @@ FITTED = ("group_prior_", "shift_", "shift_variance_", "labeled_prior_", "row_we
 @pytest.fixture
 def small_batches(monkeypatch):
     """Batches of a few rows, none of which is kept."""
-    monkeypatch.setattr("groupshift.tables.table_files.BATCH_ROWS", 53)
+    monkeypatch.setattr("groupshift.tables.sources.BATCH_ROWS", 53)
     monkeypatch.setattr("groupshift.tables.csv_cells.BLOCK_BYTES", 1 << 12)
     monkeypatch.setattr("groupshift.cli.prepared.KEPT_CELLS", 0)
 
@@ -186,7 +186,7 @@ def test_check_tries_a_sample_that_does_not_depend_on_the_batches(world, monkeyp
     command = ["check", f"{world}/labeled.csv", f"{world}/unlabeled.parquet", *ROLES, "--json"]
     answers = []
     for rows in (65_536, 53):
-        monkeypatch.setattr("groupshift.tables.table_files.BATCH_ROWS", rows)
+        monkeypatch.setattr("groupshift.tables.sources.BATCH_ROWS", rows)
         assert run(command) == 0
         answers.append(json.loads(capsys.readouterr().out))
     assert answers[0] == answers[1]

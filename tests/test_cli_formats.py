@@ -10,7 +10,7 @@ pytest.importorskip("openpyxl", reason="workbooks need the extra excel")
 from cli_files import ROLES, column, make_fits_quick, run_cli, survey_tables, write_survey  # noqa: E402
 from groupshift.cli.errors import run  # noqa: E402
 from groupshift.tables.files import write_table  # noqa: E402
-from groupshift.tables.places import open_source  # noqa: E402
+from groupshift.tables.sources import open_source  # noqa: E402
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from cli_files import ROLES, column, small, survey_tables
 from groupshift import load
 from groupshift.cli.errors import run
 from groupshift.tables.files import write_table
-from groupshift.tables.places import open_source
+from groupshift.tables.sources import open_source
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
 

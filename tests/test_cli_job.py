@@ -18,7 +18,7 @@ from groupshift._diagnosis.summary import Summary
 from groupshift._files.model_files import read_manifest
 from groupshift.cli.errors import run
 from groupshift.tables.files import write_table
-from groupshift.tables.places import open_source
+from groupshift.tables.sources import open_source
 
 # Claims about commands hold for any number of trees.
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -168,7 +168,7 @@ def test_predictions_do_not_depend_on_the_kind_of_file_or_the_batches(world, tmp
         np.testing.assert_array_equal(
             column(read(out), "probability"), column(read(tmp_path / "p.csv"), "probability")
         )
-    monkeypatch.setattr("groupshift.tables.table_files.BATCH_ROWS", 7)
+    monkeypatch.setattr("groupshift.tables.sources.BATCH_ROWS", 7)
     assert (
         run(["predict", f"{world}/m.gshift", f"{tmp_path}/new.parquet", "-o", f"{tmp_path}/q.parquet"]) == 0
     )

@@ -14,7 +14,7 @@ from groupshift import GroupShiftClassifier, load  # noqa: E402
 from groupshift.cli.errors import run  # noqa: E402
 from groupshift.cli.fit import make_model  # noqa: E402
 from groupshift.tables.columns import TableClassifier  # noqa: E402
-from groupshift.tables.places import open_source  # noqa: E402
+from groupshift.tables.sources import open_source  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from groupshift import load
 from groupshift.cli.errors import run
 from groupshift.cli.target import read_target
 from groupshift.tables.files import write_table
-from groupshift.tables.places import open_source
+from groupshift.tables.sources import open_source
 
 UNKNOWN = "means that the label is not known"
 

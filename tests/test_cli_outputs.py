@@ -16,7 +16,7 @@ import pyarrow as pa
 from cli_files import ROLES, peaks_of
 from groupshift.cli.errors import run
 from groupshift.tables.files import write_table
-from groupshift.tables.places import open_source
+from groupshift.tables.sources import open_source
 
 pytestmark = pytest.mark.usefixtures("quick_fits")
 

@@ -12,7 +12,7 @@ from groupshift import load  # noqa: E402
 from groupshift.cli.errors import run  # noqa: E402
 from groupshift.cli.grouped import OF_VALUES  # noqa: E402
 from groupshift.tables.files import write_table  # noqa: E402
-from groupshift.tables.places import open_source  # noqa: E402
+from groupshift.tables.sources import open_source  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from cli_files import make_fits_quick, write_survey
 from groupshift.cli.app import app
 from groupshift.cli.errors import run
 from groupshift.cli.job import job_commands
-from groupshift.tables.places import open_source
+from groupshift.tables.sources import open_source
 
 JOB = """
 [fit]

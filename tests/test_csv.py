@@ -11,8 +11,9 @@ pd = pytest.importorskip("pandas")
 from cli_files import make_fits_quick  # noqa: E402
 from groupshift import load, streaming  # noqa: E402
 from groupshift.cli.errors import run  # noqa: E402
+from groupshift.tables.arrow import SourceError  # noqa: E402
 from groupshift.tables.batch_sources import as_source  # noqa: E402
-from groupshift.tables.csv_cells import MISSING, SourceError  # noqa: E402
+from groupshift.tables.csv_cells import MISSING  # noqa: E402
 
 FEATURES = ["age", "income", "work", "seen", "member"]
 N = 600

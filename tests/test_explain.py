@@ -48,7 +48,7 @@ def test_the_parts_of_a_row_add_up_to_its_prediction(fitted):
 
 def test_explain_by_the_command_line(world, tmp_path, capsys):
     from groupshift.cli.errors import run
-    from groupshift.tables.places import open_source
+    from groupshift.tables.sources import open_source
 
     model = f"{world}/m.gshift"
     assert run(["explain", model]) == 0

@@ -10,7 +10,7 @@ pa = pytest.importorskip("pyarrow", reason="the command line needs the extra cli
 from cli_files import make_fits_quick  # noqa: E402
 from groupshift.cli.errors import run  # noqa: E402
 from groupshift.tables.batch_sources import as_source  # noqa: E402
-from groupshift.tables.places import open_source  # noqa: E402
+from groupshift.tables.sources import open_source  # noqa: E402
 
 ROLES = ["--target", "y", "--group", "g"]
 

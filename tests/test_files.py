@@ -13,12 +13,12 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="reading files needs the extra files")
 
+from groupshift.tables.arrow import SourceError  # noqa: E402
 from groupshift.tables.arrow import pa as pa_when_used  # noqa: E402
 from groupshift.tables.column_facts import plan_column  # noqa: E402
 from groupshift.tables.columns import ColumnPlan, as_text, convert, group_values  # noqa: E402
-from groupshift.tables.csv_cells import SourceError  # noqa: E402
 from groupshift.tables.files import OutputError, check_output, table_format, whole_file, write_table  # noqa: E402
-from groupshift.tables.places import open_source  # noqa: E402
+from groupshift.tables.sources import open_source  # noqa: E402
 
 TABLE = {"name": ["Zoë", "Ödön", "naïve; café"], "x": ["1", "2", "3"]}
 

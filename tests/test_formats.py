@@ -13,12 +13,12 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="reading files needs the extra files")
 
+from groupshift.tables.arrow import SourceError  # noqa: E402
 from groupshift.tables.batch_sources import as_source  # noqa: E402
 from groupshift.tables.column_facts import plan_column  # noqa: E402
 from groupshift.tables.columns import as_text, convert  # noqa: E402
-from groupshift.tables.csv_cells import SourceError  # noqa: E402
 from groupshift.tables.files import OutputError, table_format, write_table  # noqa: E402
-from groupshift.tables.places import open_source  # noqa: E402
+from groupshift.tables.sources import open_source  # noqa: E402
 
 TABLE = pa.table(
     {
@@ -281,3 +281,29 @@ def test_a_table_that_a_format_cannot_hold_is_refused_and_leaves_no_file(tmp_pat
     with pytest.raises(OutputError, match=r"Cannot write .*a\.dta"):
         write_table(pa.table({"a name with spaces": [1]}), tmp_path / "a.dta")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_query_in_an_address_streams_and_is_asked_again_for_every_pass(tmp_path, monkeypatch):
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(tmp_path / "lake.db") as database:
+        database.execute(
+            "create table people as select i as a, i % 7 as g, uuid() as id from range(200_000) t(i)"
+        )
+
+    def copied(*_):
+        raise AssertionError("rows of a query to DuckDB are copied")
+
+    monkeypatch.setattr("groupshift.tables.snapshots.Snapshot.of", copied)
+    source = open_source(
+        f"duckdb:///{tmp_path}/lake.db?query=select a, g, id from people where g < 3 order by a"
+    )
+    assert source.columns == ("a", "g", "id")
+    first, second = (list(source.batches(["a", "g"])) for _ in range(2))
+    assert len(first) > 1
+    assert pa.concat_tables(first) == pa.concat_tables(second)
+    assert sum(table.num_rows for table in first) == 85_716
+    # Encoded, as an address has it, the same is asked.
+    encoded = open_source(f"duckdb:///{tmp_path}/lake.db?query=select+a+from+people+where+g+%3C+3")
+    assert encoded.read().num_rows == 85_716
+    batches = as_source(f"duckdb:///{tmp_path}/lake.db?query=select a, g from people", batch_rows=50_000)
+    assert [table.num_rows for table in batches.batches(["g"])] == [50_000] * 4

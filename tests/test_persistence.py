@@ -1,6 +1,5 @@
 """A saved model predicts the same bits, and its file does not depend on where our classes are."""
 
-import importlib
 import io
 import json
 import subprocess
@@ -24,7 +23,7 @@ pytest.importorskip("skops", reason="saving models needs the extra save")
 import groupshift
 from groupshift import METHODS, GroupShiftClassifier, load, save
 from groupshift._data.frames import take_rows
-from groupshift._files import allowed_parts
+from groupshift._files import parts
 from groupshift._files.model_files import ModelFileError, read_manifest
 from groupshift._shifts.sums import Sums
 from groupshift.datasets import make_survey
@@ -154,26 +153,19 @@ def test_a_file_names_our_types_by_name_and_not_by_module(saved):
 
 def test_a_class_that_has_moved_is_found_by_its_name(saved, fitted, monkeypatch):
     """Another module takes the place of the one that was there at saving."""
-    before = "groupshift._shifts.sums:Sums"
-    elsewhere = types.ModuleType("elsewhere")
-    elsewhere.Sums = type("Sums", (Sums,), {"__module__": "elsewhere"})
-    monkeypatch.setitem(sys.modules, "elsewhere", elsewhere)
-    moved = tuple("elsewhere:Sums" if name == before else name for name in allowed_parts.OWN_TYPES)
-    assert moved != allowed_parts.OWN_TYPES
-    monkeypatch.setattr(allowed_parts, "OWN_TYPES", moved)
-    monkeypatch.setattr(allowed_parts, "ALLOWED_TYPES", allowed_parts.ALLOWED_TYPES | {"elsewhere.Sums"})
+    elsewhere = types.ModuleType("groupshift._elsewhere")
+    elsewhere.Sums = type("Sums", (Sums,), {"__module__": "groupshift._elsewhere"})
+    monkeypatch.setitem(sys.modules, "groupshift._elsewhere", elsewhere)
+    monkeypatch.setitem(parts.own_types(), "Sums", elsewhere.Sums)
     again = load(saved)
     assert type(again.learned_.labeled.scores) is elsewhere.Sums
     np.testing.assert_array_equal(again.shift_, fitted.shift_)
     assert again.diagnose().sentences == fitted.diagnose().sentences
 
 
-def test_every_type_of_ours_is_where_the_list_says_and_has_a_name_of_its_own():
-    for place in allowed_parts.OWN_TYPES:
-        module, _, name = place.partition(":")
-        assert getattr(importlib.import_module(module), name).__module__ == module
-    names = [place.partition(":")[2] for place in allowed_parts.OWN_TYPES]
-    assert len(names) == len(set(names))
+def test_every_type_of_ours_is_known_by_a_name_of_its_own():
+    assert {"GroupShiftClassifier", "Learned", "Estimate", "Posterior", "Sums"} <= parts.own_types().keys()
+    assert all(kind.__name__ == name for name, kind in parts.own_types().items())
 
 
 def test_a_file_that_names_a_module_of_ours_is_refused(saved, tmp_path):

@@ -47,9 +47,9 @@ def test_bytes_after_the_end_are_refused(saved, tmp_path):
 
 def test_a_file_of_a_newer_version_is_refused_and_says_so(saved, tmp_path):
     manifest, parts = parts_of(saved)
-    manifest["format_version"] = 2
+    manifest["format_version"] = 3
     manifest["packages"]["groupshift"] = "7.0"
-    with pytest.raises(ModelFileError, match=r"newer groupshift \(7\.0, format 2\)"):
+    with pytest.raises(ModelFileError, match=r"newer groupshift \(7\.0, format 3\)"):
         load(seal(tmp_path / "m.gshift", manifest, parts))
 
 

@@ -17,7 +17,7 @@ pytest.importorskip("starlette", reason="the page needs the extra serve")
 import groupshift.serve
 from cli_files import run_cli
 from groupshift.serve import start
-from groupshift.serve.jobs_folder import OUTPUTS, JobsFolder, safe_name
+from groupshift.serve.jobs import OUTPUTS, JobsFolder, safe_name
 from serve_pages import served, workers_of
 
 TABLE = b"y,g,x\n" + b"yes,a,1\nno,b,2\n" * 5

@@ -16,7 +16,15 @@ from cli_files import ROLES, survey_tables, write_survey
 from groupshift.cli import training
 from groupshift.cli.errors import InputError, run
 from groupshift.cli.screen import Screen
-from groupshift.serve.command_lines import (
+from groupshift.serve.jobs import ROLES as PAGE_ROLES
+from groupshift.serve.jobs import (
+    TASK_NAMES,
+    Job,
+    JobsFolder,
+    KnownShare,
+    Refused,
+    Settings,
+    TaskState,
     fit_arguments,
     known_shares_file,
     predict_arguments,
@@ -24,13 +32,9 @@ from groupshift.serve.command_lines import (
     update_arguments,
     writes,
 )
-from groupshift.serve.jobs import ROLES as PAGE_ROLES
-from groupshift.serve.jobs import TASK_NAMES, Job, KnownShare, Refused, Settings, TaskState
-from groupshift.serve.jobs_folder import JobsFolder
 from groupshift.serve.looking import look_at
-from groupshift.serve.pages import JobView
+from groupshift.serve.pages import JobView, on_page, without_paths
 from groupshift.serve.tasks import TASKS
-from groupshift.serve.wording_of_pages import on_page, without_paths
 from groupshift.serve.work_queue import outcome, read_events
 from groupshift.tables.files import write_table, write_whole
 from serve_pages import served

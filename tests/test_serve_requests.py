@@ -34,7 +34,7 @@ def page(folder):
 def hurried():
     """A page that waits for a second, and holds few connections."""
     names = "c.PATIENCE, c.SLOWEST, c.MOST_CONNECTIONS"
-    limits = f"import groupshift.serve.connections as c; {names} = {PATIENCE}, 1e9, {MOST}"
+    limits = f"import groupshift.serve.guard as c; {names} = {PATIENCE}, 1e9, {MOST}"
     with served("--max-upload", 1e-4, first=limits) as page:
         yield page
 

@@ -27,16 +27,10 @@ from sklearn.base import BaseEstimator
 
 from groupshift._data.extras import need
 from groupshift._data.frames import some
-from groupshift._files.allowed_parts import (
-    held_parts,
-    with_present_names,
-    with_stable_names,
-)
-from groupshift._files.sound_models import check_sound, without_unread
-from groupshift._files.sound_trees import UnsoundError
+from groupshift._files.parts import held_parts, with_present_names, with_stable_names
+from groupshift._files.sound import UnsoundError, check_sound, without_unread
 from groupshift._files.trial import THE_FILE, is_known, remember, tried
-from groupshift.tables.files import AnyPath, kind_of, write_whole
-from groupshift.tables.packed import check_sizes
+from groupshift.tables.files import AnyPath, check_sizes, kind_of, write_whole
 
 # What a file says about itself, as JSON has it.
 Manifest = dict[str, Any]

@@ -15,12 +15,13 @@ import struct
 import subprocess
 import sys
 import threading
+from importlib.util import find_spec
 from typing import IO, Any
 
 import narwhals as nw
 import numpy as np
 
-from groupshift._files.sound_trees import UnsoundError
+from groupshift._files.sound import UnsoundError
 
 # Seconds that a file may take, and more for each megabyte.
 LEAST_SECONDS, SECONDS_PER_MB = 60.0, 2.0
@@ -133,6 +134,11 @@ def try_model(model: Any) -> None:
         model.diagnose()
         model.summary()
         model._repr_html_()
+        # Where nothing makes reports, none can be asked for.
+        if find_spec("jinja2") is not None:
+            from groupshift._diagnosis.report.page import render_report
+
+            render_report(model)
 
 
 def _example(model: Any) -> tuple[Any, bool]:

@@ -130,15 +130,20 @@ def scores_of(
         nowhere = np.zeros(0, np.int64)
         return model.each(features, cluster, lambda m, own: scores_of(m, own, order, edge, nowhere))
     n_classes = len(order)
+    only_decides = (
+        not hasattr(model, "predict_proba") and hasattr(model, "decision_function") and n_classes == 2
+    )
+    if not (only_decides or isinstance(model, LinearClassifier)):
+        check_probabilities(model)
     with _explained(model, features):
         if isinstance(model, LinearClassifier):
             z = model.scores(features)
-        elif (
+        elif only_decides or (
             isinstance(model, (LogisticRegression, HistGradientBoostingClassifier))
             and len(model.classes_) == n_classes
         ):
-            decided = np.asarray(model.decision_function(features), float)
-            z = decided[:, None] if n_classes == 2 else contrasts(decided)
+            decided: FloatArray = np.asarray(getattr(model, "decision_function")(features), np.float64)  # noqa: B009  # some only predict
+            z = decided[:, None] if decided.ndim == 1 else contrasts(decided)
         else:
             z = _of_probabilities(model, features, n_classes, edge)
     z = np.clip(z, -LARGEST_SCORE, LARGEST_SCORE)
@@ -169,7 +174,6 @@ def check_probabilities(model: Classifier) -> None:
 
 
 def _of_probabilities(model: Classifier, features: Features, n_classes: int, edge: float) -> FloatArray:
-    check_probabilities(model)
     # A forest on several threads adds up its trees in the order in which they end, and the last bits with it.
     with parallel_config("sequential"):
         found = np.asarray(model.predict_proba(features), float)

@@ -36,8 +36,7 @@ from groupshift.cli.screen import Screen, bold, print_json, this_command
 from groupshift.tables.columns import as_text
 from groupshift.tables.csv_cells import HEAD_MARK, MISSING
 from groupshift.tables.files import SEPARATORS, STANDARD_OUTPUT, check_output, table_format, whole_file
-from groupshift.tables.places import open_source
-from groupshift.tables.table_files import Source, no_column
+from groupshift.tables.sources import Source, no_column, open_source
 
 ORDER = "order"
 

@@ -16,7 +16,7 @@ from groupshift.cli.errors import InputError
 from groupshift.tables.column_facts import Distinct, Surveys, counts_of_texts, survey_column
 from groupshift.tables.columns import ColumnPlan, as_text, convert, group_text
 from groupshift.tables.csv_cells import MISSING_GROUP
-from groupshift.tables.table_files import Source
+from groupshift.tables.sources import Source
 
 
 @dataclass(frozen=True)

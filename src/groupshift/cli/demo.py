@@ -33,7 +33,7 @@ from groupshift.datasets.sample import GroupedSample
 from groupshift.metrics import evaluate
 from groupshift.tables.columns import group_values
 from groupshift.tables.files import write_table
-from groupshift.tables.places import open_source
+from groupshift.tables.sources import open_source
 
 COMPARED = {
     "global": "Global: one classifier, blind to groups",

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from groupshift.cli.screen import Screen
-from groupshift.tables.csv_cells import SourceError
+from groupshift.tables.arrow import SourceError
 from groupshift.tables.files import STANDARD_OUTPUT, OutputError, check_output, table_format
 
 OK, INTERNAL, BAD_INPUT, STOPPED = 0, 1, 2, 130

@@ -27,7 +27,7 @@ from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json, this_command
 from groupshift.cli.training import Roles, Training, read_training
 from groupshift.pipeline import LEFT_OUT
-from groupshift.tables.table_files import Source
+from groupshift.tables.sources import Source
 
 # Those that answer with shares and intervals; the others are for comparison and live in Python.
 METHODS = ("groupshift", "published", "label_shift", "cluster_global", "global")

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from groupshift.cli.errors import InputError
 from groupshift.tables.columns import group_text
-from groupshift.tables.table_files import Source, no_column
+from groupshift.tables.sources import Source, no_column
 
 # Between the names of the columns that make a group, and between their values.
 OF_NAMES, OF_VALUES = ", ", " × "  # noqa: RUF001

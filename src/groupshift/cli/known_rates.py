@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from groupshift.cli.errors import InputError
 from groupshift.tables.column_facts import plan_column
 from groupshift.tables.columns import ColumnPlan, convert, group_text
-from groupshift.tables.places import open_source
-from groupshift.tables.table_files import no_column
+from groupshift.tables.sources import no_column, open_source
 
 # A rate, or the rate and its standard error.
 KnownShare = float | tuple[float, float]

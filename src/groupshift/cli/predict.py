@@ -25,7 +25,7 @@ from groupshift.cli.recipe import Recipe, columns_to_read, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json
 from groupshift.streaming import Columns, Predictor, beside
 from groupshift.tables.files import STANDARD_OUTPUT, write_batches
-from groupshift.tables.table_files import Source
+from groupshift.tables.sources import Source
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from groupshift._data.checks import unlabeled_mask
 from groupshift.cli.target import Target
 from groupshift.tables.columns import ColumnPlan, as_text, convert, group_text
-from groupshift.tables.table_files import Source
+from groupshift.tables.sources import Source
 
 # Names that no file has: a column may be a feature and have a role besides.
 TARGET, GROUP, WEIGHT, EXAMPLE = "\0target", "\0group", "\0weight", "\0example"

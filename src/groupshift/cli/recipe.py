@@ -18,10 +18,9 @@ from groupshift.cli.classifiers_named import ALLOWED, trusted_types
 from groupshift.cli.errors import InputError
 from groupshift.cli.grouped import group_name, with_groups
 from groupshift.cli.screen import Screen
+from groupshift.tables.column_facts import read_file
 from groupshift.tables.columns import ColumnPlan, convert, group_values, is_plain
-from groupshift.tables.file_readings import read_file
-from groupshift.tables.places import open_source
-from groupshift.tables.table_files import Source, no_column
+from groupshift.tables.sources import Source, no_column, open_source
 
 
 @dataclass(frozen=True)

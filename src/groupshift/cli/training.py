@@ -32,11 +32,16 @@ from groupshift.cli.prepared import EXAMPLE, GROUP, TARGET, WEIGHT, Part, Prepar
 from groupshift.cli.recipe import Recipe
 from groupshift.cli.screen import listed
 from groupshift.cli.target import Target, read_target
-from groupshift.tables.column_facts import ColumnSurvey, Nearly, plan_of
+from groupshift.tables.column_facts import (
+    ColumnSurvey,
+    Nearly,
+    plan_of,
+    plans_in_file,
+    read_file,
+    with_typical,
+)
 from groupshift.tables.columns import ColumnPlan, is_plain
-from groupshift.tables.file_readings import plans_in_file, read_file, with_typical
-from groupshift.tables.places import open_source
-from groupshift.tables.table_files import Source, no_column
+from groupshift.tables.sources import Source, no_column, open_source
 
 WHY_LEFT_OUT = {
     "id": "looks like an id (nearly all values differ)",

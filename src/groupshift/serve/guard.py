@@ -1,13 +1,130 @@
-"""Who may ask: browsers of this machine that know the token, from this page. Every answer carries the strict headers."""
+"""Who may ask, and how much and how long: browsers of this machine that know the token, in time, within bounds of size."""
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import secrets
-from collections.abc import Mapping
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from groupshift.serve.jobs import Refused
+
+# Seconds for the head of a request, for a short body, and for a browser that takes nothing of an answer.
+PATIENCE = 30.0
+# Bytes per second of a slow tunnel: a long body has more time.
+SLOWEST = 256 * 1024
+MOST_CONNECTIONS = 100
+
+
+class Connection(H11Protocol):
+    """A connection that is closed when the other side keeps it waiting."""
+
+    _limit: asyncio.TimerHandle
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for a request, for the rest of one that is answered already, or for the answer to be taken."""
+        return self.cycle is None or self.cycle.response_complete or self.flow.write_paused
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._limit = self.loop.call_later(PATIENCE, self._end)
+        there = [one for one in self.connections if isinstance(one, Connection)]
+        there = [one for one in there if not one.transport.is_closing()]
+        if len(there) > MOST_CONNECTIONS:
+            # Who has waited longest makes room, so that idle connections do not keep the page's owner out.
+            waiting = [one for one in there if one.is_waiting]
+            min(waiting, key=lambda one: one._limit.when()).transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._limit.cancel()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._wait_again()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._wait_again()
+
+    def _wait_again(self) -> None:
+        self._limit.cancel()
+        self._limit = self.loop.call_later(PATIENCE, self._end)
+
+    def _end(self) -> None:
+        if self.is_waiting:
+            self.transport.abort()
+
+
+@asynccontextmanager
+async def in_time(request: Request, most: int) -> AsyncIterator[None]:
+    """Refuse a body of at most so many bytes that is not read by the end of its time, however its pieces come."""
+    size = min(int(request.headers.get("content-length", most)), most)
+    try:
+        async with asyncio.timeout(PATIENCE + size / SLOWEST):
+            yield
+    except TimeoutError as error:
+        raise Refused(
+            408, "This took too long to arrive. Check the connection, and send it again."
+        ) from error
+
+
+GIGA = 1024**3
+# Room that is left to others on the disk.
+SPARED = 256 * 1024**2
+
+
+@asynccontextmanager
+async def received(request: Request, folder: Path, *, most: int) -> AsyncIterator[Path]:
+    """The body as a file, gone when the block ends unless it is renamed; refused above `most` bytes or on a full disk."""
+    room = min(most, shutil.disk_usage(folder).free - SPARED)
+    _check_size(int(request.headers.get("content-length", 0)), most, room)
+    part = folder / f".{secrets.token_hex(8)}.part"
+    try:
+        written = 0
+        with open(part, "xb") as file:
+            async with in_time(request, most):
+                async for piece in request.stream():
+                    written += len(piece)
+                    _check_size(written, most, room)
+                    file.write(piece)
+        if not written:
+            raise Refused(400, "The file is empty: it has no header and no rows. Check how it was made.")
+        yield part
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _no_room() from error
+        raise
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _check_size(size: int, most: int, room: int) -> None:
+    if size > most:
+        raise Refused(
+            413,
+            f"The file is larger than {most / GIGA:g} GB, the most that this page takes. Start `groupshift serve` with a "
+            "larger --max-upload, or use the command line, which reads files where they are.",
+        )
+    if size > room:
+        raise _no_room()
+
+
+def _no_room() -> Refused:
+    return Refused(
+        507, "The disk has no room for this file. Free some, or name another --folder at the start."
+    )
+
 
 # Scripts and styles are files of the package; nothing is taken from elsewhere, and no text becomes markup.
 POLICY = "; ".join(

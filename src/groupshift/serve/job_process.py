@@ -51,7 +51,7 @@ def main(home: Path, task: str) -> int:
         gc.disable()
         from groupshift.cli.errors import guarded
         from groupshift.cli.screen import Screen
-        from groupshift.serve.jobs_folder import JobsFolder
+        from groupshift.serve.jobs import JobsFolder
         from groupshift.serve.tasks import TASKS
 
         gc.enable()

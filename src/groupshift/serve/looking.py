@@ -16,12 +16,10 @@ from groupshift.cli.groups import likely_group, twice_spelled
 from groupshift.cli.screen import Screen
 from groupshift.cli.target import means_no_label
 from groupshift.cli.training import WHY_LEFT_OUT, Roles, Training, read_training
-from groupshift.serve.command_lines import feature_lists
-from groupshift.serve.jobs import Job, Settings
+from groupshift.serve.jobs import Job, Settings, feature_lists
 from groupshift.tables.column_facts import ColumnSurvey, counts_of_texts, kind_of_type, plan_of, survey_column
 from groupshift.tables.columns import ColumnPlan, as_text
-from groupshift.tables.places import open_source
-from groupshift.tables.table_files import Source
+from groupshift.tables.sources import Source, open_source
 
 # Values of a column that are shown, and how much of each.
 FIRST_VALUES, SHORT = 4, 30

@@ -16,7 +16,7 @@ from types import FrameType
 
 from groupshift.cli.errors import InputError
 from groupshift.cli.screen import Screen, bold
-from groupshift.serve.uploads import GIGA
+from groupshift.serve.guard import GIGA
 
 LOOPBACK = "127.0.0.1"
 OPENER = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={0}"><a href="{0}">groupshift</a>'
@@ -26,8 +26,8 @@ def serve(folder: str | None, port: int, browser: bool, max_upload: float) -> No
     try:
         import uvicorn
 
-        from groupshift.serve.connections import Connection
-        from groupshift.serve.jobs_folder import JobsFolder
+        from groupshift.serve.guard import Connection
+        from groupshift.serve.jobs import JobsFolder
         from groupshift.serve.web import make_app
     except ImportError as error:
         raise InputError(

@@ -22,15 +22,16 @@ from groupshift.cli.compare import change_table, show_changes
 from groupshift.cli.errors import OK, run
 from groupshift.cli.recipe import load_model
 from groupshift.cli.screen import Screen
-from groupshift.serve.command_lines import (
+from groupshift.serve.jobs import (
+    BEFORE,
     ENDINGS,
+    MODEL,
+    Job,
     answer_arguments,
     main_arguments,
     predict_arguments,
     usual_roles,
 )
-from groupshift.serve.jobs import Job
-from groupshift.serve.jobs_folder import BEFORE, MODEL
 from groupshift.serve.looking import look_at
 from groupshift.tables.files import write_whole
 

@@ -18,28 +18,31 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from groupshift.serve.command_lines import fit_arguments, known_shares_file, usual_roles
-from groupshift.serve.connections import in_time
-from groupshift.serve.guard import Guard
+from groupshift.serve.guard import Guard, in_time, received
 from groupshift.serve.jobs import (
+    KNOWN,
     NOT_HERE,
+    REPORT,
     SLOTS,
     TASK_NAMES,
     UNREADABLE,
     Job,
+    JobsFolder,
     Refused,
     Settings,
     checked_text,
+    fit_arguments,
+    known_shares_file,
+    safe_name,
+    usual_roles,
 )
-from groupshift.serve.jobs_folder import KNOWN, REPORT, JobsFolder, safe_name
 from groupshift.serve.pages import DOWNLOADS, JobView, templates
-from groupshift.serve.uploads import received
 from groupshift.serve.work_queue import WorkQueue
 from groupshift.tables.files import write_whole
 
 STATIC = Path(__file__).parent / "static"
 # By its path: importing the report would bring scikit-learn, which the page's process does without.
-REPORT_STYLE = Path(__file__).parents[1] / "_explain" / "report" / "report.css"
+REPORT_STYLE = Path(__file__).parents[1] / "_diagnosis" / "report" / "report.css"
 # Settings of ten thousand columns fit.
 MOST_SETTINGS = 4 * 1024**2
 SETTLED = "This job is under way or done, and stays as it is. Stop it first, or begin another one."

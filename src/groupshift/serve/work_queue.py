@@ -12,8 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from groupshift.serve.jobs import Job, Refused, Settings, TaskState
-from groupshift.serve.jobs_folder import JobsFolder
+from groupshift.serve.jobs import Job, JobsFolder, Refused, Settings, TaskState
 
 STOPPED = TaskState("stopped", "Stopped. The files are kept: change what you like, and start it again.")
 LOST = (

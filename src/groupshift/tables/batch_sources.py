@@ -10,15 +10,29 @@ from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from groupshift._data.workers import add_up, map_chunks
-from groupshift.tables.arrow import pa, pc
-from groupshift.tables.column_facts import NEARLY_ALL, ColumnSurvey, Surveys, plan_of, survey_column
+from groupshift.tables.arrow import (
+    BATCH_ROWS,
+    ArrowTable,
+    FileTable,
+    SourceError,
+    gives_arrow,
+    in_batches,
+    pa,
+    pc,
+)
+from groupshift.tables.column_facts import (
+    NEARLY_ALL,
+    ColumnSurvey,
+    Surveys,
+    decimal_mark,
+    plan_in_file,
+    plan_of,
+    survey_column,
+)
 from groupshift.tables.columns import ColumnPlan, convert, group_text
-from groupshift.tables.csv_cells import MISSING, MISSING_GROUP, SourceError
+from groupshift.tables.csv_cells import MISSING, MISSING_GROUP
 from groupshift.tables.databases import is_url
-from groupshift.tables.file_readings import decimal_mark, plan_in_file
-from groupshift.tables.parquet import BATCH_ROWS, FileTable, file_table, in_batches
-from groupshift.tables.places import data_files, open_source
-from groupshift.tables.table_files import Source, is_parquet
+from groupshift.tables.sources import Source, data_files, is_parquet, open_source
 
 Reading: TypeAlias = "Callable[[pa.ChunkedArray], pa.ChunkedArray]"
 # Beyond this, numbers that are read as floats are not whole any more.
@@ -107,7 +121,7 @@ def as_source(
     kinds: Mapping[str, str] | None = None,
     group: str | None = None,
 ) -> BatchSource:
-    """A path, a list of paths or a pyarrow dataset as a source of batches; a source as it is.
+    """A path, a list of paths or anything that speaks Arrow as a source of batches; a source as it is.
 
     Parameters
     ----------
@@ -118,16 +132,16 @@ def as_source(
     """
     if isinstance(data, BatchSource):
         return data
-    if isinstance(data, pa.dataset.Dataset):
-        return FileTable(data, batch_rows)
+    if gives_arrow(data):
+        return ArrowTable(data, batch_rows)
     if not isinstance(data, (str, PathLike, list, tuple)) or (isinstance(data, (list, tuple)) and not data):
         raise TypeError(
-            f"Unlabelled data came as a {type(data).__name__}. Pass the path of a file or folder, a query to a database, "
-            "a list of paths, or a pyarrow dataset; a table in memory goes to model.fit."
+            f"Rows came as a {type(data).__name__}. Pass the path of a file or folder, a query to a database, a list of "
+            "paths, or what gives Arrow record batches (a DuckDB relation, a dataset, a reader, a frame)."
         )
     paths = [str(path) for path in data] if isinstance(data, (list, tuple)) else [str(data)]
     if all(_is_parquet(path) for path in paths):
-        return file_table(paths if isinstance(data, (list, tuple)) else paths[0], batch_rows=batch_rows)
+        return FileTable.of(paths if isinstance(data, (list, tuple)) else paths[0], batch_rows)
     parts = tuple(open_source(path) for path in paths)
     if other := [part for part in parts if part.format != parts[0].format]:
         raise SourceError(

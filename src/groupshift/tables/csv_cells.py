@@ -13,8 +13,8 @@ from typing import IO
 
 import numpy as np
 
-from groupshift.tables.arrow import pa
-from groupshift.tables.packed import DAMAGED, unpacked
+from groupshift.tables.arrow import SourceError, pa
+from groupshift.tables.files import DAMAGED, unpacked
 
 # What pandas takes for missing in a CSV file, and three marks that statistical programs write.
 # fmt: off
@@ -35,10 +35,6 @@ CHUNK_BYTES = 1 << 22
 # A block must hold a row, and rows of ten thousand columns are long. What is asked of a column of a block takes as long
 # for one row as for a thousand: a block has about two thousand rows, or more.
 BLOCK_BYTES, BLOCK_BYTES_A_COLUMN = 1 << 22, 1 << 14
-
-
-class SourceError(ValueError):
-    """A file that cannot be read as a table; the message says what was found and what to do."""
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,36 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote_plus, urlsplit
 
 from groupshift._data.extras import need
-from groupshift.tables.arrow import pa
-from groupshift.tables.csv_cells import SourceError
+from groupshift.tables.arrow import ArrowTable, SourceError, pa
 from groupshift.tables.snapshots import CHUNK_ROWS, tables_of_rows
 
 # Names of columns and rows of an answer. A connection is of whatever package the database has.
 Answer = tuple[list[str], Iterator[Sequence[object]]]
+# Tables alone: a view is a query that whoever made the file wrote, and may read other files or never end.
 TABLES = {
-    "SQLite": "select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'",
-    "DuckDB": "select table_name from information_schema.tables",
+    "SQLite": "select name from sqlite_master where type = 'table' and name not like 'sqlite_%'",
+    "DuckDB": "select table_name from information_schema.tables where table_type = 'BASE TABLE'",
+}
+# What a query to a file may reach is this file: no other file, no address, no extension; and no query can change that.
+LOCKED = {
+    "enable_external_access": "false",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "lock_configuration": "true",
+    # No file of a query is left behind: what does not fit here is refused.
+    "temp_directory": "",
+    "memory_limit": "4GB",
 }
 A_NAME = r"[\w.]+"
+# Between an address and what is asked there: sqlite:///people.db::select …, duckdb:///lake.db?query=select …
+ASKED = re.compile(r"::|[?&]query=")
 # Schemes of addresses of files.
 FILE_SYSTEMS = ("s3", "gs", "gcs", "hdfs", "file", "http", "https", "abfs", "az")
 
@@ -43,14 +57,71 @@ def is_url(place: str) -> bool:
     return scheme is not None and scheme[1] not in FILE_SYSTEMS
 
 
-def file_tables(path: Path, database: str, query: str | None) -> Iterator[pa.Table]:
-    """The rows of a query to a database in a file, which is opened for reading only."""
-    if database == "SQLite":
-        connection: Any = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)
-    else:
-        connection = need("duckdb").connect(str(path), read_only=True)
+def split_url(place: str) -> tuple[str, str | None]:
+    """A database's address, and the query or table that is named in it.
+
+    >>> split_url("duckdb:///lake.db?query=select+1"), split_url("sqlite:///a.db::people"), split_url("sqlite:///a.db")
+    (('duckdb:///lake.db', 'select 1'), ('sqlite:///a.db', 'people'), ('sqlite:///a.db', None))
+    """
+    found = ASKED.search(place)
+    if found is None:
+        return place, None
+    url, query = place[: found.start()], place[found.end() :].strip()
+    # Typed as it is, a query has blanks; encoded for an address it has none.
+    is_encoded = found[0] != "::" and not re.search(r"\s", query)
+    return url, (unquote_plus(query) if is_encoded else query) or None
+
+
+# Types of DuckDB that a table of values has no type for: they are read as text.
+AS_TEXT = ("UUID", "INTERVAL", "TIME", "TIME WITH TIME ZONE", "JSON", "BIT", "HUGEINT", "UHUGEINT")
+
+
+@dataclass(frozen=True)
+class DuckQuery:
+    """A query to a DuckDB file, asked again for every pass; the file stays open, so that no other program changes it."""
+
+    connection: Any
+    query: str
+
+    def select(self, *names: str) -> DuckQuery:
+        return DuckQuery(self.connection, f"select {', '.join(map(_quoted, names))} from (\n{self.query}\n)")
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        # A cursor of its own: one that is being read answers no second question.
+        return self.connection.cursor().sql(self.query).__arrow_c_stream__(requested_schema)
+
+
+def duckdb_table(path: Path, query: str | None) -> ArrowTable:
+    """A table of a DuckDB file, or a query to it, which reaches nothing else; its rows are read in batches."""
+    duckdb = need("duckdb")
+    try:
+        connection = duckdb.connect(str(path), read_only=True, config=LOCKED)
+        wanted = (query or _only_table(connection, path, TABLES["DuckDB"])).rstrip().rstrip(";")
+        wanted = f"select * from {wanted}" if re.fullmatch(A_NAME, wanted) else wanted
+        relation = connection.sql(wanted)
+        if relation is None:
+            raise SourceError(f"{wanted!r} to {path} answers with no rows. Ask with a select.")
+        kinds = zip(map(_quoted, relation.columns), map(str, relation.types), strict=True)
+        columns = [f"{name}::varchar as {name}" if kind in AS_TEXT else name for name, kind in kinds]
+        return ArrowTable(
+            DuckQuery(connection, f"select {', '.join(columns)} from (\n{wanted}\n)"), CHUNK_ROWS
+        )
+    except duckdb.Error as error:
+        if query is None:
+            raise SourceError(
+                f"{path} begins like a file of DuckDB but cannot be read ({_reason(error)}). It may be damaged or of a newer "
+                "DuckDB: copy or export it again."
+            ) from error
+        raise SourceError(f"{path} cannot answer {query!r}: {_reason(error)}.") from error
+
+
+def sqlite_tables(path: Path, query: str | None) -> Iterator[pa.Table]:
+    """The rows of a query to a SQLite file, which is opened for reading only."""
+    connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)
     with closing(connection):
-        wanted = query or _only_table(connection, path, TABLES[database])
+        # What a file's author wrote into its tables runs no function that could do harm.
+        connection.execute("pragma trusted_schema = off")
+        wanted = query or _only_table(connection, path, TABLES["SQLite"])
 
         def ask(text: str) -> Answer:
             cursor = connection.execute(text)
@@ -61,15 +132,6 @@ def file_tables(path: Path, database: str, query: str | None) -> Iterator[pa.Tab
 
 def url_tables(url: str, query: str | None) -> Iterator[pa.Table]:
     """The rows of a query to a database by its SQLAlchemy URL."""
-    address = urlsplit(url)
-    if address.scheme in ("sqlite", "duckdb") and not address.netloc:
-        path = Path(address.path.removeprefix("/"))
-        if not path.is_file():
-            raise SourceError(
-                f"There is no file {path}. An absolute path has four slashes: {address.scheme}:////…"
-            )
-        yield from file_tables(path, {"sqlite": "SQLite", "duckdb": "DuckDB"}[address.scheme], query)
-        return
     if query is None:
         raise SourceError(
             f"{without_password(url)} is a database. Say what to read: {without_password(url)}::select …"
@@ -82,6 +144,19 @@ def url_tables(url: str, query: str | None) -> Iterator[pa.Table]:
             return list(result.keys()), _fetched(result)
 
         yield from _tables(ask, query, without_password(url))
+
+
+def file_of(url: str) -> Path | None:
+    """The file that an address of SQLite or DuckDB names; None for other databases."""
+    address = urlsplit(url)
+    if address.scheme not in ("sqlite", "duckdb") or address.netloc:
+        return None
+    path = Path(address.path.removeprefix("/"))
+    if not path.is_file():
+        raise SourceError(
+            f"There is no file {path}. An absolute path has four slashes: {address.scheme}:////…"
+        )
+    return path
 
 
 def without_password(url: str) -> str:
@@ -124,12 +199,19 @@ def _fetched(cursor: Any) -> Iterator[Sequence[object]]:
 def _only_table(connection: Any, path: Path, listing: str) -> str:
     tables = [name for (name,) in connection.execute(listing).fetchall()]
     if len(tables) != 1:
-        found = f"the tables {', '.join(map(repr, tables[:8]))}" if tables else "no table"
+        found = (
+            f"the tables {', '.join(map(repr, tables[:8]))}"
+            if tables
+            else "no table (views are not read unasked)"
+        )
         raise SourceError(
             f"{path} is a database with {found}. Say what to read: {path}::TABLE or '{path}::select …'."
         )
-    quoted = tables[0].replace('"', '""')
-    return f'select * from "{quoted}"'
+    return f"select * from {_quoted(tables[0])}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _reason(error: Exception) -> str:

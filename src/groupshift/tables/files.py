@@ -2,26 +2,102 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
 import glob
+import gzip
 import io
+import lzma
 import os
 import re
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, cast
 
 from groupshift._data.extras import check_extra
-from groupshift.tables.arrow import pa
-from groupshift.tables.formulas import without_formulas
-from groupshift.tables.packed import packed, split_name
+from groupshift.tables.arrow import pa, pc
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+
+MARKS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
+ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}
+# What an archive may unpack to: that many times its size, and as many bytes more.
+MOST_RATIO, MOST_MORE = 100, 100_000_000
+DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
+
+
+def packing_of(head: bytes) -> str | None:
+    """How a file is packed, by its first bytes.
+
+    >>> packing_of(b"BZh91AY"), packing_of(b"a,b")
+    ('bzip2', None)
+    """
+    return next((name for mark, name in MARKS.items() if head.startswith(mark)), None)
+
+
+def unpacked(path: Path, packing: str | None) -> IO[bytes]:
+    """A file to read, unpacked on the way."""
+    openers: dict[str | None, Callable[..., object]] = {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open}
+    return cast(IO[bytes], openers.get(packing, open)(path, "rb"))
+
+
+def split_name(name: str) -> tuple[str, str | None]:
+    """A file name without the ending that says how it is packed, and the packing.
+
+    >>> split_name("shares.csv.xz"), split_name("shares.csv")
+    (('shares.csv', 'xz'), ('shares.csv', None))
+    """
+    for ending, packing in ENDINGS.items():
+        if name.lower().endswith(ending):
+            return name[: -len(ending)], packing
+    return name, None
+
+
+def packed(file: IO[bytes], packing: str) -> IO[bytes]:
+    """A file to write, packed on the way; the same content gives the same bytes."""
+    if packing == "gzip":
+        # No name and no time inside.
+        return cast(IO[bytes], gzip.GzipFile("", "wb", fileobj=file, mtime=0))
+    return cast(IO[bytes], bz2.open(file, "wb") if packing == "bzip2" else lzma.open(file, "wb"))
+
+
+def check_sizes(archive: zipfile.ZipFile, n_bytes: int) -> None:
+    """Refuse an archive that unpacks to far more than it holds, before anything is unpacked."""
+    unpacked_bytes = sum(entry.file_size for entry in archive.infolist())
+    if unpacked_bytes > MOST_RATIO * n_bytes + MOST_MORE:
+        raise zipfile.BadZipFile(f"{n_bytes} bytes would unpack to {unpacked_bytes}")
+
+
+# What a spreadsheet takes for a formula where a cell begins with it, unless the cell is a number.
+FORMULA, NUMBER = r"^[=+\-@\t\r]", r"^[+-]?[\d.,]+([eE][+-]?\d+)?%?$"
+
+
+def without_formulas(table: pa.Table) -> pa.Table:
+    """A table whose texts no spreadsheet takes for formulas: an apostrophe stands before them.
+
+    >>> import pyarrow as pa
+    >>> without_formulas(pa.table({"g": ["=1+1", "-5", "a"]}))["g"].to_pylist()
+    ["'=1+1", '-5', 'a']
+    """
+
+    def escaped(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+        is_formula = pc.match_substring_regex(texts, FORMULA)
+        is_formula = pc.and_not(is_formula, pc.match_substring_regex(texts, NUMBER))
+        return pc.if_else(is_formula, pc.binary_join_element_wise("'", texts, ""), texts)
+
+    names = escaped(pa.chunked_array([pa.array(table.column_names, pa.string())])).to_pylist()
+    texts = (pa.types.is_string, pa.types.is_large_string)
+    columns = [escaped(c) if any(is_text(c.type) for is_text in texts) else c for c in table.columns]
+    return pa.table(columns, names=names)
+
 
 STANDARD_OUTPUT = "-"
 STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -219,15 +295,14 @@ class TableWriter:
         if self._format == "arrow":
             return self._kept(pa.ipc.new_file(file, schema))
         if self._format == "jsonl":
-            from groupshift.tables.json_lines import JsonLinesWriter
+            from groupshift.tables.other_programs import JsonLinesWriter
 
             return JsonLinesWriter(file)
         if self._format in SEPARATORS:
             options = pa.csv.WriteOptions(delimiter=SEPARATORS[self._format], quoting_style="needed")
             return self._kept(pa.csv.CSVWriter(file, schema, write_options=options))
         # Loaded where they are used: they bring scikit-learn, and generators of data do without.
-        from groupshift.tables.statistics_files import StatisticsWriter
-        from groupshift.tables.workbooks import SheetWriter
+        from groupshift.tables.other_programs import SheetWriter, StatisticsWriter
 
         # These write all at once, and only what is complete.
         is_sheet = self._format == "xlsx"

@@ -3,55 +3,74 @@
 from __future__ import annotations
 
 import datetime
-import shutil
+import errno
+import mmap
+import os
 import tempfile
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from groupshift.tables.arrow import pa, pc
+from groupshift.tables.arrow import SourceError, pa, pc
 from groupshift.tables.columns import as_text
 
 CHUNK_ROWS = 65_536
+# A copy is of what was found to be a table: more is a query that never ends, or a table that should stay where it is.
+MOST_BYTES = 20 << 30
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class Folder:
-    """A folder of ours that goes when nobody holds this any more, at the latest with the program."""
-
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="groupshift-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+@contextmanager
+def room_for_copies() -> Iterator[None]:
+    """Where the folder for temporary files is full, a sentence that says so."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise SourceError(
+            f"The folder for temporary files, {tempfile.gettempdir()}, has no room for a copy of the rows "
+            f"({os.strerror(error.errno or 0)}). Free some, or name another folder in the variable TMPDIR."
+        ) from error
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Tables below each other in a folder of ours, which goes when the snapshot does; `schema` has their common types."""
+    """Tables below each other in a file without a name, which goes with the process, however that ends."""
 
-    folder: Folder
-    files: tuple[Path, ...]
+    kept: mmap.mmap
+    places: tuple[slice, ...]
     schema: pa.Schema
     n_rows: int
 
     @classmethod
-    def of(cls, tables: Iterable[pa.Table]) -> Snapshot:
+    def of(cls, tables: Iterable[pa.Table], shown: Path) -> Snapshot:
         """Keep tables of one list of columns, whose types may differ: sheets and JSON have types by cell."""
-        folder = Folder()
-        files: list[Path] = []
-        schema, n_rows = pa.schema([]), 0
-        for table in tables:
-            files.append(folder.path / f"{len(files)}.arrow")
-            with pa.OSFile(str(files[-1]), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-                writer.write_table(table)
-            schema = table.schema if len(files) == 1 else _common_schema(schema, table.schema)
-            n_rows += table.num_rows
-        return cls(folder, tuple(files), schema, n_rows)
+        places: list[slice] = []
+        schema, n_rows, end = pa.schema([]), 0, 0
+        with room_for_copies(), tempfile.TemporaryFile(prefix="groupshift-") as file:
+            for table in tables:
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, table.schema) as writer:
+                    writer.write_table(table)
+                size = file.write(sink.getvalue())
+                places.append(slice(end, end := end + size))
+                if end > MOST_BYTES:
+                    raise SourceError(
+                        f"A copy of the rows of {shown} takes more than {MOST_BYTES / 2**30:g} GB: its query may never "
+                        "end. Ask for fewer rows, or write them to Parquet and pass that file."
+                    )
+                schema = table.schema if len(places) == 1 else _common_schema(schema, table.schema)
+                n_rows += table.num_rows
+            file.flush()
+            return cls(mmap.mmap(file.fileno(), end, access=mmap.ACCESS_READ), tuple(places), schema, n_rows)
 
     def batches(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        for file in self.files:
-            with pa.memory_map(str(file)) as mapped:
-                table = pa.ipc.open_file(mapped).read_all().select(list(names))
+        content = pa.py_buffer(self.kept)
+        for place in self.places:
+            table = pa.ipc.open_stream(content[place]).read_all().select(list(names))
             yield in_types(table, self.schema)
 
 

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -90,6 +91,7 @@ def write_report(
         file.write(page)
 
 
+@cache
 def templates() -> "Environment":
     """The templates of the page. Every value is escaped on its way into it, whoever named it; a misspelt one fails."""
     jinja2 = need("jinja2")

@@ -1,25 +1,48 @@
-"""Tables in files: CSV with any separator and encoding, Parquet, Arrow, and files that are read once (pyarrow)."""
+"""Where tables are and what they are written in: files, folders, patterns of names, standard input, queries to databases.
+
+`open_source` is the one way in. Whatever a place is, what comes out is a `Source`: columns that are known, and rows in batches.
+"""
 
 from __future__ import annotations
 
+import glob
 import os
+import shutil
 import stat
+import sys
+import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import unquote
 
-from groupshift.tables.arrow import pa
-from groupshift.tables.csv_cells import Dialect, SourceError, dialect_of
-from groupshift.tables.databases import database_of, file_tables
-from groupshift.tables.files import kind_of
-from groupshift.tables.json_lines import is_json, json_tables
-from groupshift.tables.packed import DAMAGED, packing_of, unpacked
-from groupshift.tables.parquet import FileTable, file_table
-from groupshift.tables.snapshots import Snapshot
-from groupshift.tables.statistics_files import program_of, statistics_tables
-from groupshift.tables.workbooks import is_workbook, sheet_tables
+from groupshift._data.frames import some
+from groupshift.tables.arrow import FileTable, SourceError, pa
+from groupshift.tables.csv_cells import Dialect, dialect_of
+from groupshift.tables.databases import (
+    database_of,
+    duckdb_table,
+    file_of,
+    is_url,
+    split_url,
+    sqlite_tables,
+    url_tables,
+    without_password,
+)
+from groupshift.tables.files import DAMAGED, kind_of, packing_of, unpacked
+from groupshift.tables.other_programs import (
+    is_json,
+    is_workbook,
+    json_tables,
+    program_of,
+    sheet_tables,
+    statistics_tables,
+)
+from groupshift.tables.snapshots import FULL, Snapshot, common_type, in_types, room_for_copies
 
 BATCH_ROWS = 65_536
 # As many first bytes as any format needs to be told.
@@ -89,7 +112,7 @@ class Source:
             yield from self.dialect.cells(self.path, names)
         elif self.format == "Parquet":
             # Read like any population in files: a batch at a time, without whole column chunks ahead.
-            yield from file_table(self.path, batch_rows=BATCH_ROWS).batches(names)
+            yield from FileTable.of(self.path, BATCH_ROWS).batches(names)
         else:
             yield from self._arrow(names)
 
@@ -154,7 +177,7 @@ def open_file(path: Path, part: str | None = None, *, shown: Path | None = None)
     if head.startswith(b"PK\x03\x04") and is_workbook(path):
         return snapshot_source(name, "Excel", sheet_tables(path, part))
     if database is not None:
-        return snapshot_source(name, database, file_tables(path, database, part))
+        return open_database(path, database, part)
     if part is not None:
         raise SourceError(f"{path} is no workbook and no database, so that it has no part {part!r}.")
     if program is not None:
@@ -174,9 +197,17 @@ def open_file(path: Path, part: str | None = None, *, shown: Path | None = None)
     return Source(path, "CSV", dialect.columns, dialect=dialect)
 
 
+def open_database(path: Path, database: str, query: str | None) -> Source:
+    """A table of a database in a file, or the rows of a query to it."""
+    if database == "SQLite":
+        return snapshot_source(path, database, sqlite_tables(path, query))
+    table = duckdb_table(path, query)
+    return Source(path, database, tuple(table.columns), schema=table.schema, tables=table)
+
+
 def snapshot_source(shown: Path, kind: str, tables: Iterator[pa.Table]) -> Source:
     """Rows that are read once and kept: of a sheet, of a statistical program's file, of a query."""
-    kept = Snapshot.of(_read_by_others(shown, kind, tables))
+    kept = Snapshot.of(_read_by_others(shown, kind, tables), shown)
     return Source(shown, kind, tuple(kept.schema.names), kept.n_rows, kept.schema, tables=kept)
 
 
@@ -187,6 +218,8 @@ def _read_by_others(shown: Path, kind: str, tables: Iterator[pa.Table]) -> Itera
     except (SourceError, ImportError, MemoryError):
         raise
     except Exception as error:
+        if getattr(error, "errno", None) in FULL:
+            raise
         raise SourceError(
             f"{shown} begins like a file of {kind} but cannot be read ({_first_line(error)}). It may be damaged: copy or "
             "export it again, or export it as CSV."
@@ -205,7 +238,7 @@ def _unpacked_head(path: Path, packing: str | None) -> bytes:
 def open_parquet_folder(path: Path) -> Source:
     """All Parquet files of a folder and its folders, as Spark and Dask write them, as one table."""
     with _opening(f"A file in the folder {path}"):
-        table = file_table(path)
+        table = FileTable.of(path)
         _check_same_columns(path, table)
         schema = table.dataset.schema
         return Source(path, "Parquet", tuple(table.columns), table.dataset.count_rows(), schema)
@@ -273,3 +306,135 @@ def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     shown = lines[0] if lines else type(error).__name__
     return shown if len(shown) <= 200 else shown[:200] + "…"
+
+
+STANDARD_INPUT = "-"
+# Between a file and what is meant in it: book.xlsx::Sheet2, people.db::select …
+PART = "::"
+Place = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Sources below each other, in common types."""
+
+    parts: tuple[Source, ...]
+    schema: pa.Schema
+
+    def batches(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        for part in self.parts:
+            for table in part.batches(names):
+                yield in_types(table, self.schema)
+
+
+def open_source(place: Place) -> Source:
+    """Look at a place: what its tables are written in, and which columns they have."""
+    if not isinstance(place, (str, PathLike)):
+        return _stacked([open_source(one) for one in place])
+    source = _open(str(place))
+    repeated = [name for name, count in Counter(source.columns).items() if count > 1]
+    if repeated:
+        raise SourceError(
+            f"{source.path} has more than one column named {some(repeated, 5)}, so it is not clear which one is "
+            "meant. Rename or remove the copies."
+        )
+    return source
+
+
+def data_files(folder: Path) -> list[Path]:
+    """Files of a folder and its folders; names that begin with . or _ are marks of other programs."""
+    return [file for file in sorted(folder.rglob("*")) if file.is_file() and file.name[0] not in "._"]
+
+
+def open_within(file: Path, root: Path) -> Source:
+    """A file of a folder; the names of folders between them (``name=value``) are columns."""
+    source = open_file(file)
+    folders = (folder.partition("=") for folder in file.relative_to(root).parts[:-1])
+    known = {name: unquote(value) for name, is_pair, value in folders if is_pair}
+    return replace(source, columns=(*source.columns, *known), known=known) if known else source
+
+
+def _open(place: str) -> Source:
+    if place == STANDARD_INPUT:
+        return _standard_input()
+    path, part = Path(place), None
+    if is_url(place):
+        url, query = split_url(place)
+        if (file := file_of(url)) is not None:
+            return open_database(file, "SQLite" if url.startswith("sqlite") else "DuckDB", query)
+        # Kept, since a database changes while it is read: every pass over the rows must see the same.
+        return snapshot_source(Path(without_password(url)), "database", url_tables(url, query))
+    if not path.exists() and PART in place:
+        before, _, part = place.partition(PART)
+        path = Path(before)
+    if path.is_dir():
+        return _open_folder(path)
+    if not path.exists() and glob.has_magic(place) and (found := sorted(glob.glob(place, recursive=True))):
+        return _stacked([open_source(file) for file in found])
+    return open_file(path, part)
+
+
+def _open_folder(path: Path) -> Source:
+    files = data_files(path)
+    if not files:
+        raise SourceError(
+            f"{path} is an empty folder. Pass a file, or a folder of files with the same columns."
+        )
+    other = [file for file in files if not is_parquet(file)]
+    if not other:
+        return open_parquet_folder(path)
+    if len(other) < len(files):
+        raise SourceError(
+            f"{path} is a folder, and {other[0].relative_to(path)} in it is no Parquet file, as others are. Pass one "
+            "file, or a folder of files of one kind."
+        )
+    return replace(_stacked([open_within(file, path) for file in files]), path=path)
+
+
+def _stacked(parts: list[Source]) -> Source:
+    """Several sources with the same columns as one, in the order given."""
+    if len(parts) == 1:
+        return parts[0]
+    first, *others = parts
+    for other in others:
+        if missing := [name for name in first.columns if name not in other.columns]:
+            raise SourceError(
+                f"{other.path} has no column {missing[0]!r}, which {first.path} has. Pass files with the same columns."
+            )
+    schema = pa.schema([(name, _type_in_all(name, parts)) for name in first.columns])
+    counts = [part.n_rows for part in parts]
+    n_rows = None if None in counts else sum(count for count in counts if count is not None)
+    kinds = ", ".join(dict.fromkeys(part.describe() for part in parts))
+    shown = Path(f"{first.path} and {len(others)} more")
+    return Source(
+        shown,
+        f"{len(parts)} files: {kinds}",
+        first.columns,
+        n_rows,
+        schema,
+        tables=Stack(tuple(parts), schema),
+    )
+
+
+def _type_in_all(name: str, parts: Sequence[Source]) -> pa.DataType:
+    found = parts[0].type_of(name)
+    for part in parts[1:]:
+        found = common_type(found, part.type_of(name))
+    return found
+
+
+def _standard_input() -> Source:
+    """Standard input is kept in a file: a fit reads its rows several times."""
+    with tempfile.TemporaryDirectory(prefix="groupshift-") as folder:
+        place = Path(folder) / "input"
+        with room_for_copies(), open(place, "wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        if not place.stat().st_size:
+            raise SourceError(
+                "Standard input is empty: it has no header and no rows. It can be read once only."
+            )
+        shown = Path("standard input")
+        source = open_file(place, shown=shown)
+        if source.tables is not None:
+            return source
+        return snapshot_source(shown, source.describe(), source.batches())
