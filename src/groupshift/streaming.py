@@ -42,7 +42,7 @@ from groupshift._data.batches import (
 from groupshift._data.checks import MissingGroupsError, check_settings
 from groupshift._data.codes import report_unseen
 from groupshift._data.encoder import column_kinds
-from groupshift._data.frames import Features, gathered, in_library
+from groupshift._data.frames import Features, in_library
 from groupshift._data.keys import sampled
 from groupshift._data.problem import KnownRates, KnownShare
 from groupshift._data.progress import begin, counted, steps
@@ -388,7 +388,7 @@ def _opened(
     group = group_column(names.get("group"), model.group)
     labeled = _in_memory(labeled, model, group)
     kinds = _kinds(labeled, names.get("example_id"), group)
-    source = _source(unlabeled, batch_rows, kinds=kinds, group=group)
+    source = as_source(unlabeled, batch_rows=batch_rows, kinds=kinds, group=group)
     is_one_table = labeled is None
     if is_one_table:
         labeled = _labeled_part(source, target, model)
@@ -443,33 +443,6 @@ def _opened_for(
     kinds = {name: kind for name, kind in pairs if kind in ("number", "category")}
     if roles.group is not None and len(model.groups_) and isinstance(model.groups_[0], str):
         kinds[roles.group] = "category"
-    source = _source(data, batch_rows, kinds=kinds, group=roles.group)
+    source = as_source(data, batch_rows=batch_rows, kinds=kinds, group=roles.group)
     check_columns(source.columns, roles.columns, what)
     return source
-
-
-@dataclass(frozen=True)
-class _Gathered:
-    """A table in memory as a source of batches."""
-
-    table: "pa.Table"
-    batch_rows: int
-
-    @property
-    def columns(self) -> Sequence[str]:
-        names: Sequence[str] = self.table.column_names
-        return names
-
-    def batches(self, columns: Sequence[str]) -> Iterator["pa.Table"]:
-        table = self.table.select(list(columns))
-        for start in range(0, len(table), self.batch_rows):
-            yield table.slice(start, self.batch_rows)
-
-
-def _source(data: Features, batch_rows: int, **options: Any) -> BatchSource:
-    """What rows are read from. A query or a stream is gathered, until `groupshift.tables` reads these in batches."""
-    is_read = isinstance(data, (str, PathLike, list, tuple, BatchSource))
-    table = data if is_read else gathered(data)
-    if table is data:
-        return as_source(data, batch_rows=batch_rows, **options)
-    return _Gathered(table, batch_rows)

@@ -25,11 +25,10 @@ Place = tuple[str, str]
 OURS = "groupshift/"
 # Value classes of ours that a model and its parts hold by themselves; type hints lead from these to all others.
 VALUES = (
-    "_data.schema:Schema",
+    "_data.reading:Schema",
     "_shifts.estimate:Learned",
     "_shifts.estimate:Estimate",
-    "_diagnosis.evidence_parts:Evidence",
-    "_diagnosis.class_evidence:ClassEvidence",
+    "_diagnosis.fitted:Evidence",
     "_audit.found:AuditFound",
     "_partitions.cuts:CutPartition",
     "_partitions.posterior:Posterior",
