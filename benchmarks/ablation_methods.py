@@ -94,23 +94,22 @@ def _package(method: Method, draw: Draw) -> Answer:
 
 def _package_intercept(method: Method, draw: Draw) -> Answer:
     """A random intercept on the package's scores; the settings must be such that nothing is shifted."""
-    stack = importlib.import_module("groupshift._scores.stack")
-    fitted, kept, known = stack.cross_fit, [], draw.y >= 0
+    pipeline = importlib.import_module("groupshift.pipeline")
+    trained, kept = pipeline.train, []
 
-    def keep(members: Any, rows: Any, y: np.ndarray, *others: Any) -> Any:
-        assert (y == draw.y[known]).all(), "The package's labelled rows are in another order."
-        kept.append(fitted(members, rows, y, *others))
-        return kept[-1]
+    def keep(problem: Any, *others: Any) -> Any:
+        scores = trained(problem, *others)
+        group = problem.labeled_groups[problem.labeled.group[scores.rows]]
+        kept.append((scores.score[:, 0], problem.y[scores.rows], group.astype(int)))
+        return scores
 
-    _replace(stack, "cross_fit", fitted, keep)
+    _replace(pipeline, "train", trained, keep)
     try:
         answer = _package(method, draw)
     finally:
-        _replace(stack, "cross_fit", keep, fitted)
-    effect = random_intercepts(
-        kept[-1].score[:, 0], draw.y[known], draw.group[known], int(draw.group.max()) + 1
-    )
-    p = expit(logit(answer.p[:, 1]) + effect[draw.group[~known]])
+        _replace(pipeline, "train", keep, trained)
+    effect = random_intercepts(*kept[-1], int(draw.group.max()) + 1)
+    p = expit(logit(answer.p[:, 1]) + effect[draw.group[draw.y < 0]])
     return Answer(np.column_stack([1 - p, p]))
 
 

@@ -14,13 +14,17 @@ from benchmarks.ablation_draws import KINDS, TABLES, is_possible, list_draws, ma
 # A package whose probabilities are one number, and whose intervals lie around it.
 PACKAGE = """
 from groupshift.constants import LEVEL
-from groupshift._scores import stack
+from groupshift import pipeline
 class GroupShiftClassifier:
     n_clusters_ = 1
     def __init__(self, random_state, n_jobs, shift=0.0):
         self.shift = shift
     def fit(self, X, y, groups, example_ids):
-        stack.cross_fit((), X, y[y >= 0], 0)
+        import numpy as np
+        from types import SimpleNamespace
+        names, number = np.unique(groups[y >= 0], return_inverse=True)
+        labeled = SimpleNamespace(group=number)
+        pipeline.train(SimpleNamespace(y=y[y >= 0], labeled=labeled, labeled_groups=names))
         self.p, self.groups = LEVEL + self.shift, sorted(set(groups[y < 0].tolist()))
         return self
     def predict_proba(self, X, groups):
@@ -32,10 +36,10 @@ class GroupShiftClassifier:
                 "narrow_low": [0.0] * n, "narrow_high": [1.0] * n}
 """
 # Out-of-fold scores of the labelled rows.
-STACK = """
+PIPELINE = """
 from types import SimpleNamespace
-def cross_fit(members, rows, y, seed):
-    return SimpleNamespace(score=0.0 * y[:, None] - 0.4)
+def train(problem):
+    return SimpleNamespace(score=0.0 * problem.y[:, None] - 0.4, rows=slice(None))
 """
 
 
@@ -44,8 +48,8 @@ def versions(tmp_path):
     """Folders of two versions of a package: of probability .2 and .4."""
     for name, level in (("old", 0.2), ("new", 0.4)):
         folder = tmp_path / name / "groupshift"
-        (folder / "_scores").mkdir(parents=True)
-        (folder / "_scores" / "stack.py").write_text(STACK)
+        folder.mkdir(parents=True)
+        (folder / "pipeline.py").write_text(PIPELINE)
         (folder / "constants.py").write_text(f"LEVEL = {level}\n")
         (folder / "__init__.py").write_text(PACKAGE)
     return {name: tmp_path / name for name in ("old", "new")}
