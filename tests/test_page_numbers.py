@@ -32,6 +32,8 @@ SETTINGS = {
     "docs/howto/draws.md": {
         "2 %"
     },  # error of a quantile at 5 % of 1,000 normal draws, over the width from 5 to 95 %
+    "docs/howto/files.md": {"20"},
+    "docs/howto/spark.md": {"6"},
     "docs/explanation/results.md": {"0.01"},  # where axes become logarithmic
     "docs/howto/reading_the_diagnosis.md": {"1 %", "6 %"},
     # Arithmetic that the page shows, of the measured numbers above it.
@@ -103,9 +105,11 @@ MEASURED = {
 
 def pages():
     found = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    # The transcript is output from beginning to end, and is made by docs/make_transcript.py.
+    # The transcript is output, made by docs/make_transcript.py; the page of the method has the constants of the code.
     return sorted(
-        p.relative_to(ROOT).as_posix() for p in found if "_build" not in p.parts and p.stem != "transcript"
+        p.relative_to(ROOT).as_posix()
+        for p in found
+        if "_build" not in p.parts and p.stem not in ("transcript", "method")
     )
 
 
