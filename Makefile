@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
+# Everything that some test or page needs.
+EXTRAS := all,statistics,database,dask,lightgbm,flights
+
 LOWEST := .venv-lowest
 # What says whether the package works at all: mathematics, contract, estimator, frames, files of models, first screens.
 CORE_TESTS := odds points label_shift shrinkage auc_gain alignment metrics calibration partition contract classifier \
@@ -17,7 +20,7 @@ setup: $(READY)
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[all]" --group test --group lint
+	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]" polars --group test --group lint
 	touch $@
 
 demo: $(READY)
@@ -50,9 +53,10 @@ bench: $(READY)
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python -m benchmarks --all
 
-# Runs the examples, so it takes a minute or two; warnings and broken internal links are errors.
+# Runs the gallery, so it takes a minute or two; warnings and broken internal links are errors.
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet --group docs
+	rm -rf docs/reference/generated
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -E -W --keep-going --quiet docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
 
@@ -62,4 +66,4 @@ reproduce: $(READY)
 	$(BIN)/python -m paper report paper/results/small
 
 clean:
-	rm -rf .venv $(LOWEST) build dist docs/_build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv $(LOWEST) build dist docs/_build docs/gallery docs/reference/generated docs/reference/backreferences .mypy_cache .ruff_cache .pytest_cache

@@ -1,22 +1,23 @@
-"""Everything on the pages that a program makes: figures and output of the examples, help of the commands."""
+"""What a program makes for the pages besides the gallery: tables and figures of scripts, help of the commands."""
 
 import contextlib
 import io
 import os
 import re
 import runpy
-import time
 from pathlib import Path
 
 
 def make_all(docs: Path) -> None:
-    """Fill ``_build/parts``: ``NAME.txt`` with what ``examples/NAME.py`` prints, its figures, and ``cli.md``."""
+    """Fill ``_build/parts``: ``NAME.txt`` with what ``examples/NAME.py`` prints, its figures, and ``cli.md``.
+
+    Scripts of the gallery, ``plot_NAME.py``, are left to sphinx-gallery.
+    """
     parts = docs / "_build" / "parts"
     parts.mkdir(parents=True, exist_ok=True)
     for script in sorted((docs / "examples").glob("*.py")):
-        start = time.monotonic()
-        (parts / f"{script.stem}.txt").write_text(run_example(script, parts), encoding="utf-8")
-        print(f"{script.name}: {time.monotonic() - start:.0f} s")
+        if not script.stem.startswith("plot_"):
+            (parts / f"{script.stem}.txt").write_text(run_example(script, parts), encoding="utf-8")
     (parts / "cli.md").write_text(command_pages(), encoding="utf-8")
 
 
@@ -65,7 +66,7 @@ def command_pages() -> str:
 
 
 def _plain(text: str) -> str:
-    """Text without colours and trailing blanks; runs of empty lines become one."""
+    """Text without colors and trailing blanks; runs of empty lines become one."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     lines = "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
     return re.sub(r"\n{3,}", "\n\n", lines).strip(os.linesep)

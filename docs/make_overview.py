@@ -1,4 +1,4 @@
-"""Draws docs/images/overview.png: labelled sample, population, and groups with their shares corrected.
+"""Draws docs/images/overview.png: labeled sample, population, and groups with their shares corrected.
 
     python docs/make_overview.py
 
@@ -19,8 +19,8 @@ from groupshift import METHODS, GroupShiftClassifier
 from groupshift.datasets import make_grouped_mixture
 
 TARGET = Path(__file__).parent / "images" / "overview.png"
-# Of Okabe and Ito's palette, as in groupshift.displays: colour-blind readers can tell them apart.
-BLUE, VERMILION, GREY, INK = "#0072B2", "#D55E00", "#9a9a9a", "#222222"
+# Of Okabe and Ito's palette, as in groupshift.displays: color-blind readers can tell them apart.
+BLUE, VERMILION, GRAY, INK = "#0072B2", "#D55E00", "#9a9a9a", "#222222"
 SCALE = LinearSegmentedColormap.from_list("share", [BLUE, "#cfcfcf", VERMILION])
 SHOWN_LABELED, SHOWN_UNLABELED = 250, 500
 
@@ -43,13 +43,13 @@ def main():
         draw_group(row, group, sample, model, plain)
         row[0].set_ylabel(f"group {name}", fontsize=10.5, color=INK)
     titles = (
-        ("Labelled sample", "labels known, for a biased choice of rows"),
+        ("Labeled sample", "labels known, for a biased choice of rows"),
         ("Population", "features and group known, labels not"),
         ("Corrected groups", "probability of each row of the population"),
     )
     for axis, (title, words) in zip(axes[0], titles, strict=True):
-        say(axis, title, height=1.25, fontsize=11.5, fontweight="bold")
-        say(axis, words, height=1.16)
+        write(axis, title, height=1.25, fontsize=11.5, fontweight="bold")
+        write(axis, words, height=1.16)
     legend(figure)
     figure.subplots_adjust(left=0.05, right=0.985, top=0.84, bottom=0.1, wspace=0.06, hspace=0.2)
     TARGET.parent.mkdir(exist_ok=True)
@@ -57,7 +57,7 @@ def main():
 
 
 def median_groups(sample):
-    """Of the groups whose labelled sample has too many positives the one in the middle, and so for too few."""
+    """Of the groups whose labeled sample has too many positives the one in the middle, and so for too few."""
     excess = {g: share(sample, g, labeled=True) - share(sample, g, labeled=False) for g in sample.group_names}
     ordered = sorted(excess, key=excess.get)
     too_few = [g for g in ordered if excess[g] < 0]
@@ -79,34 +79,34 @@ def draw_group(row, group, sample, model, plain):
     many = rng.permutation(population)[:SHOWN_UNLABELED]
     probability = model.predict_proba(sample.X[many], sample.groups[many])[:, 1]
     dots(row[0], sample.X[some], np.where(sample.y[some] == 1, VERMILION, BLUE), size=16)
-    dots(row[1], sample.X[many], GREY, size=9)
+    dots(row[1], sample.X[many], GRAY, size=9)
     dots(row[2], sample.X[many], SCALE(probability), size=9)
     uncorrected = plain.predict_proba(sample.X[population], sample.groups[population])[:, 1].mean()
     shares = model.group_shares(by="group")
     at = list(shares["group"]).index(group)
     low, mid, high = (100 * shares[name][at] for name in ("low", "share", "high"))
-    say(row[0], f"{100 * sample.y[known].mean():.0f} % positive")
-    say(row[1], f"a plain classifier says {100 * uncorrected:.0f} %")
+    write(row[0], f"{100 * sample.y[known].mean():.0f} % positive")
+    write(row[1], f"a plain classifier: {100 * uncorrected:.0f} % positive")
     truth = 100 * sample.truth[population].mean()
-    say(row[2], f"groupshift says {mid:.0f} % ({low:.0f} to {high:.0f}); truth {truth:.0f} %")
+    write(row[2], f"groupshift: {mid:.0f} % ({low:.0f} to {high:.0f}); truth {truth:.0f} %")
 
 
-def dots(axis, points, colours, *, size):
-    axis.scatter(points[:, 0], points[:, 1], c=colours, s=size, alpha=0.75, linewidths=0, rasterized=True)
+def dots(axis, points, colors, *, size):
+    axis.scatter(points[:, 0], points[:, 1], c=colors, s=size, alpha=0.75, linewidths=0, rasterized=True)
     axis.set(xticks=[], yticks=[])
     for side in axis.spines.values():
         side.set_color("#cccccc")
 
 
-def say(axis, text, *, height=1.025, fontsize=9.5, **font):
+def write(axis, text, *, height=1.025, fontsize=9.5, **font):
     axis.text(0, height, text, transform=axis.transAxes, fontsize=fontsize, color=INK, va="bottom", **font)
 
 
 def legend(figure):
-    entries = ((VERMILION, "positive"), (BLUE, "negative"), (GREY, "label unknown"))
+    entries = ((VERMILION, "positive"), (BLUE, "negative"), (GRAY, "label unknown"))
     marks = [
-        plt.Line2D([], [], marker="o", linestyle="", color=colour, markersize=6, label=name)
-        for colour, name in entries
+        plt.Line2D([], [], marker="o", linestyle="", color=color, markersize=6, label=name)
+        for color, name in entries
     ]
     figure.legend(
         handles=marks, loc="lower left", bbox_to_anchor=(0.04, 0.015), ncols=3, frameon=False, fontsize=9.5

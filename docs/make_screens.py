@@ -30,7 +30,7 @@ def write_files(folder: Path) -> None:
     opinion = pa.array(np.where(sample.truth == 1, "yes", "no"))
     rest = ~sample.labeled
     later = rest & (np.arange(len(rest)) % 3 == 0)
-    labeled = table.append_column("in_favour", opinion).filter(pa.array(sample.labeled))
+    labeled = table.append_column("in_favor", opinion).filter(pa.array(sample.labeled))
     write_table(labeled, folder / "volunteers.csv")
     write_table(table.filter(pa.array(rest & ~later)), folder / "people.csv")
     write_table(table.filter(pa.array(later)), folder / "people_june.csv")

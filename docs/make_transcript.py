@@ -1,4 +1,4 @@
-"""Runs what pages show as output and writes it there: docs/transcript.md, and the two examples of README.md.
+"""Runs what pages show as output and writes it there: docs/transcript.md, and the output of the Python in README.md.
 
 python docs/make_transcript.py
 """
@@ -40,13 +40,11 @@ destination. Lateness is known for a sample of each destination that is biased i
 
 
 def main() -> None:
-    from make_results_rows import filled
-    from make_results_rows import main as fill_pages
+    from make_results import filled
 
     TARGET.write_text(transcript(), encoding="utf-8")
     text = README.read_text(encoding="utf-8")
     README.write_text(filled(text, "printed", f"```text\n{printed(text)}\n```"), encoding="utf-8")
-    fill_pages()
 
 
 def transcript() -> str:

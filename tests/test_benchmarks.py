@@ -38,32 +38,6 @@ def test_draws_that_were_made_are_not_made_again(tmp_path):
     assert json.loads((tmp_path / "origin.json").read_text())["seeds"] == [1]
 
 
-def test_two_runs_are_compared_draw_by_draw():
-    pd = pytest.importorskip("pandas")
-    beyond_compared = pytest.importorskip("benchmarks.beyond_compared")
-
-    def run(auc):
-        at = pd.MultiIndex.from_product(
-            [["a"], ["2"], [np.nan], [np.nan], ["ours"], range(len(auc))], names=beyond_compared.DRAW
-        )
-        return pd.DataFrame({"auc": auc, "log_loss": 0.5}, index=at)
-
-    # The third draw is of one run alone.
-    found = beyond_compared.compared(run([0.7, 0.8]), run([0.71, 0.83, 0.1]))
-    assert found.to_dict("records")[0] | {"d": 0, "K": 0} == {
-        "data": "a",
-        "setting": "2",
-        "d": 0,
-        "K": 0,
-        "method": "ours",
-        "draws": 2,
-        "auc": 0.02,
-        "auc_half": 0.12706,
-        "log_loss": 0.0,
-        "log_loss_half": 0.0,
-    }
-
-
 def test_benchmarks_without_a_name_are_listed_and_not_run(tmp_path):
     command = [sys.executable, "-m", "benchmarks", "--out", str(tmp_path)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)

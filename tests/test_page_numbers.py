@@ -18,10 +18,10 @@ LEVELS = {"90 %", "95 %", "99 %"}
 # What decides, versions and identifiers: numbers of the code and of the literature, not of a measurement.
 SETTINGS = {
     "README.md": {"3.11", "10.1609"},
+    "docs/install.md": {"3.11"},
     "docs/bibliography.md": {"10.1609"},
     "docs/data.md": {"2.5"},
     "docs/explanation/cannot_know.md": {"0.42"},  # half to twice at 90 %: log(2) / 1.645
-    "docs/explanation/classes.md": {"3 %", "10 %"},  # test_simplex_shift.py holds the code to both
     "docs/explanation/differences.md": {
         "20 %",
         ".75",
@@ -29,13 +29,12 @@ SETTINGS = {
         ".76",
         "2 %",
     },  # the article, its generator, and ours
-    "docs/explanation/gated_partitions.md": {".75"},
-    "docs/explanation/judge.md": {"2.4"},
-    "docs/explanation/views.md": {"0.42"},
-    "docs/releasing.md": {"0.1", "3.11"},
     "docs/howto/draws.md": {
         "2 %"
     },  # error of a quantile at 5 % of 1,000 normal draws, over the width from 5 to 95 %
+    "docs/howto/files.md": {"20"},
+    "docs/howto/spark.md": {"6"},
+    "docs/explanation/results.md": {"0.01"},  # where axes become logarithmic
     "docs/howto/reading_the_diagnosis.md": {"1 %", "6 %"},
     # Arithmetic that the page shows, of the measured numbers above it.
     "docs/explanation/distributed.md": {"1.28", "1.4", "0.7", "3.6 %", "0.4", "1.5", "0.2", "15 %"}
@@ -64,25 +63,6 @@ def distributed():
         values.append(100 * size["from_a_partition"] / size["partition_bytes"])
         found |= dict(zip(texts, values, strict=True))
     return found
-
-
-def ablation():
-    """What a part is worth, by the text that it has on the page of results."""
-    from paper.results import Mean, load_results
-
-    results = load_results(ROOT / "results" / "ablation")
-
-    def loss(data, setting, method):
-        return -Mean.of(results.paired(data, setting, method, "groupshift", "auc")).value
-
-    judged = "silhouette instead of the judge"
-    places = {place[:2] for place in results.places}
-    return {
-        ".020": loss("income", "2", judged),
-        ".012": loss("ipr", "2", judged),
-        ".0015": loss("ipr", "1", judged),
-        ".0013": max(abs(loss(*place, "no refinement")) for place in places),
-    }
 
 
 def prediction_sets():
@@ -118,7 +98,6 @@ def panels():
 MEASURED = {
     "docs/explanation/figures.md": panels,
     "docs/explanation/distributed.md": distributed,
-    "docs/explanation/results.md": ablation,
     "docs/howto/prediction_sets.md": prediction_sets,
     "docs/tutorials/page.md": lambda: {"57": benchmark("serve_memory")["memory_mb_most"]},
 }
@@ -126,9 +105,11 @@ MEASURED = {
 
 def pages():
     found = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    # The transcript is output from beginning to end, and is made by docs/make_transcript.py.
+    # The transcript is output, made by docs/make_transcript.py; the page of the method has the constants of the code.
     return sorted(
-        p.relative_to(ROOT).as_posix() for p in found if "_build" not in p.parts and p.stem != "transcript"
+        p.relative_to(ROOT).as_posix()
+        for p in found
+        if "_build" not in p.parts and p.stem not in ("transcript", "method")
     )
 
 

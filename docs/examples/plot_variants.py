@@ -1,6 +1,16 @@
-"""Variants by gene: which ones are harmful, when the classified ones are not like the rest?"""
+"""
+Variants by gene
+================
 
-# --- data
+Labs have classified some variants of each gene as harmful or not. They looked at patients, so harmful variants in folded domains
+are over-represented. Which of the other variants are harmful? Genes differ in how much they tolerate, and differently in each
+region of the protein.
+"""
+
+# %%
+# The genes are invented. Given region and class, a variant looks alike in every gene: this is
+# :doc:`the assumption </explanation/assumption>`.
+
 import numpy as np
 import pandas as pd
 
@@ -34,45 +44,52 @@ def make_variants(n_genes=40, seed=0):
 
 
 variants = make_variants()
-# --- fit
+
+# %%
+# Fit
+# ---
+# ``group="gene"`` names the column of the groups. A missing label marks an unlabeled row.
+
 from groupshift import GroupShiftClassifier
 
 features = variants.drop(columns=["harmful", "truth"])
-model = GroupShiftClassifier(group="gene", random_state=0)
-model.fit(features, variants["harmful"])
+model = GroupShiftClassifier(group="gene", random_state=0).fit(features, variants["harmful"])
 print("\n".join(model.notes_))
 
-# --- predict
+# %%
+# Unclassified variants
+# ---------------------
+# ``low`` and ``high`` allow for what is unknown about the gene's share. ``pooled`` is true where other genes count for more
+# than the gene's own variants.
+
 unknown = variants["harmful"].isna()
 details = model.predict_details(features[unknown])
-answer = pd.concat([features[unknown], details], axis=1)
-print(
-    answer[["gene", "in_domain", "probability", "low", "high", "pooled"]]
-    .head(5)
-    .round(2)
-    .to_string(index=False)
-)
+print(pd.concat([features[unknown], details], axis=1).head().round(2).to_string(index=False))
 
-# --- genes
-shares = model.group_shares(by="group").sort_values("rows")
-print(shares.iloc[[0, 1, -2, -1]].round(2).to_string(index=False))
+# %%
+# Genes
+# -----
+# Small genes have wide intervals.
 
-# --- compare
+from groupshift.displays import GroupSharesDisplay
+
+print(model.group_shares(by="group").sort_values("rows").iloc[[0, 1, -2, -1]].round(2).to_string(index=False))
+GroupSharesDisplay.from_estimator(model)
+
+# %%
+# Check
+# -----
+# The rival is the same classifier without shifts.
+
 from groupshift.metrics import evaluate
 
-truth = variants.loc[unknown, "truth"].astype(int)
 plain = GroupShiftClassifier(group="gene", partition=1, shares=None, shrinkage="none", random_state=0).fit(
     features, variants["harmful"]
 )
-for name, p in {
-    "plain": plain.predict_proba(features[unknown])[:, 1],
-    "groupshift": details["probability"],
-}.items():
-    found = evaluate(truth, p).overall
+for name, fitted in {"plain": plain, "groupshift": model}.items():
+    p = fitted.predict_proba(features[unknown])[:, 1]
+    found = evaluate(variants.loc[unknown, "truth"].astype(int), p).overall
     print(f"{name:11} AUC {found['auc']:.3f}   log loss {found['log_loss']:.3f}")
 
-# --- draw
-from groupshift.displays import GroupSharesDisplay
-
-GroupSharesDisplay.from_estimator(model)
-# --- end
+# %%
+# Before you use it on patients: give copies of one variant the same id (:doc:`/howto/households`).
