@@ -49,7 +49,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args()
     if not options.names and not options.all:
-        parser.error(f"name what to run, or pass --all; there are {', '.join(NAMES)}")
+        # A run overwrites results and takes hours: nobody wants that by leaving out a word.
+        print(f"Name what to run, or pass --all; there are {', '.join(NAMES)}.")
+        return 2
     unknown = sorted(set(options.names) - set(NAMES))
     if unknown:
         parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")

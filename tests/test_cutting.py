@@ -4,8 +4,6 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from groupshift._files.sound_models import check_sound, without_unread
-from groupshift._files.sound_trees import UnsoundError
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
@@ -14,6 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from groupshift import GroupShiftClassifier, load, save
 from groupshift._data.keys import Seeds
 from groupshift._data.rows import Rows
+from groupshift._files.sound import UnsoundError, check_sound, without_unread
 from groupshift._partitions.choice import Labeled, choose_partition, margin
 from groupshift._partitions.cuts import FEWEST_ROWS, CutPartition, grow_cuts
 

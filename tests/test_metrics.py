@@ -160,7 +160,7 @@ def test_calibration_error_lies_between_the_error_in_the_large_and_the_mean_abso
         (np.array(["b", "a", "b"]), ["a", "b"]),
         (np.array(["b", "a", "b"], dtype=object), ["a", "b"]),
         (np.array([True, False, True]), [False, True]),
-        (np.array(["x", 7, "x"], dtype=object), ["x", 7]),
+        (np.array(["x", 7, "x"], dtype=object), [7, "x"]),
         (np.array(["2024-02", "2024-01", "2024-02"], dtype="datetime64[M]"), None),
         ([("b", 1), ("a", 2), ("b", 1)], [("a", 2), ("b", 1)]),
     ],

@@ -16,7 +16,6 @@ ESTIMATED = (
     "shift_variance_",
     "group_prior_",
     "share_error_",
-    "pooling_",
     "unseen_shift_",
 )
 
