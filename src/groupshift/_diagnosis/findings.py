@@ -120,7 +120,6 @@ def is_worth_it(model: Model, overview: Overview) -> tuple[str, Finding]:
         "gain": overview["loss_gain"] / before,
         "error": overview["loss_gain_error"] / before,
         "before": before,
-        "after": overview["loss_model"],
         "groups": int(overview["groups"]),
         "is_pooled": model.shrinkage == "hierarchical",
     }
