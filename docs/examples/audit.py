@@ -45,7 +45,7 @@ print(f"\nAfter ten labels, bets against the share stand at {money[-1]:.1f}; 20 
 # --- learn
 before = model.group_shares(by="group")
 model.learn_audit(plan.labeled(answers))
-for sentence in model.diagnose().caution[-7:]:
+for sentence in model.diagnose().caution[-6:]:
     print("-", sentence)
 
 # --- check

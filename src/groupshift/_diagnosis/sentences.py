@@ -59,7 +59,8 @@ def brief(finding: Finding) -> str:
             f"If {values['whose']} twice as likely to be labeled, the share would be {percent(values['twice'])}; if half as "
             f"likely, {percent(values['half'])}. {settled}"
         )
-    return words(finding)[0]
+    # Of an audit the bets are left out.
+    return words(finding)[0].partition(" Bets against")[0]
 
 
 def _effect(value: float) -> str:
@@ -285,8 +286,8 @@ def audit_sentences(found: AuditFound, share: float) -> Iterator[str]:
     shown = f"shows that the overall share is not the {claimed} that was estimated"
     if not verdicts.share_is_wrong:
         shown = f"does not show that the estimated overall share of {claimed} is wrong"
-    yield f"The audit of {labels} {shown}."
-    yield f"Bets against it grew {_money(verdicts.share_money.max(initial=1.0))} ({enough}). {left}"
+    grew = _money(verdicts.share_money.max(initial=1.0))
+    yield f"The audit of {labels} {shown}. Bets against it grew {grew} ({enough}). {left}"
     shows = "shows" if verdicts.is_miscalibrated else "does not show"
     yield (
         f"It {shows} that the probabilities before the audit were not calibrated: bets against them grew "
