@@ -46,7 +46,7 @@ def words(finding: Finding) -> tuple[str, ...]:
 
 def brief(finding: Finding) -> str:
     """A caution in two or three lines of a screen: what may be off, by how much, and what to do."""
-    values = dict(finding.values)
+    values: dict[str, Any] = dict(finding.values)
     if finding.code == "kind":
         return _kind(values, most=1)
     if values.get("share") is not None and finding.code in STATEMENTS:
