@@ -76,7 +76,7 @@ def test_a_summary_is_twelve_lines_and_a_hundred_words_with_shares_verdict_and_c
     assert max(map(len, lines)) <= SCREEN
     assert not any(line.endswith(" ") for line in lines)
     assert found.diagnosis.verdict in flat
-    assert flat.endswith(f"Caution: {found.main_caution}")
+    assert flat.endswith(f"Caution: {found.diagnosis.main_caution}")
     rows = f"{model.labeled_rows_.sum():,} labeled and {model.rows_.sum():,} unlabeled rows, {len(model.groups_)} groups"
     assert rows in flat
 

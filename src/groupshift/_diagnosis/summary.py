@@ -9,7 +9,6 @@ import numpy as np
 
 from groupshift._diagnosis.diagnosis import QUESTIONS, Diagnosis, diagnose
 from groupshift._diagnosis.fitted import Model, has_classes
-from groupshift._diagnosis.sentences import brief
 from groupshift._diagnosis.share_tables import COVERAGE, labeled_sample, shares_by, shares_of_groups
 from groupshift._diagnosis.wording import (
     DASH,
@@ -62,22 +61,11 @@ class Summary:
     clusters: tuple[str, ...]
 
     @classmethod
-    def of(cls, model: Model, diagnosis: Diagnosis | None = None) -> Summary:
-        found = diagnose(model) if diagnosis is None else diagnosis
+    def of(cls, model: Model) -> Summary:
+        found = diagnose(model)
         clusters = cluster_lines(found.clusters, model.evidence_.clusters.weight)
         table = (_class_table if has_classes(model) else _group_table)(model)
         return cls(_learned(model), found, *table, clusters)
-
-    @property
-    def main_caution(self) -> str:
-        """What may cost most, with what to do about it."""
-        found = (brief(finding) for finding in self.diagnosis.findings if finding.topic == "caution")
-        return next(found, "")
-
-    @property
-    def n_more(self) -> int:
-        """Sentences that the report has beside the verdict and the caution."""
-        return len(self.diagnosis.sentences) - 1 - bool(self.main_caution)
 
     def screenful(self) -> str:
         """The answer: shares, the verdict, the caution that costs most."""
@@ -85,8 +73,8 @@ class Summary:
         if self.lines:
             lines += [aligned([self.headings, *self.lines]), INTERVALS]
         lines.append(folded(self.diagnosis.verdict, width=SCREEN))
-        if self.main_caution:
-            lines.append(folded(f"Caution: {self.main_caution}", width=SCREEN))
+        if caution := self.diagnosis.main_caution:
+            lines.append(folded(f"Caution: {caution}", width=SCREEN))
         return "\n".join(lines)
 
     def paragraphs(self, fitted: str) -> list[str]:
@@ -106,7 +94,7 @@ class Summary:
         shares = table_html(self.long_headings, self.long_lines) if self.long_lines else ""
         parts = [("Clusters", self.clusters), *((q, getattr(found, topic)) for topic, q in QUESTIONS.items())]
         folds = "".join(details(title, listed(said)) for title, said in parts if said)
-        caution = f"<p>{escape(self.main_caution)}</p>" if self.main_caution else ""
+        caution = f"<p>{escape(found.main_caution)}</p>" if found.main_caution else ""
         return titled(
             f"{MARK[found.worth]} {found.verdict}",
             f"<div>{escape(self.learned)}</div>{shares}{caution}{folds}",
