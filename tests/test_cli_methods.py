@@ -62,9 +62,6 @@ def test_shares_of_a_plain_classifier_are_means_of_probabilities_with_intervals(
     assert len({round(row["share"], 6) for row in rows.values()}) > 2
 
 
-@pytest.mark.xfail(
-    strict=True, reason="without shifts, intervals leave out how far groups differ (69 % of 90 %)"
-)
 def test_an_interval_of_a_plain_classifier_holds_the_true_share_as_often_as_it_says():
     rng = np.random.default_rng(0)
     held = []

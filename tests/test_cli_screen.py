@@ -18,8 +18,6 @@ from groupshift.cli.errors import run
 from groupshift.tables.files import write_table
 
 MOST_LINES, MOST_WORDS, WIDTH = 20, 150, 88
-# What these two print has the question that matters beside the summary, which is a screen by itself.
-MORE = {"fit": (24, 170), "check": (20, 170)}
 
 
 def survey(folder):
@@ -100,9 +98,8 @@ def words_of(text):
 )
 def test_an_answer_fits_a_screen(said, command):
     text = said[0].get(command, "")
-    most_lines, most_words = MORE.get(command, (MOST_LINES, MOST_WORDS))
-    assert lines_of(text) <= most_lines, text
-    assert words_of(text) <= most_words, text
+    assert lines_of(text) <= MOST_LINES, text
+    assert words_of(text) <= MOST_WORDS, text
 
 
 @pytest.mark.parametrize("command", ["check", "fit"])

@@ -41,7 +41,7 @@ def test_the_answer_is_the_share_the_verdict_and_the_caution_that_costs_most(fit
         percent(overall.share),
         percent_range(overall.low, overall.high),
         found.diagnosis.verdict,
-        found.main_caution,
+        found.diagnosis.main_caution,
     )
     places = [answer.index(" ".join(tidy(text).split())) for text in said]
     assert places == sorted(places)

@@ -86,7 +86,7 @@ def test_a_misspelt_value_fails_instead_of_leaving_a_hole():
 
 def test_without_jinja_the_error_names_the_extra(fitted, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    templates.cache_clear()
+    templates.cache_clear()  # another test may have asked for them
     with pytest.raises(ImportError, match=r"groupshift\[report\]"):
         fitted.report(tmp_path / "report.html")
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ from groupshift._diagnosis.features import describe_clusters
 from groupshift._diagnosis.findings import WORTH_SAYING, Finding, find_all, find_cautions, what_settles_it
 from groupshift._diagnosis.fitted import Model, has_classes, pooled_effect
 from groupshift._diagnosis.gain import coarser, expected_population_gain
-from groupshift._diagnosis.sentences import words
+from groupshift._diagnosis.sentences import brief, words
 from groupshift._diagnosis.share_tables import overall_share, sensitivity, shares_if_selected
 from groupshift._diagnosis.wording import MARK, bullets, details, folded, listed, rows_of, table_html, titled
 from groupshift._math.arrays import FloatArray, Table
@@ -120,6 +120,11 @@ class Diagnosis:
     @property
     def caution(self) -> tuple[str, ...]:
         return self._said("caution")
+
+    @property
+    def main_caution(self) -> str:
+        """What may cost most, in two or three lines of a screen."""
+        return next((brief(finding) for finding in self.findings if finding.topic == "caution"), "")
 
     @property
     def sentences(self) -> tuple[str, ...]:

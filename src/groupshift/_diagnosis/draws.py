@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import betaincinv, ndtr
 
 from groupshift._data.keys import Seeds
+from groupshift._diagnosis.fitted import by_class
 from groupshift._math.arrays import FloatArray, Table, ValueArray
 from groupshift._shifts.estimate import Estimate
 
@@ -64,7 +65,7 @@ def share_draws(
 
 def draws_of_cells(estimate: Estimate, draws: int, seed: int, *, common_shift: bool) -> FloatArray:
     """(n_groups, n_clusters, n_classes, n_draws); of two classes, the last but one has the positive one alone."""
-    share, rng = _with_classes(estimate, estimate.share), Seeds(seed).generator("share draws")
+    share, rng = by_class(estimate.share, 2), Seeds(seed).generator("share draws")
     n_groups, K, C = share.shape
     # The shapes in which standard normal numbers of the four sources are drawn.
     shapes = (1, 1), (1, 1), (n_groups, 1), (n_groups, K)
@@ -97,21 +98,16 @@ def draws_of_cells(estimate: Estimate, draws: int, seed: int, *, common_shift: b
     return found / found.sum(2, keepdims=True) if C > 1 else found
 
 
-def _with_classes(estimate: Estimate, values: FloatArray) -> FloatArray:
-    """With a last axis for classes; one of two classes."""
-    return values[..., None] if estimate.share.ndim == 2 else values
-
-
 def _deviations(
     estimate: Estimate, *, common_shift: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Standard deviations of shares of cells by each source, (n_groups, n_clusters, n_classes)."""
-    slope, shared = (_with_classes(estimate, v) for v in (estimate.slope, estimate.shared_deviation))
+    slope, shared = (by_class(v, 2) for v in (estimate.slope, estimate.shared_deviation))
     known = np.isin(estimate.groups, estimate.known_groups)[:, None, None]
     undecided = np.where(known, 0.0, np.sqrt(estimate.unidentified * common_shift) * slope)
     common = np.minimum(np.sqrt(estimate.common_variance)[:, None], shared)
     of_group = np.sqrt(np.maximum(shared**2 - common**2, 0))
-    own = _with_classes(estimate, estimate.share_error) ** 2 - (slope * shared) ** 2
+    own = by_class(estimate.share_error, 2) ** 2 - (slope * shared) ** 2
     return undecided, slope * common, slope * of_group, np.sqrt(np.maximum(own, 0))
 
 

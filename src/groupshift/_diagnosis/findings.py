@@ -9,6 +9,7 @@ from scipy.special import stdtrit
 from groupshift._data.codes import Codes
 from groupshift._diagnosis.assumption import LARGE, MEDIUM, SMALL
 from groupshift._diagnosis.fitted import Model, has_classes, is_shifted, named_features, told_classes
+from groupshift._diagnosis.wording import first_of
 from groupshift._math.arrays import BoolArray, FloatArray, Table
 from groupshift._math.sums import mean_by
 from groupshift._scores.contrasts import log_scores
@@ -120,7 +121,6 @@ def is_worth_it(model: Model, overview: Overview) -> tuple[str, Finding]:
         "gain": overview["loss_gain"] / before,
         "error": overview["loss_gain_error"] / before,
         "before": before,
-        "after": overview["loss_model"],
         "groups": int(overview["groups"]),
         "is_pooled": model.shrinkage == "hierarchical",
     }
@@ -315,18 +315,25 @@ def kinds_of_caution(table: Table, n_rows: int, n_clusters: int) -> Iterator[Fin
     """One finding for each kind of caution."""
     for kind in dict.fromkeys(table["kind"].tolist()):
         own, (about, cost) = table["kind"] == kind, KINDS[kind]
-        part = int(table["rows"][own].sum()) / n_rows if n_rows else 0.0
-        lines = zip(*(table[name][own].tolist() for name in ("group", "cluster", "label")), strict=True)
-        names = [_place(*line, about=about, n_clusters=n_clusters) for line in lines]
-        names = list(dict.fromkeys(names))
-        values = {"kind": kind, "about": about, "names": names, "part": part}
-        yield Finding("caution", "kind", values, cost * part)
-
-
-def _place(group: str | None, cluster: int, label: str | None, *, about: str, n_clusters: int) -> str:
-    if about == "cluster":
-        return str(cluster) + ("" if label is None else f" for class {label}")
-    return f"{group} in cluster {cluster}" if about == "cell" and n_clusters > 1 else str(group)
+        lines = zip(
+            *(table[name][own].tolist() for name in ("group", "cluster", "label", "rows")), strict=True
+        )
+        # A place has a line for each class at fault; its rows count once.
+        labels: dict[tuple[str | None, int], list[str]] = {}
+        rows = {}
+        for group, cluster, label, n in lines:
+            labels.setdefault((group, cluster), []).extend([] if label is None else [str(label)])
+            rows[group, cluster] = n
+        names = []
+        for (group, cluster), classes in labels.items():
+            name = str(group) if about == "group" or n_clusters == 1 else f"{group} in cluster {cluster}"
+            if about == "cluster":
+                name = str(cluster) + (f" (class {first_of(classes)})" if classes else "")
+            names.append(name)
+        part = sum(rows.values()) / n_rows if n_rows else 0.0
+        yield Finding(
+            "caution", "kind", {"kind": kind, "about": about, "names": names, "part": part}, cost * part
+        )
 
 
 def find_cautions(model: Model, mixture: Table) -> Table:

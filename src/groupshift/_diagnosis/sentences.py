@@ -10,7 +10,7 @@ from groupshift._audit.found import ENOUGH_LABELS, AuditFound
 from groupshift._audit.inference import LEVEL
 from groupshift._diagnosis.assumption import MEDIUM, SMALL
 from groupshift._diagnosis.findings import Finding
-from groupshift._diagnosis.wording import first_of, percent, percent_range, plural
+from groupshift._diagnosis.wording import first_of, percent, percent_range, plural, short
 from groupshift._math.arrays import Table
 
 # Groups that are named beside what an audit moved them by.
@@ -25,21 +25,16 @@ HOLDS = (
 )
 # What is wrong with each kind of caution, and what to do; it fits one place as well as many.
 REASONS = {
-    "few rows in group": "fewer than 50 rows, so the share leans on other groups. Read the interval, not the share.",
-    "few rows in cell": "fewer than 20 rows, so the share leans on the rest of the group and on other groups.",
-    "classes look alike": "scores hardly tell the classes apart (AUC below 0.6), so shares are hardly known there. "
-    "Add features that do.",
-    "few labeled rows in cluster": "fewer than 20 labeled rows, so scores are guesses there. Label more such rows.",
-    "few labels of one class": "fewer than 20 labeled rows of one class, so unlabeled rows tell nothing of shares there. "
-    "Label more such rows.",
-    "share at the edge": "an estimated share below 2 % or above 98 %, where small errors of calibration weigh most.",
-    "scores outside the labeled range": "the mean score is beyond those of all labeled groups, so held-out labels could not "
-    "check the shift. Label some of these rows.",
-    "shift outside the labeled range": "the shift is larger than any that held-out labels could check. Label some of these "
-    "rows.",
-    "mixture does not fit": "their scores look like no mixture of labeled positives and negatives. Treat these shares with care.",
-    "no unlabeled rows": "labels but no unlabeled rows, so predictions use the shift common to all groups until an update "
-    "brings some.",
+    "few rows in group": "fewer than 50 rows, so the share leans on other groups. Read the interval.",
+    "few rows in cell": "fewer than 20 rows, so the share leans on other cells.",
+    "classes look alike": "scores hardly tell the classes apart (AUC below 0.6). Add features that do.",
+    "few labeled rows in cluster": "fewer than 20 labeled rows, so scores are guesses. Label more such rows.",
+    "few labels of one class": "fewer than 20 labels of a class, too few to estimate shares. Label more such rows.",
+    "share at the edge": "a share below 2 % or above 98 %, where small errors of calibration weigh most.",
+    "scores outside the labeled range": "scores beyond those of all labeled groups, so the shift is unchecked. Label some rows.",
+    "shift outside the labeled range": "a larger shift than held-out labels could check. Label some rows.",
+    "mixture does not fit": "scores look like no mixture of labeled positives and negatives. Treat with care.",
+    "no unlabeled rows": "no unlabeled rows, so predictions use the shift common to all groups until an update.",
 }
 
 
@@ -47,6 +42,25 @@ def words(finding: Finding) -> tuple[str, ...]:
     """The sentences of a finding: one, but for an audit."""
     said = SENTENCES[finding.code](dict(finding.values))
     return (said,) if isinstance(said, str) else tuple(said)
+
+
+def brief(finding: Finding) -> str:
+    """A caution in two or three lines of a screen: what may be off, by how much, and what to do."""
+    values: dict[str, Any] = dict(finding.values)
+    if finding.code == "kind":
+        return _kind(values, most=1)
+    if values.get("share") is not None and finding.code in STATEMENTS:
+        settled = (
+            "A known rate settles it." if values["has_classes"] else "A known rate or an audit settles it."
+        )
+        if values["n_known"]:
+            settled = _remedy(values).partition(".")[0] + "."
+        return (
+            f"If {values['whose']} twice as likely to be labeled, the share would be {percent(values['twice'])}; if half as "
+            f"likely, {percent(values['half'])}. {settled}"
+        )
+    # Of an audit the bets are left out.
+    return words(finding)[0].partition(" Bets against")[0]
 
 
 def _effect(value: float) -> str:
@@ -180,16 +194,17 @@ def identified(names: Iterable[str]) -> str | None:
     typed = f'"{typed}"' if re.search(r"[\s'&;$()<>|*?]", typed) else typed
     it = "them" if first else "it"
     return (
-        f"{listed} {verb} which group a row is of: a classifier that sees {it} memorizes the labeled groups, so the gain on "
-        f"held-out labels and the intervals are too good to be true. Leave {it} out (--exclude {typed}) and compare."
+        f"{listed} {verb} which group a row is of, so gains on held-out labels and intervals are too good to be true. Leave {it} "
+        f"out (--exclude {typed}) and compare."
     )
 
 
-def _kind(v: dict[str, Any]) -> str:
+def _kind(v: dict[str, Any], most: int = 3) -> str:
     part = percent(v["part"], 0) if v["part"] >= 0.01 else "less than 1 %"
     among = f" ({part} of the population)" if v["part"] > 0 else ""
     about = f"{v['about'].capitalize()}{'' if len(v['names']) == 1 else 's'}"
-    return f"{about} {first_of(v['names'])}{among}: {REASONS[v['kind']]}"
+    named = first_of([short(name, 20) if v["about"] == "group" else name for name in v["names"]], most)
+    return f"{about} {named}{among}: {REASONS[v['kind']]}"
 
 
 def _common(statement: Callable[[dict[str, Any]], str]) -> Callable[[dict[str, Any]], str]:
@@ -211,7 +226,7 @@ def _common(statement: Callable[[dict[str, Any]], str]) -> Callable[[dict[str, A
 
 def _if_selected(v: dict[str, Any]) -> str:
     return (
-        f"If {v['whose']} twice as likely to be labeled, {percent(v['twice'])} of the population would be {v['name']} instead of "
+        f"If {v['whose']} twice as likely to be labeled in every group, {percent(v['twice'])} would be {v['name']} instead of "
         f"{percent(v['share'])}; if half as likely, {percent(v['half'])}."
     )
 
@@ -268,11 +283,11 @@ def audit_sentences(found: AuditFound, share: float) -> Iterator[str]:
     verdicts, claimed, labels = found.verdicts, percent(found.claimed_share), plural(found.labels, "label")
     left = f"Shares from {percent_range(verdicts.low[-1], verdicts.high[-1])} remain possible (95 %)."
     enough = f"{1 / LEVEL:.0f} is enough; by chance one audit in {1 / LEVEL:.0f} gets there"
-    grew = f"bets against it grew {_money(verdicts.share_money.max(initial=1.0))} ({enough}). {left}"
-    if verdicts.share_is_wrong:
-        yield f"The audit of {labels} shows that the overall share is not the {claimed} that was estimated: {grew}"
-    else:
-        yield f"The audit of {labels} does not show that the estimated overall share of {claimed} is wrong: {grew}"
+    shown = f"shows that the overall share is not the {claimed} that was estimated"
+    if not verdicts.share_is_wrong:
+        shown = f"does not show that the estimated overall share of {claimed} is wrong"
+    grew = _money(verdicts.share_money.max(initial=1.0))
+    yield f"The audit of {labels} {shown}. Bets against it grew {grew} ({enough}). {left}"
     shows = "shows" if verdicts.is_miscalibrated else "does not show"
     yield (
         f"It {shows} that the probabilities before the audit were not calibrated: bets against them grew "
@@ -343,10 +358,7 @@ SENTENCES: dict[str, Callable[[dict[str, Any]], str | Iterable[str]]] = {
     "worth_yes": lambda v: f"Worth it: {_expected(v)}.",
     "worth_little": lambda v: f"Worth a little: {_expected(v)}.",
     "worth_unsure": lambda v: f"Perhaps: {_expected(v)}. Held-out groups gain, but the population may not.",
-    "worth_noise": lambda v: (
-        f"Perhaps: {_expected(v)}, but on held-out groups the difference is within noise "
-        f"({v['before']:.4f} to {v['after']:.4f})."
-    ),
+    "worth_noise": lambda v: f"Perhaps: {_expected(v)}; on held-out groups the change is within noise.",
     "worth_same": lambda v: (
         f"Perhaps: no measurable difference on held-out groups ({v['before']:.4f} both); {_expected(v)}."
     ),
@@ -377,8 +389,8 @@ SENTENCES: dict[str, Callable[[dict[str, Any]], str | Iterable[str]]] = {
     ),
     "identifying": lambda v: identified(v["names"]) or "",
     "copies": lambda v: (
-        f"{percent(v['part'], 0)} of labeled rows repeat another one exactly (features, label and group), too many "
-        "for chance, so figures on held-out labels are too good. Give the copies of an example one id (example_ids)."
+        f"{percent(v['part'], 0)} of labeled rows are exact copies of another, so figures on held-out labels are too good. "
+        "Give the copies of an example one id (example_ids)."
     ),
     "kind": _kind,
     "audit": lambda v: audit_sentences(v["found"], v["share"]),

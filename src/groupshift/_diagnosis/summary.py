@@ -9,7 +9,6 @@ import numpy as np
 
 from groupshift._diagnosis.diagnosis import QUESTIONS, Diagnosis, diagnose
 from groupshift._diagnosis.fitted import Model, has_classes
-from groupshift._diagnosis.sentences import words
 from groupshift._diagnosis.share_tables import COVERAGE, labeled_sample, shares_by, shares_of_groups
 from groupshift._diagnosis.wording import (
     DASH,
@@ -27,15 +26,14 @@ from groupshift._diagnosis.wording import (
 )
 from groupshift._math.arrays import FloatArray, Table
 
-# Groups named at each end of the list of shares, and classes before the rest are only counted.
-ENDS, MAX_CLASSES = 3, 6
+# Groups named at each end of the list of shares, and classes before the rest are only counted: all of it, and on a screen.
+ENDS, BRIEF_ENDS, MAX_CLASSES, BRIEF_CLASSES = 3, 2, 12, 4
 # Clusters described before the rest are only counted, and what sets each apart.
 MAX_CLUSTERS, MAX_PHRASES = 6, 2
-# What the two intervals are, in a row of words.
-INTERVALS = "Interval (90 %): allows for a shift of all groups alike; narrow interval: given none."
+INTERVALS = "90 % intervals; the narrow ones leave out a shift of all groups alike."
 IN_PYTHON = "model.diagnose() has all the findings and tables, model.report(path) the pictures."
-# Names take no more room than this on the short screen, whose words are counted.
-MOST_LETTERS = 20
+# Names take no more room than this on the short screen, whose words are counted, and lines fit any terminal.
+MOST_LETTERS, SCREEN = 20, 79
 
 
 @dataclass(frozen=True)
@@ -63,39 +61,21 @@ class Summary:
     clusters: tuple[str, ...]
 
     @classmethod
-    def of(cls, model: Model, diagnosis: Diagnosis | None = None) -> Summary:
-        found = diagnose(model) if diagnosis is None else diagnosis
+    def of(cls, model: Model) -> Summary:
+        found = diagnose(model)
         clusters = cluster_lines(found.clusters, model.evidence_.clusters.weight)
         table = (_class_table if has_classes(model) else _group_table)(model)
         return cls(_learned(model), found, *table, clusters)
 
-    @property
-    def main_caution(self) -> str:
-        """What may cost most, with what to do about it."""
-        found = [finding for finding in self.diagnosis.findings if finding.topic == "caution"]
-        if not found:
-            return ""
-        # Of a shift that all groups have in common, what scores would say of it is for the report.
-        first = found[0]
-        if "at_face_value" in first.values:
-            first = first._replace(values={**first.values, "at_face_value": None})
-        return words(first)[0]
-
-    @property
-    def n_more(self) -> int:
-        """Sentences that the report has beside the verdict and the caution."""
-        return len(self.diagnosis.sentences) - 1 - bool(self.main_caution)
-
-    def short_paragraphs(self, fitted: str) -> list[str]:
-        """The answer: shares, the verdict, the caution that costs most. `fitted` begins the first sentence."""
-        blocks = [folded(f"{fitted} {self.learned}")]
+    def screenful(self) -> str:
+        """The answer: shares, the verdict, the caution that costs most."""
+        lines = [folded(self.learned, width=SCREEN)]
         if self.lines:
-            blocks.append(aligned([self.headings, *self.lines]) + "\n" + INTERVALS)
-        blocks.append(folded(self.diagnosis.verdict))
-        if self.main_caution:
-            blocks.append(folded(self.main_caution))
-        more = plural(self.n_more, "more note")
-        return [*blocks, f"{more} in the report."] if self.n_more else blocks
+            lines += [aligned([self.headings, *self.lines]), INTERVALS]
+        lines.append(folded(self.diagnosis.verdict, width=SCREEN))
+        if caution := self.diagnosis.main_caution:
+            lines.append(folded(f"Caution: {caution}", width=SCREEN))
+        return "\n".join(lines)
 
     def paragraphs(self, fitted: str) -> list[str]:
         """Everything, in blocks of text."""
@@ -114,7 +94,7 @@ class Summary:
         shares = table_html(self.long_headings, self.long_lines) if self.long_lines else ""
         parts = [("Clusters", self.clusters), *((q, getattr(found, topic)) for topic, q in QUESTIONS.items())]
         folds = "".join(details(title, listed(said)) for title, said in parts if said)
-        caution = f"<p>{escape(self.main_caution)}</p>" if self.main_caution else ""
+        caution = f"<p>{escape(found.main_caution)}</p>" if found.main_caution else ""
         return titled(
             f"{MARK[found.worth]} {found.verdict}",
             f"<div>{escape(self.learned)}</div>{shares}{caution}{folds}",
@@ -122,11 +102,11 @@ class Summary:
 
 
 def summary_text(model: Model, *, details: bool = False) -> str:
-    """What was learned, the shares, is it worth it, what to beware of: a screenful, or all of it."""
-    summary, fitted = Summary.of(model), f"{type(model).__name__}:"
+    """What was learned, the shares, is it worth it, what to beware of: at most twelve lines, or all of it."""
+    summary = Summary.of(model)
     if not details:
-        return "\n\n".join(summary.short_paragraphs(fitted))
-    return "\n\n".join([*summary.paragraphs(fitted), folded(IN_PYTHON)])
+        return summary.screenful()
+    return "\n\n".join([*summary.paragraphs(f"{type(model).__name__}:"), folded(IN_PYTHON)])
 
 
 def cluster_lines(table: Table, weight: FloatArray) -> tuple[str, ...]:
@@ -180,21 +160,25 @@ def _group_table(model: Model) -> tuple[Cells, tuple[Cells, ...], Cells, tuple[C
     if not len(model.estimate_.groups):
         return ("", *headings), (), ("", *long), ()
     whole, table = (shares_by(model, by, COVERAGE) for by in ("overall", "group"))
-    labeled_rows, shown = labeled_sample(model)[1], []
-    every = [("all", whole, 0, int(model.learned_.labeled_rows.sum()))]
-    order = np.argsort(-table["share"], kind="stable").tolist()
-    is_long = len(order) > 2 * ENDS
-    if model.schema_.has_groups:
-        picked = [*order[:ENDS], *order[-ENDS:]] if is_long else order
-        every += [(str(model.estimate_.groups[g]), table, g, int(labeled_rows[g])) for g in picked]
-    for name, of, i, n_labeled in every:
-        cells = (_number(of["share"][i]), *_intervals(of, i))
+    labeled_rows = labeled_sample(model)[1]
+    order = np.argsort(-table["share"], kind="stable").tolist() if model.schema_.has_groups else []
+
+    def line(name: str, of: Table, i: int, n_labeled: int) -> Cells:
         labeled = f"{_number(of['labeled_share'][i])} of {n_labeled:,}" if n_labeled else "-"
-        shown.append((name, *cells, labeled, f"{int(of['rows'][i]):,}"))
-    if is_long and model.schema_.has_groups:
+        return name, _number(of["share"][i]), *_intervals(of, i), labeled, f"{int(of['rows'][i]):,}"
+
+    def ends(n: int) -> list[Cells]:
+        """All rows, then the `n` groups of highest and of lowest share, or all groups where there are no more."""
+        picked = [*order[:n], *order[-n:]] if len(order) > 2 * n else order
+        groups = [line(str(model.estimate_.groups[g]), table, g, int(labeled_rows[g])) for g in picked]
+        return [line("all", whole, 0, int(model.learned_.labeled_rows.sum())), *groups]
+
+    shown = ends(ENDS)
+    if len(order) > 2 * ENDS:
         shown.insert(1 + ENDS, ("⋮", "", "", "", "", ""))
-    brief = tuple((short(line[0], MOST_LETTERS), *line[1:4]) for line in shown)
-    return ("", *headings), brief, ("", *long), tuple(shown)
+    brief = tuple((short(cells[0], MOST_LETTERS), *cells[1:4]) for cells in ends(BRIEF_ENDS))
+    title = "highest and lowest" if len(order) > 2 * BRIEF_ENDS else ""
+    return (title, *headings), brief, ("", *long), tuple(shown)
 
 
 def _class_table(model: Model) -> tuple[Cells, tuple[Cells, ...], Cells, tuple[Cells, ...]]:
@@ -207,13 +191,13 @@ def _class_table(model: Model) -> tuple[Cells, tuple[Cells, ...], Cells, tuple[C
     names = [str(name) for name in model.estimate_.groups.tolist()]
     shown, brief = [], []
     order = np.argsort(-whole["share"], kind="stable").tolist()
-    for c in order[: 2 * MAX_CLASSES]:
+    for c in order[:MAX_CLASSES]:
         low, high = int(groups[:, c].argmin()), int(groups[:, c].argmax())
         cells = (str(model.schema_.classes[c]), _number(whole["share"][c]), *_intervals(whole, c))
         ends = (f"{short(names[g], MOST_LETTERS)} {_number(groups[g, c])}" for g in (low, high))
         shown.append((*cells, *ends, _number(whole["labeled_share"][c])))
         brief.append((short(cells[0], MOST_LETTERS), *cells[1:], _between(groups[low, c], groups[high, c])))
-    for lines, most in ((shown, 2 * MAX_CLASSES), (brief, MAX_CLASSES)):
+    for lines, most in ((shown, MAX_CLASSES), (brief, BRIEF_CLASSES)):
         del lines[most:]
         if rest := order[most:]:
             lines.append(

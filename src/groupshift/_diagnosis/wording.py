@@ -79,10 +79,10 @@ def tidy(sentence: str) -> str:
     return re.sub(r"(?<=\d) ?%", f"{THIN}%", joined).replace(" ± ", "\u00a0±\u00a0")
 
 
-def folded(text: str, first: str = "", rest: str = "") -> str:
+def folded(text: str, first: str = "", rest: str = "", width: int = WIDTH) -> str:
     """Text in lines of a screen; a number keeps its unit on its line."""
     whole = text.replace(" %", "\u00a0%")
-    return fill(whole, WIDTH, initial_indent=first, subsequent_indent=rest).replace("\u00a0", " ")
+    return fill(whole, width, initial_indent=first, subsequent_indent=rest).replace("\u00a0", " ")
 
 
 def bullets(sentences: Iterable[str]) -> str:

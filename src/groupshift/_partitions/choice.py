@@ -191,7 +191,7 @@ def _losses(labeled: Labeled, cluster: IntArray, n_clusters: int, bins: Bins) ->
     def evidence_of(sums: LabeledSums) -> Callable[[FloatArray], Evidence]:
         return partial(gather, sums, None, prior, labeled_effect=labeled.effect, population_effect=1.0)
 
-    parameters = learn_labeled(evidence_of(whole), shape)
+    parameters = learn_labeled(evidence_of(whole), shape).parameters
     loss = np.empty(len(fold))
     for f in range(int(fold.max()) + 1):
         own = fold == f

@@ -282,10 +282,9 @@ def _averaged(weight: FloatArray, arrays: Sequence[FloatArray]) -> FloatArray:
     return result
 
 
-def learn_labeled(gather: Callable[[FloatArray], Evidence], shape: tuple[int, int, int]) -> FloatArray:
-    """Parameters by labels and scores of labelled rows alone."""
-    nowhere = np.zeros(shape[0], bool)
-    return learn_effects(gather, shape, nowhere, LABELED_ALONE, FEW_ROUNDS).parameters
+def learn_labeled(gather: Callable[[FloatArray], Evidence], shape: tuple[int, int, int]) -> Effects:
+    """By labels and scores of labelled rows alone."""
+    return learn_effects(gather, shape, np.zeros(shape[0], bool), LABELED_ALONE, FEW_ROUNDS)
 
 
 def labeled_shifts(
@@ -304,6 +303,6 @@ def predict_labels_from_scores(
     Labels of all groups together tell how scores are to be read: the few variances, and nothing of a single group.
     """
     nowhere = np.zeros(shape[0], bool)
-    learned = learn_effects(gather, shape, nowhere, LABELED_ALONE, FEW_ROUNDS)
+    learned = learn_labeled(gather, shape)
     known = Hypothesis(1.0, dict(enumerate(learned.parameters.tolist())), kinds=(LABELED_SCORES,))
     return learn_effects(gather, shape, nowhere, (known,), FEW_ROUNDS).mean, learned

@@ -24,7 +24,7 @@ from groupshift._shifts.common import (
     no_common_shift,
 )
 from groupshift._shifts.counts import CountRows, Counts, Score
-from groupshift._shifts.effects import hypotheses, learn_effects
+from groupshift._shifts.effects import hypotheses, learn_effects, learn_labeled
 from groupshift._shifts.evidence import LabeledSums, gather, level_error
 from groupshift._shifts.known import agreeing, conditioned
 from groupshift._shifts.sums import Bins, Sums
@@ -167,10 +167,10 @@ def _shifts(learned: Learned, sums: Sums, means: MeanSums | None, groups: ValueA
     n_groups, K, M = len(groups), learned.n_clusters, learned.n_contrasts
     nothing = no_common_shift(M)
     if learned.shares is None:
-        zero, none = np.zeros((n_groups, K, M)), np.zeros((n_groups, K * M, K * M))
-        return _Shifts(
-            zero, none, np.zeros((K, M)), np.zeros((K * M, K * M)), nothing, np.nan, 0.0, np.zeros(M)
-        )
+        # Nothing is shifted, but groups differ as labelled ones do, and intervals allow for that.
+        zero, spread = np.zeros((n_groups, K, M)), _spread_of_labeled(learned)
+        of_groups = np.tile(spread, (n_groups, 1, 1))
+        return _Shifts(zero, of_groups, np.zeros((K, M)), spread, nothing, np.nan, 0.0, np.zeros(M))
     if learned.shrinkage != "hierarchical":
         return each_alone(learned, sums, n_groups)
     codes = Codes().fit(np.concatenate([learned.labeled_groups, groups]))
@@ -209,6 +209,22 @@ def _shifts(learned: Learned, sums: Sums, means: MeanSums | None, groups: ValueA
         0.0 if learned.selection == "random" else UNIDENTIFIED,
         effects.face_value - common.mean,
     )
+
+
+def _spread_of_labeled(learned: Learned) -> FloatArray:
+    """Covariance (K M, K M) of the random effects of labelled groups; nothing where there is one group."""
+    K, M, n_groups = learned.n_clusters, learned.n_contrasts, len(learned.labeled_groups)
+    if n_groups < 2:
+        return np.zeros((K * M, K * M))
+    evidence = partial(
+        gather,
+        learned.labeled,
+        None,
+        learned.prior,
+        labeled_effect=learned.labeled_effect,
+        population_effect=1.0,
+    )
+    return learn_labeled(evidence, (n_groups, K, M)).unseen
 
 
 def each_alone(learned: Learned, sums: Sums, n_groups: int) -> _Shifts:

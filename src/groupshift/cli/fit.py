@@ -106,12 +106,10 @@ def fit(
     if as_json:
         print_json(_described(model, training) | {"out": out, "selections": answers})
         return
-    paragraphs = model.summary(details=details).split("\n\n")
-    if not details:
-        # Paragraphs are folded by the screen, tables are as they are; what the report has besides is not counted here.
-        whole = [p if "  " in p else " ".join(p.split()) for p in paragraphs]
-        paragraphs = [p for p in whole if not repeats(p, answers) and not p.endswith("in the report.")]
-    screen.say(("\n\n" if details else "\n").join(paragraphs))
+    summary = model.summary(details=details)
+    answer, _, caution = summary.partition("\nCaution: ")
+    is_said = repeats(summary, answers) or " ".join(caution.split()) in training.alarms
+    screen.say(answer if is_said else summary)
     show_selections(screen, answers)
     # Without unlabeled rows a model has no shares to show, but can be given some.
     shares, update = f"shares {out} --out shares.csv", f"update {out} UNLABELED --out updated.gshift"
@@ -234,7 +232,8 @@ def selections(model: GroupShiftClassifier, **known: Any) -> list[dict[str, Any]
 
 def repeats(sentence: str, answers: list[dict[str, Any]]) -> bool:
     """Whether a caution says in words what the answers beside it say in numbers."""
-    return bool(answers) and "over-represented" in sentence
+    said = " ".join(sentence.split())
+    return bool(answers) and ("over-represented" in said or "likely to be labeled" in said)
 
 
 def show_selections(screen: Screen, answers: list[dict[str, Any]]) -> None:

@@ -21,7 +21,6 @@ from groupshift._diagnosis.share_tables import (
     shares_of_every_row,
     shares_of_groups,
 )
-from groupshift._diagnosis.summary import Summary
 from groupshift._diagnosis.wording import plural
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, Table, ValueArray
 
@@ -176,10 +175,6 @@ class Facts:
 
     # ---- the first screen ----------------------------------------------------------------------------------------
 
-    @cached_property
-    def summary(self) -> Summary:
-        return Summary.of(self.model, self.diagnosis)
-
     def title(self) -> str:
         if self.has_classes:
             what = (
@@ -312,11 +307,8 @@ class Facts:
             pairs["Classes"] = ", ".join(self.classes)
         else:
             pairs |= {"Positive class": names.positive or str(classes[-1]), "Negative class": str(classes[0])}
-        pairs["Labeled rows"] = count(model.learned_.labeled_rows.sum())
-        pairs["Population (unlabeled) rows"] = count(model.estimate_.rows.sum())
         if model.schema_.has_groups:
             pairs["Groups with labeled rows"] = count(len(model.learned_.labeled_groups))
-            pairs["Groups with unlabeled rows"] = count(self.n_groups)
         seed = model.get_params(deep=False)["random_state"]
         pairs["Random seed"] = "none: another fit may differ a little" if seed is None else str(seed)
         return pairs | {"Features": count(len(model.schema_.encoder.names_))}

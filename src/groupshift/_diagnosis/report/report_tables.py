@@ -22,7 +22,6 @@ from groupshift._diagnosis.report.formats import (
 from groupshift._diagnosis.share_tables import COVERAGE
 from groupshift._diagnosis.wording import THIN
 from groupshift._math.arrays import FloatArray
-from groupshift._partitions.choice import margin
 
 # Tables of more lines stay closed for readers without JavaScript, too: the page would be miles long.
 OPEN_LINES = 200
@@ -305,35 +304,18 @@ def audit_groups_table(found: AuditFound) -> TableView | None:
 
 
 def candidates_table(model: Model) -> TableView | None:
-    """The partitions that were weighed, and why each was taken or left."""
-    found, held_out = model.candidates_, model.evidence_.held_out
+    """The partitions that were weighed."""
+    found = model.candidates_
     if found is None:
         return None
-    needed = margin(2 if held_out is None else int(held_out.total["groups"]))
-    most, why = float(np.max(found["gain"][found["chosen"]], initial=0.0)), []
-    lines = zip(
-        *(found[name].tolist() for name in ("n_clusters", "gain", "gain_error", "chosen")), strict=True
-    )
-    for n_clusters, gain, error, is_chosen in lines:
-        if is_chosen:
-            why.append("chosen")
-        elif n_clusters == 1:
-            why.append("a better one was found")
-        elif gain <= 0:
-            why.append("no gain over one cluster")
-        elif gain <= needed * error:
-            why.append(f"gain within noise ({gain / error:.1f} standard errors, {needed:.1f} needed)")
-        else:
-            why.append("the chosen one gains more" if gain < most else "no better than the chosen one")
     columns = {
         "Candidate": texts(found["candidate"]),
         "Clusters": [count(v) for v in found["n_clusters"]],
         "Log loss": [decimals(v, 4) for v in found["loss"]],
         "Gain": [signed(v, 4) for v in found["gain"]],
         "Standard error": [decimals(v, 4) for v in found["gain_error"]],
-        "Why": why,
     }
-    return TableView(columns, "Candidates", words=("Why",), marked=int(found["chosen"].argmax()))
+    return TableView(columns, "Candidates", marked=int(found["chosen"].argmax()))
 
 
 def features_table(model: Model) -> TableView:
