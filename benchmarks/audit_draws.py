@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from groupshift._audit.answers import Answers, read_answers
+from groupshift._audit.census import Census
+from groupshift._audit.doors import census_of, now
+from groupshift._audit.state import State
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
 from benchmarks.shared_sets import SETS
 from groupshift import GroupShiftClassifier
-from groupshift._audit.answers import Answers, read_answers
-from groupshift._audit.census import Census
-from groupshift._audit.doors import census_of, now
 from groupshift._audit.found import learn, verdicts
 from groupshift._audit.plan import AuditPlan, chances_of, draw
-from groupshift._audit.state import State
 
 BUDGET = 50
 # Positives are this many times as likely to be labelled as negatives, of which this part is.

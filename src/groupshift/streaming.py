@@ -321,7 +321,7 @@ def predict(
             unseen.update(dict.fromkeys(new))
             writer.write(beside(table, keep, values))
     if unseen:
-        report_unseen(np.array([*unseen], object), unseen=model.unseen, stacklevel=3)
+        report_unseen(unseen, unseen=model.unseen, stacklevel=3)
     n_rows: int = writer.n_rows
     return n_rows
 
@@ -372,7 +372,7 @@ class Predictor:
             assert values is not None
             new = values[rows.group < 0].tolist()
             if self.refuses_unseen:
-                report_unseen(np.array([*dict.fromkeys(new)], object), unseen="error", stacklevel=2)
+                report_unseen(new, unseen="error", stacklevel=2)
         return self.scorer.columns(rows, self.coverage), new
 
 

@@ -1,6 +1,7 @@
 """Groups and other values of users as numbers."""
 
 import warnings
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import repeat
 from typing import Self
@@ -193,9 +194,9 @@ def group_numbers(values: ValueArray | None, groups: Codes, *, has_groups: bool,
     return found[0] if len(found) == 1 else np.concatenate(found)
 
 
-def report_unseen(values: ValueArray, *, unseen: str, stacklevel: int) -> None:
+def report_unseen(values: Iterable[object], *, unseen: str, stacklevel: int) -> None:
     """Warn that rows of these groups take the common shift, or refuse them, as `unseen` says."""
-    named = some(list(dict.fromkeys(values.tolist())), most=5)
+    named = some(list(dict.fromkeys(values)), most=5)
     if unseen == "error":
         raise ValueError(
             f"Groups {named} had no unlabelled rows at fit, so their class shares are unknown. Add rows of these groups with "

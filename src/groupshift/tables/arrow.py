@@ -6,15 +6,19 @@ pyarrow is imported when it is first used: the library works without it, and wha
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from groupshift._data.extras import need
+from groupshift._data.frames import as_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,6 +106,16 @@ def gives_arrow(source: object) -> bool:
         or _is_once(source)
         or (isinstance(source, (list, tuple)) and bool(source) and _is_part(source[0]))
     )
+
+
+def is_stream(X: object) -> bool:
+    """Whether rows come in batches of Arrow (a reader, a query, a lazy table, an iterator), and not as a table in memory.
+
+    >>> is_stream([[1.0, 2.0]])
+    False
+    """
+    in_memory = isinstance(X, (np.ndarray, list, Mapping)) or as_frame(X) is not None
+    return not in_memory and find_spec("pyarrow") is not None and gives_arrow(X)
 
 
 @dataclass(frozen=True)
