@@ -117,8 +117,7 @@ def with_groups(source: Source, columns: Sequence[str], missing: str = "error") 
         columns=(*others, name),
         n_rows=None if missing == "drop" else source.n_rows,
         schema=pa.schema([*((column, source.type_of(column)) for column in others), (name, pa.string())]),
-        tables=Grouped(source, tuple(columns), missing),
-        known={},
+        rows=Grouped(source, tuple(columns), missing).batches,
     )
 
 
