@@ -3,6 +3,8 @@
 import itertools
 import pickle
 from copy import copy
+from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 
 from groupshift import Counts, GroupShiftClassifier, load, save
 from groupshift._shifts.sums import FINEST
@@ -223,3 +226,52 @@ def test_counts_of_a_thousand_groups_in_eight_clusters_are_smaller_than_ten_mega
     counts = sum(model.count(rng.normal(size=(250_000, 3)), np.arange(250_000) % n_groups) for _ in range(4))
     assert (counts.n_rows, counts.n_clusters, len(counts.groups)) == (1_000_000, 8, 1_000)
     assert len(counts.to_bytes()) < 10_000_000
+
+
+class Watched(GaussianNB):
+    """Notes when it is asked for scores."""
+
+    events: ClassVar[list[str]] = []
+
+    def predict_proba(self, X):
+        self.events.append("scored")
+        return super().predict_proba(X)
+
+
+@pytest.mark.parametrize("task", ["count", "update", "predict_proba"])
+def test_rows_that_come_once_go_through_batch_by_batch(table, monkeypatch, task):
+    monkeypatch.setattr("groupshift.classifier.BATCH_ROWS", 100)
+    model = fit_in_memory(quick(2).set_params(estimator=Watched()), table, COLUMNS)
+    rows = halves(table)[1].iloc[:950]
+    given = rows.site.to_numpy()
+    whole = getattr(copy(model), task)(rows[COLUMNS], given)
+    arrow = pa.Table.from_pandas(rows[COLUMNS], preserve_index=False)
+    events = Watched.events
+    events.clear()
+
+    def batches():
+        for batch in arrow.to_batches(max_chunksize=70):
+            events.append("read")
+            yield batch
+
+    reader = pa.RecordBatchReader.from_batches(arrow.schema, batches())
+    found = getattr(copy(model), task)(reader, given)
+    # Two parts make a batch, and the next one is asked for when the first was scored.
+    assert events[:2] == ["read", "read"]
+    assert events.index("scored") == 2
+    assert sum(one != other for one, other in pairwise(events)) > 10
+    if task == "count":
+        assert_same_counts(found, whole)
+    elif task == "update":
+        np.testing.assert_allclose(found.shift_, whole.shift_, atol=1e-12)
+    else:
+        np.testing.assert_array_equal(found, whole)
+
+
+def test_what_is_given_beside_a_stream_has_a_value_for_each_row(model, table):
+    rows = halves(table)[1]
+    for wrong in (rows.site[:-1], np.append(rows.site, "a")):
+        with pytest.raises(ValueError, match=r"has shape .* one value for each row"):
+            model.count(pa.Table.from_pandas(rows[COLUMNS]).to_reader(100), wrong)
+    with pytest.raises(ValueError, match="gave no rows"):
+        model.predict_proba(pa.Table.from_pandas(rows[COLUMNS][:0]).to_reader(), rows.site[:0])

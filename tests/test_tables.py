@@ -273,7 +273,7 @@ def test_groups_are_numbered_without_a_python_object_for_each_row():
 
 
 @pytest.mark.parametrize("n_known", [1, 2, 1000, 70_000])
-def test_many_groups_are_found_whatever_slots_they_share(n_known):
+def test_many_groups_are_found(n_known):
     rng = np.random.default_rng(n_known)
     for known in (np.arange(n_known) * 2**32, np.array([f"g{i}" for i in range(n_known)])):
         codes = Codes().fit(known)

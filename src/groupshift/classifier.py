@@ -1,7 +1,7 @@
 """GroupShiftClassifier: calibrated, group-aware probabilities from a biased labelled sample and an unlabelled population."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -25,12 +25,22 @@ from groupshift._data.checks import (
     accepts_missing,
     check_features,
     check_labels,
+    check_length,
     check_settings,
     check_weights,
 )
 from groupshift._data.codes import NOT_GIVEN, Codes, group_numbers, report_unseen, same_kind
 from groupshift._data.encoder import FeatureEncoder
-from groupshift._data.frames import Features, as_frame, frame_beside, frame_like, library_of, take_rows
+from groupshift._data.extras import need
+from groupshift._data.frames import (
+    Features,
+    as_column,
+    as_frame,
+    frame_beside,
+    frame_like,
+    library_of,
+    take_rows,
+)
 from groupshift._data.keys import Seeds
 from groupshift._data.problem import Classifier, KnownRates, KnownShare, Problem, Settings, sentences
 from groupshift._data.progress import begin, steps
@@ -62,11 +72,12 @@ from groupshift._diagnosis.share_tables import (
 from groupshift._diagnosis.summary import Summary, summary_text
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._shifts.common import CommonShift
-from groupshift._shifts.counts import CountRows, Counts, fingerprint
+from groupshift._shifts.counts import CountRows, Counts, fingerprint, total_counts
 from groupshift._shifts.estimate import Estimate, Learned, estimate_from_counts
 from groupshift._shifts.known_classes import known_of
 from groupshift._shifts.prediction_sets import set_thresholds, sets_of
 from groupshift._shifts.scorer import Scorer, by_class, concatenated_details, detail_columns
+from groupshift.tables.arrow import BATCH_ROWS, arrow_batches, is_stream
 
 # Rows that are predicted at a time: with a dozen features, what is made of them stays in the processor's cache.
 PREDICTED_ROWS = 32_768
@@ -306,6 +317,9 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             Default: the column of groups that the model knows, and 1.
         """
         check_is_fitted(self)
+        if is_stream(X):
+            parts = self._batches(X, groups, sample_weight)
+            return total_counts(self._count_batch(*part) for part in parts)
         frame = as_frame(X := check_features(X))
         if frame is not None:
             group = groups if isinstance(groups, str) else None
@@ -346,7 +360,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("update takes rows or counts of rows. Pass X or counts=, one of them.")
         with workers(self.n_jobs), steps():
             begin("estimating shares", self.verbose)
-            if counts is None and as_frame(X) is None and not hasattr(X, "shape") and not isinstance(X, list):
+            if counts is None and is_stream(X):
                 counts = self.count(X, groups, sample_weight=sample_weight)
             elif counts is None:
                 read = self._read_numbered(X, groups, sample_weight, example_ids)
@@ -357,6 +371,30 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
             fresh = estimate_from_counts(self.learned_, counts, known)
         self.__dict__.update(zip(("audit_", "estimate_"), learned_again(self.audit_, fresh), strict=True))
         return self
+
+    def _batches(self, X: Features, *others: Any) -> Iterator[tuple[Any, ...]]:
+        """A stream batch by batch, each with its part of what was given for all rows; a table is one batch."""
+        if not is_stream(X):
+            yield X, *others
+            return
+        first = 0
+        columns = [one if one is None or isinstance(one, str) else as_column(one) for one in others]
+        for batch in arrow_batches(X, BATCH_ROWS):
+            table, rows = need("pyarrow").table(batch), slice(first, first := first + batch.num_rows)
+            yield table, *(one[rows] if isinstance(one, np.ndarray) and one.ndim else one for one in columns)
+        if not first:
+            raise ValueError("X is a stream that gave no rows; at least one is required. Pass one with rows.")
+        for one in columns:
+            if isinstance(one, np.ndarray) and one.ndim:
+                check_length("What was given beside X", one, first)
+
+    def _count_batch(self, X: Features, groups: Any, sample_weight: Any) -> Counts | None:
+        """Counts of a batch; None where no row of it weighs anything."""
+        weight = sample_weight
+        if isinstance(weight, str) and weight in X.column_names:
+            weight = X[weight].to_numpy()
+        has_weight = weight is None or isinstance(weight, str) or np.asarray(weight).any()
+        return self.count(X, groups, sample_weight=sample_weight) if has_weight else None
 
     def _counted(self, rows: Rows, names: ValueArray, *, exact: bool) -> Counts:
         """Of rows in memory, numbered by their groups."""
@@ -727,19 +765,34 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
         """What `answer` makes of the scores of rows, chunk by chunk: encoded, cut and scored while they are in the cache."""
         check_is_fitted(self)
         scorer, schema, has_groups = self._scorer(), self.schema_, self.has_groups_
-        X = self._checked(X)
-        features, values = split_fitted(schema, self.group, X, groups)
-        n_rows = X.shape[0]
-        with workers(self.n_jobs):
-            number = group_numbers(values, Codes.of(scorer.groups), has_groups=has_groups, n_rows=n_rows)
-        if has_groups and values is None:
-            warnings.warn(NOT_GIVEN, UserWarning, stacklevel=3)
-        elif values is not None and len(scorer.groups) and (number < 0).any():
-            report_unseen(values[number < 0], unseen=self.unseen, stacklevel=4)
+        codes, found, unseen = Codes.of(scorer.groups), list[Answer](), dict[object, None]()
+        for batch, of_batch in self._batches(X, groups):
+            table = self._checked(batch)
+            features, values = split_fitted(schema, self.group, table, of_batch)
+            n_rows = table.shape[0]
+            with workers(self.n_jobs):
+                number = group_numbers(values, codes, has_groups=has_groups, n_rows=n_rows)
+            if has_groups and values is None and not found:
+                warnings.warn(NOT_GIVEN, UserWarning, stacklevel=3)
+            elif values is not None and len(scorer.groups) and (number < 0).any():
+                unseen |= dict.fromkeys(values[number < 0].tolist())
+                if self.unseen == "error":
+                    break
+            answer_part = partial(_answered, answer, scorer, schema, features, number)
+            parts = (slice(start, start + PREDICTED_ROWS) for start in range(0, n_rows, PREDICTED_ROWS))
+            with workers(self.n_jobs):
+                found += map_chunks(answer_part, parts)
+        if unseen:
+            report_unseen(unseen, unseen=self.unseen, stacklevel=4)
+        return found
 
-        def of_part(part: slice) -> Answer:
-            return answer(scorer, schema.unweighted(take_rows(features, part), number[part]))
 
-        parts = (slice(start, start + PREDICTED_ROWS) for start in range(0, n_rows, PREDICTED_ROWS))
-        with workers(self.n_jobs):
-            return list(map_chunks(of_part, parts))
+def _answered(
+    answer: Callable[[Any, Rows], Answer],
+    scorer: Scorer,
+    schema: Schema,
+    X: Features,
+    number: IntArray,
+    part: slice,
+) -> Answer:
+    return answer(scorer, schema.unweighted(take_rows(X, part), number[part]))

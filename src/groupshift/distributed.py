@@ -44,7 +44,7 @@ from groupshift.streaming import Columns, Predictor
 # Dask is an extra, and has no types.
 DaskFrame: TypeAlias = Any
 Delayed: TypeAlias = Any
-OfPartition: TypeAlias = Callable[[Features, int], object]
+OfPartition: TypeAlias = Callable[..., object]
 
 # Labelled rows of a Dask DataFrame that are gathered: the classifier sees them all at once.
 MOST_GATHERED = 2_000_000
@@ -84,7 +84,7 @@ class Distributed(OutsideMemory):
         """
         if self.reader.by_content:
             return [0] * len(self._parts)
-        sizes = _computed(_per_partition(self._parts, _n_rows))
+        sizes = _computed(_per_partition(self._parts, len))
         offsets: list[int] = np.cumsum([self.first, *sizes])[:-1].tolist()
         return offsets
 
@@ -155,9 +155,9 @@ def update(
     _check_dask(unlabeled)
     roles = fitted_roles(model.schema_, model.group, group, weight, example_id)
     check_columns(list(unlabeled.columns), roles.columns, "The unlabelled data")
-    count = batch_counter(model, roles)
     try:
-        counts = _added(_per_partition(_partitions(unlabeled, roles.columns), partial(_counted, count)))
+        count = batch_counter(model, roles)
+        counts = _added(_per_partition(_partitions(unlabeled, roles.columns), count))
     except MissingGroupsError:
         # Those of all partitions are counted.
         look_over(partial(_look, unlabeled), roles)
@@ -200,7 +200,7 @@ def _gathered(labeled: Features | DaskFrame) -> tuple[Features, list[str]]:
     """Labelled rows in memory, and a note where they were not."""
     if not isinstance(labeled, need("dask.dataframe").DataFrame):
         return labeled, []
-    n_rows = sum(_computed(_per_partition(_partitions(labeled, labeled.columns), _n_rows)))
+    n_rows = sum(_computed(_per_partition(_partitions(labeled, labeled.columns), len)))
     if n_rows > MOST_GATHERED:
         raise ValueError(
             f"The labelled data is a Dask DataFrame of {n_rows:,} rows; up to {MOST_GATHERED:,} are gathered in memory. Pass a "
@@ -211,7 +211,7 @@ def _gathered(labeled: Features | DaskFrame) -> tuple[Features, list[str]]:
 
 
 def _look(frame: DaskFrame, at: Callable[[Features], FirstLook], columns: list[str]) -> FirstLook:
-    found: FirstLook = _added(_per_partition(_partitions(frame, columns), partial(_counted, at)))
+    found: FirstLook = _added(_per_partition(_partitions(frame, columns), at))
     return found
 
 
@@ -248,41 +248,27 @@ def _computed(parts: list[Delayed]) -> tuple[Any, ...]:
 def _per_partition(
     partitions: list[Delayed], function: OfPartition, offsets: Sequence[int] | None = None
 ) -> list[Delayed]:
-    """`function(partition, offset)` of every partition, in order."""
+    """`function(partition)`, or `function(partition, offset)`, of every partition, in order."""
     from dask.delayed import delayed
 
     # The function holds the classifier. As a task of its own it travels to each worker once, not with every
-    # task; scattered data would be lost with the worker that holds it, a task is simply run again.
-    carried = delayed(_Carrier(function), name=f"groupshift-{uuid4().hex}", traverse=False)
-    offsets = [0] * len(partitions) if offsets is None else offsets
+    # task; scattered data would be lost with the worker that holds it, a task is simply run again. In a list, since Dask
+    # would call a bare one.
+    carried = delayed([function], name=f"groupshift-{uuid4().hex}", traverse=False)
     run = delayed(_run, pure=False)
-    return [run(carried, part, offset) for part, offset in zip(partitions, offsets, strict=True)]
+    given = [(part,) for part in partitions] if offsets is None else zip(partitions, offsets, strict=True)
+    return [run(carried, *one) for one in given]
 
 
-@dataclass(frozen=True)
-class _Carrier:
-    """A function as a value: Dask would call a bare one."""
-
-    function: OfPartition
-
-
-def _run(carrier: _Carrier, partition: Features, offset: int) -> object:
+def _run(carried: list[OfPartition], *given: Any) -> object:
     # Dask has a thread for each core already.
     with as_worker():
-        return carrier.function(partition, offset)
+        return carried[0](*given)
 
 
 def _add(parts: list[Any]) -> Any:
     there = [part for part in parts if part is not None]
     return add_up(there) if there else None
-
-
-def _counted(count: Callable[[Features], object], partition: Features, offset: int) -> object:
-    return count(partition)
-
-
-def _n_rows(partition: Features, offset: int) -> int:
-    return len(partition)
 
 
 def _predict_partition(partition: DaskFrame, predictor: Predictor) -> DaskFrame:

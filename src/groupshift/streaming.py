@@ -321,7 +321,7 @@ def predict(
             unseen.update(dict.fromkeys(new))
             writer.write(beside(table, keep, values))
     if unseen:
-        report_unseen(np.array([*unseen], object), unseen=model.unseen, stacklevel=3)
+        report_unseen(unseen, unseen=model.unseen, stacklevel=3)
     n_rows: int = writer.n_rows
     return n_rows
 
@@ -372,7 +372,7 @@ class Predictor:
             assert values is not None
             new = values[rows.group < 0].tolist()
             if self.refuses_unseen:
-                report_unseen(np.array([*dict.fromkeys(new)], object), unseen="error", stacklevel=2)
+                report_unseen(new, unseen="error", stacklevel=2)
         return self.scorer.columns(rows, self.coverage), new
 
 
@@ -385,54 +385,30 @@ def _opened(
     target: str,
     **names: Any,
 ) -> Training:
+    def read(table: Features) -> Features:
+        return table if model.estimator is None else in_library(table, "pandas")
+
     group = group_column(names.get("group"), model.group)
-    labeled = _in_memory(labeled, model, group)
-    kinds = _kinds(labeled, names.get("example_id"), group)
+    if isinstance(labeled, (str, PathLike)):
+        file = as_source(labeled, group=group)
+        labeled = read(pa.concat_tables(file.batches(file.columns)))
+    # What columns of CSV files must hold to agree with labelled data; whole numbers stay whole in ids and groups.
+    kinds, whole, one_table = {}, (group, names.get("example_id")), labeled is None
+    if not one_table:
+        kinds = column_kinds(framed(labeled, "Labelled data")[:1000])
+        kinds = {n: k for n, k in kinds.items() if k == "category" or (k == "number" and n not in whole)}
     source = as_source(unlabeled, batch_rows=batch_rows, kinds=kinds, group=group)
-    is_one_table = labeled is None
-    if is_one_table:
-        labeled = _labeled_part(source, target, model)
+    if one_table:
+        check_columns(source.columns, [target], "The data")
+        found = []
+        for table in source.batches(source.columns):
+            has_label = ~unlabeled_in(framed(table).get_column(target), model.unlabeled_value)
+            found.append(table.take(np.flatnonzero(has_label)))
+        labeled = read(pa.concat_tables(found))
     roles = assign_roles(framed(labeled).columns, model.group, target=target, **names)
-    if is_one_table:
-        roles = replace(roles, target=target)
     check_columns(source.columns, roles.columns, "The unlabelled data")
-    return Training(labeled, source, roles, target, 0 if is_one_table else None)
-
-
-def _in_memory(
-    labeled: Features | str | PathLike[str] | None, model: GroupShiftClassifier, group: str | None
-) -> Features:
-    """Labelled rows as a frame; from a path as an Arrow table, or in pandas for the user's classifier."""
-    if not isinstance(labeled, (str, PathLike)):
-        return None if labeled is None else framed(labeled, "Labelled data").to_native()
-    source = as_source(labeled, group=group)
-    return _for_classifier(pa.concat_tables(source.batches(source.columns)), model)
-
-
-def _for_classifier(table: Features, model: GroupShiftClassifier) -> Features:
-    return table if model.estimator is None else in_library(table, "pandas")
-
-
-def _labeled_part(source: BatchSource, target: str, model: GroupShiftClassifier) -> Features:
-    """Labelled rows of a table that holds both."""
-    check_columns(source.columns, [target], "The data")
-    found = []
-    for table in source.batches(source.columns):
-        has_label = ~unlabeled_in(framed(table).get_column(target), model.unlabeled_value)
-        found.append(table.take(np.flatnonzero(has_label)))
-    return _for_classifier(pa.concat_tables(found), model)
-
-
-def _kinds(labeled: Features, example_id: str | None, group: str | None) -> dict[str, str]:
-    """What columns of CSV files must hold to agree with labelled data."""
-    if labeled is None:
-        return {}
-    # Whole numbers stay whole in ids and groups.
-    return {
-        name: kind
-        for name, kind in column_kinds(framed(labeled)[:1000]).items()
-        if kind == "category" or (kind == "number" and name not in (group, example_id))
-    }
+    roles = replace(roles, target=target) if one_table else roles
+    return Training(labeled, source, roles, target, 0 if one_table else None)
 
 
 def _opened_for(

@@ -335,7 +335,20 @@ def read_both(
     found = look_over(look, roles, encoder.category_names, options.unlabeled_value)
     # Categories are ranked by their frequency among all rows, labelled or not.
     counts = {n: category_counts(frame.get_column(n)) + found.categories[n] for n in encoder.category_names}
-    samples = _read_labeled(options, frame, roles, target, encoder.with_counts(counts))
+
+    def column(name: str | None) -> ArrayLike | None:
+        return None if name is None else frame.get_column(name).to_native()
+
+    own_group = [] if options.group is None else [options.group]
+    X = frame.select([*roles.features, *own_group]).to_native()
+    given = None if own_group else column(roles.group)
+    beside = column(roles.weight), column(roles.example_id), encoder.with_counts(counts)
+    samples = read_samples(options, X, frame.get_column(target).to_native(), given, *beside)
+    if samples.population is not None:
+        raise ValueError(
+            f"{samples.population.n_rows} of {len(frame)} labelled rows have no label in column {target!r}. "
+            "Move them to the unlabelled data."
+        )
     samples = replace(samples, schema=replace(samples.schema, group_name=roles.group))
     groups = np.zeros(1, int)
     if roles.group is not None:
@@ -345,29 +358,6 @@ def read_both(
     by_content = draws_by_content(samples.labeled, found.n_rows)
     reader = Reader(samples.schema, roles, groups, options.unlabeled_value, by_content)
     return replace(samples, groups=groups, population=population(reader, found.n_rows, len(whole)))
-
-
-def _read_labeled(
-    options: ReadOptions, frame: Frame, roles: Roles, target: str, encoder: FeatureEncoder
-) -> Samples:
-    """Labelled rows, read as `fit` reads them."""
-
-    def column(name: str | None) -> ArrayLike | None:
-        return None if name is None else frame.get_column(name).to_native()
-
-    own_group = [] if options.group is None else [options.group]
-    X = frame.select([*roles.features, *own_group]).to_native()
-    groups = None if own_group else column(roles.group)
-    labels = frame.get_column(target).to_native()
-    samples = read_samples(
-        options, X, labels, groups, column(roles.weight), column(roles.example_id), encoder
-    )
-    if samples.population is not None:
-        raise ValueError(
-            f"{samples.population.n_rows} of {len(frame)} labelled rows have no label in column {target!r}. "
-            "Move them to the unlabelled data."
-        )
-    return samples
 
 
 def _group_array(groups: frozenset[Any]) -> ValueArray:

@@ -87,7 +87,13 @@ def check_features(X: Features) -> Features:
             f"X is a {type(X).__name__} of columns, which has no rows. Pass an array or a frame: pandas.DataFrame(X) makes one, "
             "and so does backend='pandas' in make_survey and to_table."
         )
-    _check_column_names(X)
+    # Column names are asked before other libraries do, which say it in words of their own; a lazy table, which has no shape,
+    # would have to be asked.
+    found = getattr(X, "column_names", getattr(X, "columns", ())) if hasattr(X, "shape") else ()
+    if twice := [name for name, count in Counter(map(str, found)).items() if count > 1]:
+        raise ValueError(
+            f"X has {some(twice)} more than once among its columns. Rename or drop columns until each name is there once."
+        )
     frame = as_frame(X := gathered(X))
     if frame is None:
         try:
@@ -102,18 +108,6 @@ def check_features(X: Features) -> Features:
             "required. Pass a table with rows."
         )
     return X
-
-
-def _check_column_names(X: Features) -> None:
-    """No column name twice; asked before other libraries, which say it in words of their own."""
-    # A lazy table, which has no shape, would have to be asked.
-    found = getattr(X, "column_names", getattr(X, "columns", ())) if hasattr(X, "shape") else ()
-    names = [str(name) for name in found]
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ValueError(
-            f"X has {some(twice)} more than once among its columns. Rename or drop columns until each name is there once."
-        )
 
 
 def accepts_missing(estimator: object) -> bool:
@@ -182,7 +176,21 @@ def check_labels(
     y: ArrayLike | None, unlabeled_value: object, n_rows: int, classes: ValueArray | None = None
 ) -> tuple[IntArray, ValueArray]:
     """Labels as numbers of classes, -1 for unlabelled, and the classes in order: those of the labels, or the given ones."""
-    y = _label_column(y, unlabeled_value)
+    if y is None:
+        raise ValueError(
+            "GroupShiftClassifier requires y to be passed, but the target y is None. Pass labels, unlabelled rows marked by "
+            f"{unlabeled_value!r} or missing."
+        )
+    y = as_column(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        from sklearn.exceptions import DataConversionWarning
+
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; it is flattened.",
+            DataConversionWarning,
+            stacklevel=4,
+        )
+        y = y.ravel()
     check_length("y", y, n_rows)
     unlabeled = unlabeled_mask(y, unlabeled_value)
     known = y[~unlabeled]
@@ -208,26 +216,6 @@ def check_labels(
     return coded, classes
 
 
-def _label_column(y: ArrayLike | None, unlabeled_value: object) -> ValueArray:
-    """Labels as a one-dimensional array."""
-    if y is None:
-        raise ValueError(
-            "GroupShiftClassifier requires y to be passed, but the target y is None. Pass labels, unlabelled rows marked by "
-            f"{unlabeled_value!r} or missing."
-        )
-    column = as_column(y)
-    if column.ndim == 2 and column.shape[1] == 1:
-        from sklearn.exceptions import DataConversionWarning
-
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected; it is flattened.",
-            DataConversionWarning,
-            stacklevel=5,
-        )
-        column = column.ravel()
-    return column
-
-
 def _classes(known: ValueArray, unlabeled_value: object) -> ValueArray:
     """The classes of the labelled rows, in order."""
     if known.dtype.kind == "f" and np.isinf(known).any():
@@ -248,7 +236,16 @@ def _classes(known: ValueArray, unlabeled_value: object) -> ValueArray:
             f"classifier would not see. {_ways_out(repr(classes[3 * len(classes) // 4].item()))}"
         )
     if len(classes) < 2:
-        raise ValueError(_one_class(classes[0].item(), unlabeled_value))
+        found = classes[0].item()
+        advice = "Add labelled rows of the other class."
+        if unlabeled_value == -1 and found == 1:
+            advice = (
+                "Here -1 marks unlabelled rows: if your classes are -1 and +1, pass another unlabeled_value (None: only "
+                "missing labels are unlabelled)."
+            )
+        raise ValueError(
+            f"The labelled rows hold one class only, {found!r}; two classes are needed. {advice}"
+        )
     return classes
 
 
@@ -258,17 +255,6 @@ def _ways_out(limit: str) -> str:
         f'Make two classes of them, y >= {limit} (on the command line: --positive ">={limit}"), or make each value a class '
         "by passing text: numpy.asarray(y).astype(str), with missing labels left missing."
     )
-
-
-def _one_class(found: object, unlabeled_value: object) -> str:
-    message = f"The labelled rows hold one class only, {found!r}; two classes are needed."
-    if unlabeled_value == -1 and found == 1:
-        return (
-            message
-            + " Here -1 marks unlabelled rows: if your classes are -1 and +1, pass another unlabeled_value (None: only "
-            "missing labels are unlabelled)."
-        )
-    return message + " Add labelled rows of the other class."
 
 
 def check_matrix(matrix: NDArray[np.floating], names: list[str], needs_values: str | None) -> None:

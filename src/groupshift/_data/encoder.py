@@ -121,11 +121,9 @@ def _kind(series: Series) -> str:
         return "boolean"
     if dtype.is_temporal():
         return "date"
-    return _kind_of_objects(series) if dtype == nw.Object else "category"
-
-
-def _kind_of_objects(series: Series) -> str:
-    """Kind of a pandas column of Python objects, which is how columns with missing values often arrive."""
+    if dtype != nw.Object:
+        return "category"
+    # A pandas column of Python objects is how columns with missing values often arrive.
     types = {type(value) for value in series.to_numpy().tolist() if not is_missing_value(value)}
     for kind, members in OBJECT_KINDS.items():
         if types and all(issubclass(t, members) for t in types):

@@ -77,21 +77,19 @@ def counted(
     began, done = monotonic(), 0
     for result in results:
         done += size(result)
-        _advance(done if total is None else min(done, total), total, unit, began)
+        if (step := _step.get()) is not None:
+            done, now = done if total is None else min(done, total), monotonic()
+            is_due = step.verbose > 1 or now - step.last_line >= BETWEEN_LINES
+            text = (
+                f"{step.name}: {done:,} {unit}"
+                if total is None
+                else f"{step.name}: {done:,} of {total:,} {unit}"
+            )
+            if total is not None and 0 < done < total and now - began >= ENOUGH_SECONDS:
+                text += f", about {duration((now - began) * (total - done) / done)} left"
+            _tell(text, bool(step.verbose) and is_due)
+            step.last_line = now if is_due else step.last_line
         yield result
-
-
-def _advance(done: int, total: int | None, unit: str, began: float) -> None:
-    step = _step.get()
-    if step is None:
-        return
-    now = monotonic()
-    is_due = step.verbose > 1 or now - step.last_line >= BETWEEN_LINES
-    text = f"{step.name}: {done:,} {unit}" if total is None else f"{step.name}: {done:,} of {total:,} {unit}"
-    if total is not None and 0 < done < total and now - began >= ENOUGH_SECONDS:
-        text += f", about {duration((now - began) * (total - done) / done)} left"
-    _tell(text, bool(step.verbose) and is_due)
-    step.last_line = now if is_due else step.last_line
 
 
 def duration(seconds: float) -> str:

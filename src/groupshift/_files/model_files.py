@@ -19,7 +19,8 @@ import sys
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -99,8 +100,7 @@ def save(
     without_unread(model)
     parts = skops.dumps(model)
     trusted = frozenset(trusted)
-    foreign = held_parts(parts, trusted).foreign
-    if foreign:
+    if foreign := held_parts(parts, trusted)[1]:
         raise ValueError(
             f"The model holds {some(sorted(foreign), 5)}, which loading would refuse. Use estimators of "
             f"scikit-learn, or, if you trust these types, pass trusted={sorted(foreign)} to save and to load."
@@ -139,16 +139,16 @@ def made(data: bytes, path: AnyPath, trusted: frozenset[str] = frozenset()) -> B
     manifest, parts = _opened(data, path)
     try:
         parts = with_present_names(parts)
-        held = held_parts(parts, trusted)
+        known, foreign = held_parts(parts, trusted)
     except Exception as error:
         raise ModelFileError(
             f"{path} is refused: its parts are not described as in a groupshift model ({error}). Fit the model again."
         ) from error
-    if held.foreign:
+    if foreign:
         raise ModelFileError(
-            f"{path} holds {some(sorted(held.foreign), 5)}, which no groupshift model needs, and is refused. If you know "
+            f"{path} holds {some(sorted(foreign), 5)}, which no groupshift model needs, and is refused. If you know "
             "where the file comes from and trust these types, load it in Python with groupshift.load(path, "
-            f"trusted={sorted(held.foreign)})."
+            f"trusted={sorted(foreign)})."
         )
     written_with = _package(manifest, "scikit-learn")
     try:
@@ -156,7 +156,7 @@ def made(data: bytes, path: AnyPath, trusted: frozenset[str] = frozenset()) -> B
             # Said once below, instead of once for every part.
             warnings.filterwarnings("ignore", message="Trying to unpickle estimator")
             # skops copies the list for every part: all that a model may hold would take it twice as long.
-            model = skops.loads(parts, trusted=sorted(held.known))
+            model = skops.loads(parts, trusted=sorted(known))
     except Exception as error:
         raise ModelFileError(
             f"{path} could not be rebuilt ({type(error).__name__}: {error}). It was written with "
@@ -171,7 +171,14 @@ def made(data: bytes, path: AnyPath, trusted: frozenset[str] = frozenset()) -> B
         raise ModelFileError(
             f"{path} is refused: {found}. No fit ends in such a model: fit it again."
         ) from error
-    _compare_versions(path, written_with)
+    here = version("scikit-learn")
+    if written_with.split(".")[:2] != here.split(".")[:2]:
+        warnings.warn(
+            f"{path} was written with scikit-learn {written_with} and is read with {here}: predictions may differ. "
+            "Install the same version, or fit the model again.",
+            UserWarning,
+            stacklevel=3,
+        )
     return model
 
 
@@ -261,11 +268,15 @@ def _opened(data: bytes, path: AnyPath) -> tuple[Manifest, bytes]:
 def _manifest(model: BaseEstimator, table: Mapping[str, object] | None) -> Manifest:
     encoder = getattr(model, "encoder_", None)
     names, kinds = (encoder.names_, encoder.kinds_) if encoder is not None else ([], [])
+    packages = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            packages[name] = version(name)
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "packages": dict(_versions()),
+        "packages": packages,
         "model": type(model).__name__,
         "settings": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
         "features": [{"name": name, "kind": kind} for name, kind in zip(names, kinds, strict=True)],
@@ -288,28 +299,8 @@ def _package(manifest: Manifest, name: str) -> str:
     return str(_entry(manifest, "packages", name) or "an unknown version")
 
 
-def _versions() -> Iterator[tuple[str, str]]:
-    yield "python", platform.python_version()
-    for name in PACKAGES:
-        try:
-            yield name, version(name)
-        except PackageNotFoundError:
-            continue
-
-
 def _plain(value: object) -> object:
     return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
-
-
-def _compare_versions(path: AnyPath, written_with: str) -> None:
-    here = version("scikit-learn")
-    if written_with.split(".")[:2] != here.split(".")[:2]:
-        warnings.warn(
-            f"{path} was written with scikit-learn {written_with} and is read with {here}: predictions may differ. "
-            "Install the same version, or fit the model again.",
-            UserWarning,
-            stacklevel=4,
-        )
 
 
 def _read(path: AnyPath) -> bytes:

@@ -10,7 +10,7 @@ import io
 import json
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -44,35 +44,8 @@ FUNCTIONS = {CHECK_ARRAY, f"{SELECTION}.chi2", f"{SELECTION}.f_classif"}
 LOSSES = {"sklearn._loss._loss.CyHalfBinomialLoss", "sklearn._loss._loss.CyHalfMultinomialLoss"}
 # Kinds of parts that only hold values. Methods, operators, arbitrary functions, sparse matrices (which nobody checks) and
 # generators of random numbers (which have done their work) are not among them.
-LOADERS = frozenset(
-    f"{kind}Node"
-    for kind in [
-        "Bytes",
-        "Cached",
-        "DType",
-        "Dict",
-        "Function",
-        "Json",
-        "List",
-        "Loss",
-        "NdArray",
-        "Object",
-        "Partial",
-        "Set",
-        "Slice",
-        "Tree",
-        "Tuple",
-        "Type",
-    ]
-)
-
-
-@dataclass(frozen=True)
-class Held:
-    """Names of what a skops dump holds beyond what skops trusts anyway: parts of a model, and others."""
-
-    known: frozenset[str]
-    foreign: frozenset[str]
+HOLDING = "Bytes Cached DType Dict Function Json List Loss NdArray Object Partial Set Slice Tree Tuple Type"
+LOADERS = frozenset(f"{kind}Node" for kind in HOLDING.split())
 
 
 @cache
@@ -101,12 +74,11 @@ def attributes_of(module: str, name: str) -> dict[str, str] | None:
 def own_types() -> dict[str, type]:
     """Types of ours that a model may hold, by their names: those of `parts.txt`, and all that type hints lead to."""
     written = [f"{place}:{name}" for name, places in _table().items() for place in places]
-    waiting = [one for one in written if one.startswith("groupshift.")] + [
+    places = [one for one in written if one.startswith("groupshift.")] + [
         f"groupshift.{one}" for one in VALUES
     ]
-    hints: list[Any] = []
-    for module, _, name in (one.partition(":") for one in waiting):
-        hints.append(getattr(import_module(module), name))
+    named = (one.partition(":") for one in places)
+    hints: list[Any] = [getattr(import_module(module), name) for module, _, name in named]
     found: dict[str, type] = {}
     while hints:
         hint = hints.pop()
@@ -164,14 +136,17 @@ def with_present_names(parts: bytes) -> bytes:
     return _renamed(parts, schema, names, zipfile.ZIP_STORED)
 
 
-def held_parts(parts: bytes, trusted: Collection[str]) -> Held:
-    """What a skops dump holds; `trusted` are names of further types that are known."""
+def held_parts(parts: bytes, trusted: Collection[str]) -> tuple[set[str], set[str]]:
+    """Names of what a skops dump holds beyond what skops trusts anyway: parts of a model, and foreign ones.
+
+    `trusted` are names of further types that are known.
+    """
     from skops.io import get_untrusted_types
 
     strange = {".".join(_place(part)) for part in _described(_schema(parts)) if not _only_holds_values(part)}
-    named = frozenset(get_untrusted_types(data=parts))
-    known = frozenset(name for name in named if name in trusted or is_known((*name.rpartition(".")[::2],)))
-    return Held(known, (named - known) | strange.difference(trusted))
+    named = set(get_untrusted_types(data=parts))
+    known = {name for name in named if name in trusted or is_known((*name.rpartition(".")[::2],))}
+    return known, (named - known) | strange.difference(trusted)
 
 
 def _schema(parts: bytes) -> object:

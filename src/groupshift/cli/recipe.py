@@ -117,8 +117,7 @@ def with_groups(source: Source, columns: Sequence[str], missing: str = "error") 
         columns=(*others, name),
         n_rows=None if missing == "drop" else source.n_rows,
         schema=pa.schema([*((column, source.type_of(column)) for column in others), (name, pa.string())]),
-        tables=Grouped(source, tuple(columns), missing),
-        known={},
+        rows=Grouped(source, tuple(columns), missing).batches,
     )
 
 
@@ -206,14 +205,14 @@ class Recipe:
                 raise InputError(
                     f"{name!r} of {source.path} holds {kind}, which the model cannot use. Write it as text or numbers."
                 )
-        found = read_file(source, self.columns)
-        if found.problems and not anyway:
-            more = f" And {plural(len(found.problems) - 3, 'more column')}." if found.problems[3:] else ""
+        plans, notes, problems = read_file(source, self.columns)
+        if problems and not anyway:
+            more = f" And {plural(len(problems) - 3, 'more column')}." if problems[3:] else ""
             raise InputError(
-                f"{' '.join(found.problems[:3])}{more} The model would answer for values that it never saw. Look at how these "
+                f"{' '.join(problems[:3])}{more} The model would answer for values that it never saw. Look at how these "
                 "columns are written; if they are right, pass --anyway."
             )
-        return replace(self, columns=found.plans), [*found.problems, *found.notes]
+        return replace(self, columns=plans), [*problems, *notes]
 
     def groups(self, table: pa.Table, like: NDArray[np.generic]) -> NDArray[np.generic] | None:
         """Groups of a table, of the same kind as the model's own; None or NaN where missing."""

@@ -199,7 +199,7 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
             "in the model", "among labeled rows"
         )
         for source, own in zip(sources[1:], in_files[1:], strict=True)
-        for problem in read_file(source, used, own).problems
+        for problem in read_file(source, used, own)[2]
     ]
     return Training(
         sources=sources,

@@ -23,22 +23,15 @@ __all__ = [
     "write_table",
 ]
 
-_LAZY = {
-    "BatchSource": "batch_sources",
-    "OutputError": "files",
-    "Source": "sources",
-    "SourceError": "arrow",
-    "arrow_batches": "arrow",
-    "as_source": "batch_sources",
-    "open_source": "sources",
-    "write_batches": "files",
-    "write_table": "files",
-}
+# Where they lie; loaded when first asked for.
+_MODULES = ("arrow", "batch_sources", "files", "sources")
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"groupshift.tables.{_LAZY[name]}"), name)
+    modules = (import_module(f"groupshift.tables.{one}") for one in _MODULES) if name in __all__ else ()
+    for module in modules:
+        if hasattr(module, name):
+            return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,15 +6,19 @@ pyarrow is imported when it is first used: the library works without it, and wha
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from groupshift._data.extras import need
+from groupshift._data.frames import as_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +42,7 @@ else:
 
     pa, pc = _Lazy("pyarrow"), _Lazy("pyarrow.compute")
 
-__all__ = ["BATCH_ROWS", "ArrowTable", "FileTable", "SourceError", "arrow_batches", "gives_arrow", "pa", "pc"]
+__all__ = ["BATCH_ROWS", "ArrowTable", "SourceError", "arrow_batches", "gives_arrow", "pa", "pc"]
 
 # With 16 numbers a row, 32 MB: large enough to keep all cores busy, small enough to hold a few of them.
 BATCH_ROWS = 262_144
@@ -104,6 +108,16 @@ def gives_arrow(source: object) -> bool:
     )
 
 
+def is_stream(X: object) -> bool:
+    """Whether rows come in batches of Arrow (a reader, a query, a lazy table, an iterator), and not as a table in memory.
+
+    >>> is_stream([[1.0, 2.0]])
+    False
+    """
+    in_memory = isinstance(X, (np.ndarray, list, Mapping)) or as_frame(X) is not None
+    return not in_memory and find_spec("pyarrow") is not None and gives_arrow(X)
+
+
 @dataclass(frozen=True)
 class ArrowTable:
     """Anything that speaks Arrow, as a table that is read in batches; see `arrow_batches`."""
@@ -123,6 +137,8 @@ class ArrowTable:
 
     @property
     def schema(self) -> pa.Schema:
+        if isinstance(self.source, pa.dataset.Dataset):
+            return self.source.schema
         reader = self._opened[0] if self._opened else self._reader(None)
         if _is_once(self.source) and not self._opened:
             self._opened.append(reader)
@@ -135,7 +151,8 @@ class ArrowTable:
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Arrow tables of `batch_rows` rows, the last one smaller."""
         if isinstance(self.source, pa.dataset.Dataset):
-            yield from FileTable(self.source, self.batch_rows).batches(columns)
+            names = list(self.columns if columns is None else columns)
+            yield from in_batches(_batches_of_dataset(self.source, names, self.batch_rows), self.batch_rows)
             return
         reader = self._opened.pop() if self._opened else self._reader(columns)
         try:
@@ -163,9 +180,8 @@ class ArrowTable:
             source = _narrowed(source, columns)
         if isinstance(source, pa.RecordBatchReader):
             return source
-        if isinstance(source, (pa.dataset.Dataset, pa.dataset.Scanner)):
-            scanner = source.scanner() if isinstance(source, pa.dataset.Dataset) else source
-            return scanner.to_reader()
+        if isinstance(source, pa.dataset.Scanner):
+            return source.to_reader()
         if hasattr(source, "to_pyarrow_batches"):
             # ibis; its own __arrow_c_stream__ makes the whole table first.
             return source.to_pyarrow_batches(chunk_size=self.batch_rows)
@@ -212,40 +228,23 @@ def _with_plain_types(schema: pa.Schema) -> pa.Schema:
     return pa.schema([one.with_type(plain.get(str(one.type), one.type)) for one in schema])
 
 
-@dataclass(frozen=True)
-class FileTable:
-    """A file, or all files of a folder, as one table; a folder's ``name=value`` parts are columns."""
+def parquet_table(path: str | PathLike[str] | Sequence[str], batch_rows: int = BATCH_ROWS) -> ArrowTable:
+    """A Parquet file, a list of them, or all files of a folder, whose ``name=value`` parts are columns, as one table."""
+    # The folders that one file lies in say nothing of it: it may have a column of that name.
+    alone = isinstance(path, (str, PathLike)) and not Path(path).is_dir()
+    dataset = pa.dataset.dataset(path, format="parquet", partitioning=None if alone else "hive")
+    return ArrowTable(dataset, batch_rows)
 
-    dataset: pa.dataset.Dataset
-    batch_rows: int = BATCH_ROWS
 
-    @classmethod
-    def of(cls, path: str | PathLike[str] | Sequence[str], batch_rows: int = BATCH_ROWS) -> FileTable:
-        """A Parquet file, a list of them, or all files of a folder, whatever their names end in."""
-        # The folders that one file lies in say nothing of it: it may have a column of that name.
-        alone = isinstance(path, (str, PathLike)) and not Path(path).is_dir()
-        partitioning = None if alone else "hive"
-        return cls(pa.dataset.dataset(path, format="parquet", partitioning=partitioning), batch_rows)
-
-    @property
-    def columns(self) -> list[str]:
-        return list(self.dataset.schema.names)
-
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """Arrow tables of `batch_rows` rows, the last one smaller."""
-        names = list(self.columns if columns is None else columns)
-        return in_batches(self._small_batches(names), self.batch_rows)
-
-    def _small_batches(self, names: list[str]) -> Iterator[pa.Table]:
-        is_parquet = isinstance(getattr(self.dataset, "format", None), pa.dataset.ParquetFileFormat)
-        if not is_parquet:
-            for batch in self.dataset.to_batches(columns=names, batch_readahead=1, fragment_readahead=1):
-                yield pa.Table.from_batches([batch])
-            return
-        schema = pa.schema([self.dataset.schema.field(name) for name in names])
-        for fragment in self.dataset.get_fragments():
-            for batch in _parquet_batches(fragment, names, self.batch_rows):
-                yield batch.select(names).cast(schema)
+def _batches_of_dataset(dataset: pa.dataset.Dataset, names: list[str], batch_rows: int) -> Iterator[pa.Table]:
+    if not isinstance(getattr(dataset, "format", None), pa.dataset.ParquetFileFormat):
+        for batch in dataset.to_batches(columns=names, batch_readahead=1, fragment_readahead=1):
+            yield pa.Table.from_batches([batch])
+        return
+    schema = pa.schema([dataset.schema.field(name) for name in names])
+    for fragment in dataset.get_fragments():
+        for batch in _parquet_batches(fragment, names, batch_rows):
+            yield batch.select(names).cast(schema)
 
 
 def in_batches(tables: Iterable[pa.Table], n_rows: int) -> Iterator[pa.Table]:

@@ -13,11 +13,11 @@ from groupshift._data.workers import add_up, map_chunks
 from groupshift.tables.arrow import (
     BATCH_ROWS,
     ArrowTable,
-    FileTable,
     SourceError,
     gives_arrow,
     in_batches,
     pa,
+    parquet_table,
     pc,
 )
 from groupshift.tables.column_facts import (
@@ -141,7 +141,7 @@ def as_source(
         )
     paths = [str(path) for path in data] if isinstance(data, (list, tuple)) else [str(data)]
     if all(_is_parquet(path) for path in paths):
-        return FileTable.of(paths if isinstance(data, (list, tuple)) else paths[0], batch_rows)
+        return parquet_table(paths if isinstance(data, (list, tuple)) else paths[0], batch_rows)
     parts = tuple(open_source(path) for path in paths)
     if other := [part for part in parts if part.format != parts[0].format]:
         raise SourceError(

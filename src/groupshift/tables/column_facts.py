@@ -396,15 +396,6 @@ FAR_DAYS = 30 * 365.25
 FEW_VALUES = 5
 
 
-@dataclass(frozen=True)
-class FileReading:
-    """Plans for one file, what to say of them, and why the file should not be read by them, if so."""
-
-    plans: list[ColumnPlan]
-    notes: list[str]
-    problems: list[str]
-
-
 def decimal_mark(surveys: Iterable[ColumnSurvey], separator: str | None) -> str | None:
     """The decimal mark of a file: what most cells show that allow no other; else what a comma between cells implies."""
     shown = list(surveys)
@@ -462,39 +453,43 @@ def with_typical(plans: Iterable[ColumnPlan], table: pa.Table) -> list[ColumnPla
 
 def read_file(
     source: Source, plans: Sequence[ColumnPlan], own: Sequence[ColumnPlan] | None = None
-) -> FileReading:
-    """How a file is to be read by plans of other files, from its first rows; by its `own` plans where these are known."""
+) -> tuple[list[ColumnPlan], list[str], list[str]]:
+    """How a file is to be read by plans of other files, from its first rows; by its `own` plans where these are known.
+
+    Returns
+    -------
+    plans for this file, what to say of them, and why the file should not be read by them, if so
+    """
     names = [plan.name for plan in plans if plan.kind in ("number", "date")]
     parts = list(islice(source.batches(names), HEAD_BATCHES)) if names else []
     if not parts:
-        return FileReading(list(plans), [], [])
-    head = pa.concat_tables(parts)
+        return list(plans), [], []
+    head, path = pa.concat_tables(parts), source.path
     if own is None:
         surveys = {name: survey_column(head[name], count_distinct=False) for name in names}
         own = plans_in_file(plans, surveys, source)
-    return _compared(head, plans, own, str(source.path))
-
-
-def _compared(
-    head: pa.Table, fitted: Sequence[ColumnPlan], own: Sequence[ColumnPlan], path: str
-) -> FileReading:
-    """Whether columns of a file hold what was fitted, by their type and size."""
     notes, problems = [], []
-    for before, plan in zip(fitted, own, strict=True):
-        if plan.name not in head.column_names:
+    for before, plan in zip(plans, own, strict=True):
+        if plan.name not in names:
             continue
-        values, _ = convert(head[plan.name], plan)
-        there = len(head) - as_text(head[plan.name]).null_count
+        values, text = convert(head[plan.name], plan)[0], as_text(head[plan.name])
+        there = len(head) - text.null_count
         if there and len(values) - values.null_count < there / 2:
+            lost = text.filter(pc.and_(text.is_valid(), values.is_null()))[0]
             problems.append(
-                f"{plan.name!r} is a {plan.kind} in the model, and most of it in {path} is none, such as "
-                f"{_first_lost(head[plan.name], values)!r}."
+                f"{plan.name!r} is a {plan.kind} in the model, and most of it in {path} is none, such as {str(lost)!r}."
             )
-        elif (said := _size(before, typical(values, plan.kind), path)) is not None:
+        elif (said := _size(before, typical(values, plan.kind), str(path))) is not None:
             problems.append(said)
-        elif (said := _other_form(before, plan, path)) is not None:
-            notes.append(said)
-    return FileReading(list(own), notes, problems)
+        elif plan.decimal != before.decimal:
+            notes.append(
+                f"Numbers of {plan.name!r} have the decimal mark {plan.decimal!r} in {path}, and {before.decimal!r} at fit."
+            )
+        elif plan.format != before.format and before.format is not None:
+            notes.append(
+                f"Dates of {plan.name!r} are written as {plan.format} in {path}, and as {before.format} at fit."
+            )
+    return list(own), notes, problems
 
 
 def _size(fitted: ColumnPlan, found: float | None, path: str) -> str | None:
@@ -515,19 +510,3 @@ def _size(fitted: ColumnPlan, found: float | None, path: str) -> str | None:
         f"{fitted.name!r} is typically {found:.4g} in {path} and {fitted.typical:.4g} where the model was fitted: "
         f"{times}.{percent}"
     )
-
-
-def _other_form(before: ColumnPlan, plan: ColumnPlan, path: str) -> str | None:
-    if plan.decimal != before.decimal:
-        return f"Numbers of {plan.name!r} have the decimal mark {plan.decimal!r} in {path}, and {before.decimal!r} at fit."
-    if plan.format != before.format and before.format is not None:
-        return (
-            f"Dates of {plan.name!r} are written as {plan.format} in {path}, and as {before.format} at fit."
-        )
-    return None
-
-
-def _first_lost(column: pa.ChunkedArray, values: pa.ChunkedArray) -> str:
-    text = as_text(column)
-    lost = pc.and_(text.is_valid(), values.is_null())
-    return str(text.filter(lost)[0].as_py())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote_plus, urlsplit
@@ -15,8 +16,6 @@ from groupshift._data.extras import need
 from groupshift.tables.arrow import ArrowTable, SourceError, pa
 from groupshift.tables.snapshots import CHUNK_ROWS, tables_of_rows
 
-# Names of columns and rows of an answer. A connection is of whatever package the database has.
-Answer = tuple[list[str], Iterator[Sequence[object]]]
 # Tables alone: a view is a query that whoever made the file wrote, and may read other files or never end.
 TABLES = {
     "SQLite": "select name from sqlite_master where type = 'table' and name not like 'sqlite_%'",
@@ -122,12 +121,7 @@ def sqlite_tables(path: Path, query: str | None) -> Iterator[pa.Table]:
         # What a file's author wrote into its tables runs no function that could do harm.
         connection.execute("pragma trusted_schema = off")
         wanted = query or _only_table(connection, path, TABLES["SQLite"])
-
-        def ask(text: str) -> Answer:
-            cursor = connection.execute(text)
-            return [about[0] for about in cursor.description or ()], _fetched(cursor)
-
-        yield from _tables(ask, wanted, str(path))
+        yield from _tables(connection.execute, wanted, str(path))
 
 
 def url_tables(url: str, query: str | None) -> Iterator[pa.Table]:
@@ -137,13 +131,17 @@ def url_tables(url: str, query: str | None) -> Iterator[pa.Table]:
             f"{without_password(url)} is a database. Say what to read: {without_password(url)}::select …"
         )
     sqlalchemy = need("sqlalchemy")
-    with closing(_connected(sqlalchemy, url)) as connection:
-
-        def ask(text: str) -> Answer:
-            result = connection.execution_options(stream_results=True).execute(sqlalchemy.text(text))
-            return list(result.keys()), _fetched(result)
-
-        yield from _tables(ask, query, without_password(url))
+    try:
+        connection = sqlalchemy.create_engine(url).connect().execution_options(stream_results=True)
+    except Exception as error:
+        raise SourceError(
+            f"Cannot connect to {without_password(url)}: {_reason(error)}. Check the address, and that the package "
+            "for this database is installed."
+        ) from error
+    with closing(connection):
+        yield from _tables(
+            lambda text: connection.execute(sqlalchemy.text(text)), query, without_password(url)
+        )
 
 
 def file_of(url: str) -> Path | None:
@@ -168,32 +166,22 @@ def without_password(url: str) -> str:
     return re.sub(r"(://[^/:@]*:)[^@]*@", r"\1***@", url)
 
 
-def _connected(sqlalchemy: Any, url: str) -> Any:
-    try:
-        return sqlalchemy.create_engine(url).connect()
-    except Exception as error:
-        raise SourceError(
-            f"Cannot connect to {without_password(url)}: {_reason(error)}. Check the address, and that the package "
-            "for this database is installed."
-        ) from error
-
-
-def _tables(ask: Callable[[str], Answer], query: str, shown: str) -> Iterator[pa.Table]:
+def _tables(ask: Callable[[str], Any], query: str, shown: str) -> Iterator[pa.Table]:
     query = f"select * from {query}" if re.fullmatch(A_NAME, query) else query
     try:
-        names, rows = ask(query)
+        cursor = ask(query)
+        # SQLAlchemy knows names before a server's cursor does.
+        names = list(
+            cursor.keys() if hasattr(cursor, "keys") else [one[0] for one in cursor.description or ()]
+        )
         if not names:
             raise SourceError(f"{query!r} to {shown} answers with no rows. Ask with a select.")
+        rows = chain.from_iterable(iter(lambda: cursor.fetchmany(CHUNK_ROWS), []))
         yield from tables_of_rows(names, rows)
     except SourceError:
         raise
     except Exception as error:
         raise SourceError(f"{shown} cannot answer {query!r}: {_reason(error)}.") from error
-
-
-def _fetched(cursor: Any) -> Iterator[Sequence[object]]:
-    while rows := cursor.fetchmany(CHUNK_ROWS):
-        yield from rows
 
 
 def _only_table(connection: Any, path: Path, listing: str) -> str:

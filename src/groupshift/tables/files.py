@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from groupshift._data.extras import check_extra
 from groupshift.tables.arrow import pa, pc
@@ -259,14 +259,6 @@ def check_page_name(path: AnyPath) -> None:
         )
 
 
-class Writer(Protocol):
-    """What writes a format."""
-
-    def write_table(self, table: pa.Table) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class TableWriter:
     """Writes tables of one schema below each other; used through `write_batches` and `write_table`."""
 
@@ -275,7 +267,7 @@ class TableWriter:
         self._escape_formulas = escape_formulas
         self._file, self._opened, self._path = file, opened, path
         self._format = table_format(path)
-        self._writer: Writer | None = None
+        self._writer: Any = None
 
     def write(self, table: pa.Table) -> None:
         if self._escape_formulas and self._format in SEPARATORS:
@@ -285,32 +277,33 @@ class TableWriter:
         self._writer.write_table(table)
         self.n_rows += table.num_rows
 
-    def _open(self, schema: pa.Schema) -> Writer:
+    def _open(self, schema: pa.Schema) -> Any:
         file = self._file
         packing = split_name(Path(self._path).name)[1]
         if packing is not None:
             file = self._opened.enter_context(packed(file, packing))
         if self._format == "parquet":
-            return self._kept(pa.parquet.ParquetWriter(file, schema))
+            # Closed also after an error, while the file is open: one that is left alone writes its end later.
+            return self._opened.enter_context(closing(pa.parquet.ParquetWriter(file, schema)))
         if self._format == "arrow":
-            return self._kept(pa.ipc.new_file(file, schema))
+            return self._opened.enter_context(closing(pa.ipc.new_file(file, schema)))
         if self._format == "jsonl":
             from groupshift.tables.other_programs import JsonLinesWriter
 
             return JsonLinesWriter(file)
         if self._format in SEPARATORS:
             options = pa.csv.WriteOptions(delimiter=SEPARATORS[self._format], quoting_style="needed")
-            return self._kept(pa.csv.CSVWriter(file, schema, write_options=options))
+            return self._opened.enter_context(closing(pa.csv.CSVWriter(file, schema, write_options=options)))
         # Loaded where they are used: they bring scikit-learn, and generators of data do without.
         from groupshift.tables.other_programs import SheetWriter, StatisticsWriter
 
         # These write all at once, and only what is complete.
         is_sheet = self._format == "xlsx"
-        whole: Writer = SheetWriter(file, schema.names) if is_sheet else StatisticsWriter(file, self._format)
+        whole = SheetWriter(file, schema.names) if is_sheet else StatisticsWriter(file, self._format)
         self._opened.callback(self._finish, whole)
         return whole
 
-    def _finish(self, whole: Writer) -> None:
+    def _finish(self, whole: Any) -> None:
         try:
             whole.close()
         except OSError:
@@ -321,10 +314,6 @@ class TableWriter:
             raise OutputError(
                 f"Cannot write {self._path}: {reason}. Rename what it names, or write .csv or .parquet."
             ) from error
-
-    def _kept(self, writer: Writer) -> Writer:
-        """Closed also after an error, while the file is open: one of Parquet left alone writes its end later."""
-        return self._opened.enter_context(closing(writer))
 
 
 @contextmanager

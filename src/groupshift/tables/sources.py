@@ -12,16 +12,16 @@ import stat
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from os import PathLike
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import unquote
 
 from groupshift._data.frames import some
-from groupshift.tables.arrow import FileTable, SourceError, pa
+from groupshift.tables.arrow import SourceError, pa, parquet_table
 from groupshift.tables.csv_cells import Dialect, dialect_of
 from groupshift.tables.databases import (
     database_of,
@@ -49,10 +49,8 @@ BATCH_ROWS = 65_536
 HEAD_BYTES = 64
 
 
-class Tables(Protocol):
-    """Rows that are kept elsewhere than in the file itself."""
-
-    def batches(self, names: Sequence[str]) -> Iterator[pa.Table]: ...
+# What gives the rows of some columns, table by table, as often as it is asked.
+Rows = Callable[[Sequence[str]], Iterator[pa.Table]]
 
 
 @dataclass(frozen=True)
@@ -60,18 +58,16 @@ class Source:
     """A table in a file: its columns are known, its rows are read when asked for.
 
     A folder of Parquet files is one table. `schema` holds the types of the columns; None for text files, whose
-    cells are all read as text, as `dialect` says. `tables` has the rows of files that cannot be read in parts, and of
-    several files; `known` what the names of a file's folders (``name=value``) say of it.
+    cells are all read as text, as `dialect` says.
     """
 
     path: Path
     format: str
     columns: tuple[str, ...]
+    rows: Rows
     n_rows: int | None = None
     schema: pa.Schema = None
     dialect: Dialect | None = None
-    tables: Tables | None = None
-    known: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def separator(self) -> str | None:
@@ -86,9 +82,7 @@ class Source:
 
     def type_of(self, column: str) -> pa.DataType:
         """The Arrow type that a column is read as."""
-        if self.schema is None or column in self.known:
-            return pa.string()
-        return self.schema.field(column).type
+        return pa.string() if self.schema is None else self.schema.field(column).type
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Tables of some ten thousand rows, one after the other, with these columns in this order."""
@@ -97,24 +91,7 @@ class Source:
         if missing := [name for name in names if name not in known]:
             raise SourceError(no_column(missing, self))
         with _reading(self):
-            if not self.known:
-                yield from self._tables(names)
-                return
-            inside = [name for name in self.columns if name not in self.known]
-            for table in self._tables([name for name in inside if name in names] or inside[:1]):
-                outside = {name: pa.repeat(value, len(table)) for name, value in self.known.items()}
-                yield pa.table({name: outside[name] if name in outside else table[name] for name in names})
-
-    def _tables(self, names: list[str]) -> Iterator[pa.Table]:
-        if self.tables is not None:
-            yield from self.tables.batches(names)
-        elif self.dialect is not None:
-            yield from self.dialect.cells(self.path, names)
-        elif self.format == "Parquet":
-            # Read like any population in files: a batch at a time, without whole column chunks ahead.
-            yield from FileTable.of(self.path, BATCH_ROWS).batches(names)
-        else:
-            yield from self._arrow(names)
+            yield from self.rows(names)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The whole table."""
@@ -123,16 +100,6 @@ class Source:
         return (
             pa.concat_tables(parts) if parts else pa.table({n: pa.array([], self.type_of(n)) for n in names})
         )
-
-    def _arrow(self, names: list[str]) -> Iterator[pa.Table]:
-        with _arrow_reader(self.path) as reader:
-            n_batches = getattr(reader, "num_record_batches", None)
-            for batch in reader if n_batches is None else map(reader.get_batch, range(n_batches)):
-                table = pa.Table.from_batches([batch]).select(names)
-                # A file is trusted with its numbers only: an offset that points elsewhere would be followed.
-                table.validate(full=True)
-                for start in range(0, table.num_rows, BATCH_ROWS):
-                    yield table.slice(start, BATCH_ROWS)
 
 
 def no_column(names: Sequence[str], source: Source) -> str:
@@ -194,7 +161,7 @@ def open_file(path: Path, part: str | None = None, *, shown: Path | None = None)
     if is_json(_unpacked_head(path, packing)):
         return snapshot_source(name, "JSON lines", json_tables(path, packing))
     dialect = dialect_of(path, packing)
-    return Source(path, "CSV", dialect.columns, dialect=dialect)
+    return Source(path, "CSV", dialect.columns, partial(dialect.cells, path), dialect=dialect)
 
 
 def open_database(path: Path, database: str, query: str | None) -> Source:
@@ -202,13 +169,13 @@ def open_database(path: Path, database: str, query: str | None) -> Source:
     if database == "SQLite":
         return snapshot_source(path, database, sqlite_tables(path, query))
     table = duckdb_table(path, query)
-    return Source(path, database, tuple(table.columns), schema=table.schema, tables=table)
+    return Source(path, database, tuple(table.columns), table.batches, schema=table.schema)
 
 
 def snapshot_source(shown: Path, kind: str, tables: Iterator[pa.Table]) -> Source:
     """Rows that are read once and kept: of a sheet, of a statistical program's file, of a query."""
     kept = Snapshot.of(_read_by_others(shown, kind, tables), shown)
-    return Source(shown, kind, tuple(kept.schema.names), kept.n_rows, kept.schema, tables=kept)
+    return Source(shown, kind, tuple(kept.schema.names), kept.batches, kept.n_rows, kept.schema)
 
 
 def _read_by_others(shown: Path, kind: str, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
@@ -238,33 +205,43 @@ def _unpacked_head(path: Path, packing: str | None) -> bytes:
 def open_parquet_folder(path: Path) -> Source:
     """All Parquet files of a folder and its folders, as Spark and Dask write them, as one table."""
     with _opening(f"A file in the folder {path}"):
-        table = FileTable.of(path)
-        _check_same_columns(path, table)
-        schema = table.dataset.schema
-        return Source(path, "Parquet", tuple(table.columns), table.dataset.count_rows(), schema)
-
-
-def _check_same_columns(path: Path, table: FileTable) -> None:
-    """Files of a folder must have the columns of the first one."""
-    first, *others = table.dataset.get_fragments()
-    for other in others:
-        missing = set(first.physical_schema.names) - set(other.physical_schema.names)
-        if missing:
-            raise SourceError(
-                f"{Path(other.path).name} in the folder {path} has no column {sorted(missing)[0]!r}, which "
-                f"{Path(first.path).name} has. Pass files with the same columns."
-            )
+        table = parquet_table(path, BATCH_ROWS)
+        first, *others = table.source.get_fragments()
+        for other in others:
+            missing = set(first.physical_schema.names) - set(other.physical_schema.names)
+            if missing:
+                raise SourceError(
+                    f"{Path(other.path).name} in the folder {path} has no column {sorted(missing)[0]!r}, which "
+                    f"{Path(first.path).name} has. Pass files with the same columns."
+                )
+        n_rows = table.source.count_rows()
+        return Source(path, "Parquet", tuple(table.columns), table.batches, n_rows, table.schema)
 
 
 def _open_parquet(path: Path) -> Source:
     with _opening(f"{path} begins like Parquet but"), pa.parquet.ParquetFile(path) as file:
-        schema = file.schema_arrow
-        return Source(path, "Parquet", tuple(schema.names), file.metadata.num_rows, schema)
+        schema, n_rows = file.schema_arrow, file.metadata.num_rows
+
+    def rows(names: Sequence[str]) -> Iterator[pa.Table]:
+        # Read like any population in files: a batch at a time, without whole column chunks ahead.
+        yield from parquet_table(path, BATCH_ROWS).batches(names)
+
+    return Source(path, "Parquet", tuple(schema.names), rows, n_rows, schema)
 
 
 def _open_arrow(path: Path) -> Source:
+    def rows(names: Sequence[str]) -> Iterator[pa.Table]:
+        with _arrow_reader(path) as reader:
+            n_batches = getattr(reader, "num_record_batches", None)
+            for batch in reader if n_batches is None else map(reader.get_batch, range(n_batches)):
+                table = pa.Table.from_batches([batch]).select(names)
+                # A file is trusted with its numbers only: an offset that points elsewhere would be followed.
+                table.validate(full=True)
+                for start in range(0, table.num_rows, BATCH_ROWS):
+                    yield table.slice(start, BATCH_ROWS)
+
     with _opening(f"{path} begins like Arrow but"), _arrow_reader(path) as reader:
-        return Source(path, "Arrow", tuple(reader.schema.names), schema=reader.schema)
+        return Source(path, "Arrow", tuple(reader.schema.names), rows, schema=reader.schema)
 
 
 def _arrow_reader(path: Path) -> pa.RecordBatchFileReader:
@@ -314,19 +291,6 @@ PART = "::"
 Place = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
-@dataclass(frozen=True)
-class Stack:
-    """Sources below each other, in common types."""
-
-    parts: tuple[Source, ...]
-    schema: pa.Schema
-
-    def batches(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        for part in self.parts:
-            for table in part.batches(names):
-                yield in_types(table, self.schema)
-
-
 def open_source(place: Place) -> Source:
     """Look at a place: what its tables are written in, and which columns they have."""
     if not isinstance(place, (str, PathLike)):
@@ -351,7 +315,18 @@ def open_within(file: Path, root: Path) -> Source:
     source = open_file(file)
     folders = (folder.partition("=") for folder in file.relative_to(root).parts[:-1])
     known = {name: unquote(value) for name, is_pair, value in folders if is_pair}
-    return replace(source, columns=(*source.columns, *known), known=known) if known else source
+    if not known:
+        return source
+    inside = [name for name in source.columns if name not in known]
+
+    def rows(names: Sequence[str]) -> Iterator[pa.Table]:
+        for table in source.rows([name for name in inside if name in names] or inside[:1]):
+            own = {name: pa.repeat(value, len(table)) for name, value in known.items()}
+            yield pa.table({name: own[name] if name in own else table[name] for name in names})
+
+    fields = [(name, source.type_of(name)) for name in inside] + [(name, pa.string()) for name in known]
+    schema = None if source.schema is None else pa.schema(fields)
+    return replace(source, columns=(*source.columns, *known), rows=rows, schema=schema)
 
 
 def _open(place: str) -> Source:
@@ -401,26 +376,18 @@ def _stacked(parts: list[Source]) -> Source:
             raise SourceError(
                 f"{other.path} has no column {missing[0]!r}, which {first.path} has. Pass files with the same columns."
             )
-    schema = pa.schema([(name, _type_in_all(name, parts)) for name in first.columns])
+    types = ([part.type_of(name) for part in parts] for name in first.columns)
+    schema = pa.schema(list(zip(first.columns, (reduce(common_type, found) for found in types), strict=True)))
+
+    def rows(names: Sequence[str]) -> Iterator[pa.Table]:
+        for part in parts:
+            yield from (in_types(table, schema) for table in part.batches(names))
+
     counts = [part.n_rows for part in parts]
     n_rows = None if None in counts else sum(count for count in counts if count is not None)
     kinds = ", ".join(dict.fromkeys(part.describe() for part in parts))
     shown = Path(f"{first.path} and {len(others)} more")
-    return Source(
-        shown,
-        f"{len(parts)} files: {kinds}",
-        first.columns,
-        n_rows,
-        schema,
-        tables=Stack(tuple(parts), schema),
-    )
-
-
-def _type_in_all(name: str, parts: Sequence[Source]) -> pa.DataType:
-    found = parts[0].type_of(name)
-    for part in parts[1:]:
-        found = common_type(found, part.type_of(name))
-    return found
+    return Source(shown, f"{len(parts)} files: {kinds}", first.columns, rows, n_rows, schema)
 
 
 def _standard_input() -> Source:
@@ -435,6 +402,6 @@ def _standard_input() -> Source:
             )
         shown = Path("standard input")
         source = open_file(place, shown=shown)
-        if source.tables is not None:
-            return source
-        return snapshot_source(shown, source.describe(), source.batches())
+        # What was read whole, or is open, does without the file.
+        is_read_from_it = source.dialect is not None or source.format in ("Parquet", "Arrow")
+        return snapshot_source(shown, source.describe(), source.batches()) if is_read_from_it else source
