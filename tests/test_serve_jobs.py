@@ -33,7 +33,7 @@ from groupshift.serve.jobs import (
     writes,
 )
 from groupshift.serve.looking import look_at
-from groupshift.serve.pages import JobView, on_page, without_paths
+from groupshift.serve.pages import JobView, on_page, templates, without_paths
 from groupshift.serve.tasks import TASKS
 from groupshift.serve.work_queue import outcome, read_events
 from groupshift.tables.files import write_table, write_whole
@@ -81,7 +81,7 @@ def test_the_command_means_what_was_clicked(settings, usual):
     named = ("target", "group", "features", "exclude", "positive")
     roles = training.Roles(**{name: options[name] for name in named})
     assert (options["files"], options["out"]) == (["a.csv"], "model.gshift")
-    assert (options["selection"] or "unknown").replace("-", "_") == settings.labels_chosen
+    assert (options["selection"] or "unknown").replace("-", "_") == settings.selection
     overall = options["known_overall"]
     assert (overall is None) == (settings.known_overall is None)
     assert overall is None or float(overall) == pytest.approx(settings.known_overall)
@@ -260,7 +260,7 @@ def test_a_link_among_the_jobs_is_refused(tmp_path, place):
         {"parent": 1},
         {"kind": "../x"},
         {"tasks": {"../x": {"status": "running"}}},
-        {"settings": {"labels_chosen": "--out=/tmp/x"}},
+        {"settings": {"selection": "--out=/tmp/x"}},
         {"settings": {"roles": {"a": "b"}}},
         {"unknown": 1},
     ],
@@ -292,3 +292,12 @@ def test_an_upload_goes_through_the_page_without_staying_in_it(tmp_path):
         # Pieces of 64 kB on their way; a tenth of the file leaves room for the allocator.
         assert high_water(page) - before < size / 1024**2 / 10
         assert high_water(page) < 200
+
+
+def test_the_first_question_of_the_page_is_how_rows_were_chosen():
+    page, _, _ = templates().loader.get_source(templates(), "columns.html")
+    asked = re.findall(r'name="(\w+)" value="(\w+)"|<table id="(columns)"|<select id="(positive)"', page)
+    assert [next(filter(None, found[1:])) for found in asked] == [
+        *("random", "by_label", "unknown"),
+        *("columns", "positive"),
+    ]

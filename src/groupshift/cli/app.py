@@ -467,6 +467,9 @@ def run_job(path: str, *, force: bool) -> None:
     except ValueError as error:
         # Python reads no numbers of so many digits.
         raise InputError(f"{path} is not a settings file: a number in it has thousands of digits.") from error
+    if isinstance(fit := settings.get("fit"), dict):
+        # A job waits for nobody: what it does not say about selection is not asked either.
+        fit.setdefault("selection", "unknown")
     commands = job_commands(settings, force=force)
     with chdir(Path(path).absolute().parent):
         for command in commands:

@@ -22,7 +22,7 @@ from groupshift.cli.errors import InputError
 from groupshift.cli.prepared import GROUP, survey_file
 from groupshift.cli.recipe import Recipe, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json
-from groupshift.cli.shares import table_of
+from groupshift.cli.shares import evidence_of, table_of
 from groupshift.streaming import Columns, Predictor, beside
 from groupshift.tables.files import STANDARD_OUTPUT, write_batches
 from groupshift.tables.sources import Source
@@ -46,6 +46,8 @@ def predict(
     screen = Screen(out, **how)
     screen.check_table([model_path, data], coverage)
     model, recipe, _ = load_model(model_path, group=group)
+    with evidence_of(model_path):
+        verdict = model.diagnose().verdict
     source, recipe, keep, notes = _opened(recipe, data, keep, anyway=anyway)
     if clash := [name for name in keep if name in model._scorer().column_types]:
         raise InputError(
@@ -97,6 +99,7 @@ def predict(
             "rows": n_rows,
             "pooled_rows": pooled,
             "rows_without_group": no_group,
+            "verdict": verdict,
         }
         said |= {f"mean_{name}": total / n_rows for name, total in means.items()}
         print_json(said | {"unseen_groups": unseen, "values_that_did_not_fit": +lost, "notes": notes})
@@ -124,6 +127,7 @@ def predict(
         f"Mean probability: {shown}{' …' if len(means) > MOST_CLASSES else ''}. {percent(pooled / n_rows)} of the rows depend on "
         "other groups, because their own has too few."
     )
+    screen.say(verdict)
 
 
 def explain(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import narwhals as nw
@@ -57,6 +58,8 @@ def shares(
             f"{model_path} was fitted without unlabeled rows, so it has no shares. Fit it with some, or update it."
         )
     table = share_table(model, by=by, coverage=coverage, columns=levels)
+    with evidence_of(model_path):
+        verdict = model.diagnose().verdict
     if screen.quiet:
         print_json(table.to_pylist())
     if out is not None:
@@ -68,6 +71,19 @@ def shares(
             screen.say(f"Wrote {whose} to ", bold(out), ".")
     else:
         _print(screen, table, coverage)
+    screen.say(verdict)
+
+
+@contextmanager
+def evidence_of(model_path: str) -> Iterator[None]:
+    """Refuse a file whose evidence lacks what a sentence asks for; it cannot be checked part by part when it is read."""
+    try:
+        yield
+    except (KeyError, IndexError, AttributeError, ArithmeticError) as error:
+        raise InputError(
+            f"{model_path} holds evidence that cannot be reported ({type(error).__name__}: {error}). Fit it again; if that "
+            "does not help, run this with --debug and send us what it shows."
+        ) from error
 
 
 def share_table(
@@ -212,14 +228,7 @@ def report(model_path: str, out: str, *, force: bool) -> None:
     table = manifest.get("table")
     names = Names(table.get("target"), table.get("positive"), table.get("group")) if table else None
     screen = Screen(out)
-    try:
-        with screen.working("Writing the report"):
-            write_report(model, out, names=names, force=force)
-    except (KeyError, IndexError, AttributeError, ArithmeticError) as error:
-        # What evidence a file holds cannot be checked part by part: each sentence asks for its own.
-        raise InputError(
-            f"{model_path} holds evidence that cannot be reported ({type(error).__name__}: {error}). Fit it again; if that "
-            "does not help, run this with --debug and send us what it shows."
-        ) from error
+    with screen.working("Writing the report"), evidence_of(model_path):
+        write_report(model, out, names=names, force=force)
     if out != STANDARD_OUTPUT:
         screen.say("Wrote ", bold(out), ". Open it in a browser; it needs no network.")

@@ -63,7 +63,7 @@ class Settings:
 
     roles: Mapping[str, str] = field(default_factory=dict)
     positive: str | None = None
-    labels_chosen: str = "unknown"
+    selection: str = "unknown"
     known_overall: float | None = None
     known_shares: tuple[KnownShare, ...] = ()
 
@@ -98,13 +98,13 @@ class Settings:
             raise Refused(
                 413, "These are more columns or known shares than a page holds. Use the command line."
             )
-        if (chosen := found.get("labels_chosen", "unknown")) not in SELECTIONS:
+        if (selection := found.get("selection", "unknown")) not in SELECTIONS:
             raise Refused(400, f"Labels can be chosen in these ways: {', '.join(SELECTIONS)}.")
         positive = found.get("positive")
         return cls(
             roles,
             None if positive is None else checked_text(positive),
-            chosen,
+            selection,
             _share(found.get("known_overall"), "The known overall rate"),
             tuple(_known_share(line) for line in known),
         )
@@ -394,8 +394,8 @@ def fit_arguments(job: Job, usual: UsualRoles) -> list[str]:
     if settings.one("target") is None:
         raise Refused(409, "No column is the target yet. Click “target” in the line of the known labels.")
     arguments = ["fit", *job.paths, *role_arguments(settings, usual)]
-    if settings.labels_chosen != "unknown":
-        arguments += ["--selection", settings.labels_chosen.replace("_", "-")]
+    if settings.selection != "unknown":
+        arguments += ["--selection", settings.selection.replace("_", "-")]
     if settings.known_overall is not None:
         arguments += ["--known-overall", f"{settings.known_overall:.12g}"]
     if settings.known_shares:

@@ -29,7 +29,7 @@ CLICKED = {
     "class": "class",
     "known-shares": "known shares",
     "known-overall": "known overall rate",
-    "labels-chosen": "how labels were chosen",
+    "selection": "how rows were chosen for labels",
 }
 NAMED = "|".join(CLICKED)
 # What the command line asks to type for a column that the sentence names, and what the page asks to click for it.
