@@ -21,15 +21,13 @@ from groupshift.serve.jobs import (
     TASK_NAMES,
     Job,
     JobsFolder,
-    KnownShare,
     Refused,
     Settings,
     TaskState,
-    fit_arguments,
     known_shares_file,
+    main_arguments,
     predict_arguments,
     shown,
-    update_arguments,
     writes,
 )
 from groupshift.serve.looking import look_at
@@ -46,13 +44,17 @@ NAMES = (
 )
 
 
+def known_share(group, share, std_error=None):
+    return {"group": group, "share": share, "std_error": std_error}
+
+
 @st.composite
 def settings(draw):
     names = draw(st.lists(NAMES, min_size=2, max_size=8, unique=True))
     roles = {names[0]: "target", names[1]: "group"}
     roles |= {name: draw(st.sampled_from(["feature", "exclude"])) for name in names[2:]}
     known = draw(
-        st.lists(st.builds(KnownShare, NAMES, st.floats(0, 1), st.none() | st.floats(0, 1)), max_size=3)
+        st.lists(st.builds(known_share, NAMES, st.floats(0, 1), st.none() | st.floats(0, 1)), max_size=3)
     )
     chosen = draw(st.sampled_from(["unknown", "random", "by_label"]))
     return Settings(roles, draw(st.none() | NAMES), chosen, draw(st.none() | st.floats(0, 1)), tuple(known))
@@ -73,7 +75,7 @@ def test_the_command_means_what_was_clicked(settings, usual):
 
     names = list(settings.roles)
     usual_roles = dict.fromkeys(names, "exclude" if usual == {"exclude"} else "feature")
-    arguments = fit_arguments(Job("1", "fit", "now", {"labeled": "a.csv"}, settings), usual_roles)
+    arguments = main_arguments(Job("1", "fit", "now", {"labeled": "a.csv"}, settings), usual_roles)
     assert shlex.split(shown([arguments])) == ["groupshift", *arguments]
     with patch("groupshift.cli.fit.fit") as fit:
         assert run(arguments) == 0
@@ -96,18 +98,20 @@ def test_the_command_means_what_was_clicked(settings, usual):
 
 
 def test_a_name_that_begins_with_a_dash_is_no_option():
-    arguments = fit_arguments(Job("1", "fit", "now", {"labeled": "a.csv"}, Settings({"--out": "target"})), {})
+    arguments = main_arguments(
+        Job("1", "fit", "now", {"labeled": "a.csv"}, Settings({"--out": "target"})), {}
+    )
     assert "--target=--out" in arguments
 
 
 def test_no_target_is_a_sentence_before_anything_is_started():
     with pytest.raises(Refused, match="No column is the target yet"):
-        fit_arguments(Job("1", "fit", "now", {"labeled": "a.csv"}), {})
+        main_arguments(Job("1", "fit", "now", {"labeled": "a.csv"}), {})
 
 
 def test_updates_and_predictions_are_of_the_population():
     job = Job("1", "update", "now", {"labeled": "a.csv", "population": "b.csv"}, Settings({"w": "weight"}))
-    assert update_arguments(Job("1", "update", "now", {"population": "b.csv"}, job.settings))[:4] == [
+    assert main_arguments(Job("1", "update", "now", {"population": "b.csv"}, job.settings), {})[:4] == [
         "update", "before.gshift", "b.csv", "--weight",
     ]  # fmt: skip
     assert predict_arguments(job, ".csv")[2] == "b.csv"
@@ -117,7 +121,7 @@ def test_updates_and_predictions_are_of_the_population():
 def test_known_shares_are_a_table_that_the_command_reads(tmp_path):
     from groupshift.cli.fit import read_known_rates
 
-    known = (KnownShare('a "b", c', 0.25), KnownShare("<b>", 0.5, 0.02))
+    known = (known_share('a "b", c', 0.25), known_share("<b>", 0.5, 0.02))
     write_whole(tmp_path / "k.csv", known_shares_file(Settings(known_shares=known)))
     assert read_known_rates(f"{tmp_path}/k.csv", None, "state")["known_shares"] == {
         'a "b", c': (0.25, 0.0),
