@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from rich.console import JustifyMethod
 from scipy.stats import rankdata
 
 from groupshift import GroupShiftClassifier
@@ -294,7 +293,7 @@ def _show_rows(screen: Screen, training: Training, groups: Groups) -> None:
             [str(source.path), source.describe(), f"{n:,}", f"{len(source.columns):,}"]
             for source, n in zip(training.sources, training.n_rows, strict=True)
         ]
-        screen.table({"file": "left", "read as": "left", "rows": "right", "columns": "right"}, lines)
+        screen.table(("file", "read as", ">rows", ">columns"), lines)
         screen.say()
     recipe, (labeled, unlabeled) = training.recipe, groups
     screen.say(
@@ -326,9 +325,14 @@ def _show_columns(screen: Screen, facts: list[ColumnFacts], *, two_sides: bool) 
     shown = facts
     if len(facts) > MOST_COLUMNS:
         shown = sorted(facts, key=lambda fact: not fact.remark)[:MOST_COLUMNS]
-    headings: dict[str, JustifyMethod] = {"column": "left", "kind": "left", "missing, labeled": "right"}
-    headings |= {"unlabeled": "right"} if two_sides else {}
-    headings |= {"values": "left", "remark": "left"}
+    headings = [
+        "column",
+        "kind",
+        ">missing, labeled",
+        *([">unlabeled"] if two_sides else []),
+        "values",
+        "remark",
+    ]
     lines = []
     for fact in shown:
         missing = [

@@ -144,8 +144,7 @@ def _show(screen: Screen, scores: list[dict[str, float | str]]) -> None:
             scores, *(zip(loss, starred(loss), strict=True) for loss in losses), strict=True
         )
     ]
-    method = "method (same classifier, same calibration)"
-    screen.table({method: "left", "AUC": "right", "log loss": "right", "seconds": "right"}, lines)
+    screen.table(("method (same classifier, same calibration)", ">AUC", ">log loss", ">seconds"), lines)
     screen.say(
         "Scores on held-out rows of the population, whose truth no method saw. * marks the best; without a star, no method is "
         "better than Global."

@@ -70,7 +70,9 @@ def _report(error: Exception) -> int:
         screen.error(STOPPED_SAID)
         return STOPPED
     if hasattr(error, "format_message"):  # typer's, whichever click it is built on
-        screen.error(f"{error.format_message()} {_help_hint(error)}")
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "groupshift"
+        screen.error(f"{error.format_message()} Try '{command} --help'.")
         return BAD_INPUT
     if (sentence := for_user(error)) is not None:
         screen.error(sentence)
@@ -80,11 +82,6 @@ def _report(error: Exception) -> int:
         "--debug and report what it shows. Outputs are written whole or not at all: look whether yours is there."
     )
     return INTERNAL
-
-
-def _help_hint(error: Exception) -> str:
-    context = getattr(error, "ctx", None)
-    return f"Try '{context.command_path if context else 'groupshift'} --help'."
 
 
 def for_user(error: Exception) -> str | None:
@@ -101,19 +98,11 @@ def for_user(error: Exception) -> str | None:
             f"A column is of a type that cannot be used here ({found}). Write it as numbers, text or dates, or leave it out with "
             "--exclude."
         )
-    return str(error) if is_users(error) else None
-
-
-def is_users(error: Exception) -> bool:
-    """Whether the message was written for the user: raised in our own code, or about a file."""
-    if isinstance(error, (InputError, SourceError, OutputError, ImportError)):
-        return True
+    is_users = isinstance(error, (InputError, SourceError, OutputError, ImportError))
     if isinstance(error, OSError):
-        return error.errno is not None
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = Path(__file__).parents[1]
-    return (
-        isinstance(error, (ValueError, TypeError))
-        and bool(frames)
-        and Path(frames[-1].filename).is_relative_to(ours)
-    )
+        is_users |= error.errno is not None
+    elif isinstance(error, (ValueError, TypeError)):
+        # Written for the user where it was raised in our own code.
+        frames = traceback.extract_tb(error.__traceback__)
+        is_users |= bool(frames) and Path(frames[-1].filename).is_relative_to(Path(__file__).parents[1])
+    return str(error) if is_users else None

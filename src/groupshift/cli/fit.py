@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import typer
 from numpy.typing import NDArray
-from rich.console import JustifyMethod
 
 from groupshift import METHODS as ALL_METHODS
 from groupshift import GroupShiftClassifier, save, share_changes, streaming
@@ -253,8 +252,7 @@ def show_selections(screen: Screen, answers: list[dict[str, Any]]) -> None:
         gain = "" if answer["expected_gain"] is None else f"{round(answer['expected_gain'], 4) + 0.0:.4f}"
         lines.append([IN_WORDS[answer["selection"]], ", ".join(whole), gain, ", ".join(moved)])
     screen.say(f"{QUESTION} (--selection random, by-label or unknown)")
-    headings: dict[str, JustifyMethod] = {"": "left", "overall share": "right", "expected gain": "right"}
-    screen.table(headings | {"moves most": "left"}, lines)
+    screen.table(("", ">overall share", ">expected gain", "moves most"), lines)
 
 
 def _described(model: GroupShiftClassifier, training: Training) -> dict[str, object]:

@@ -167,7 +167,7 @@ def _show_features(
         top = max(max(found.values()), 1e-12)
         lines = [[name, f"{rise:+.4f}", "█" * round(20 * max(rise, 0) / top)] for name, rise in shown.items()]
         screen.say("Importance: how much the log loss on held-out labels rises when a feature is shuffled.")
-        screen.table({"feature": "left", "rise of log loss": "right", "": "left"}, lines)
+        screen.table(("feature", ">rise of log loss", ""), lines)
         if len(found) > len(shown):
             screen.say(f"… and {len(found) - len(shown)} more with --details.")
         screen.say("Two features with the same information may both look unimportant.")
