@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from groupshift import save
 from groupshift._data.frames import take_rows
 from groupshift.cli import predict, shares
-from groupshift.cli.errors import InputError
+from groupshift.cli.errors import InputError, check_choice
 from groupshift.cli.fit import make_model
 from groupshift.cli.screen import Screen, bold, print_json, this_command
 from groupshift.cli.training import Roles, Training, read_training
@@ -48,8 +48,7 @@ DemoData = tuple[pa.Table, GroupedSample, str, str, str]
 
 
 def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
-    if data not in ("survey", "flights"):
-        raise InputError(f"--data {data!r} is not known. Choose survey or flights.")
+    check_choice("--data", data, ("survey", "flights"))
     screen = Screen(as_json=as_json)
     if out is None:
         names = ["groupshift-demo", *(f"groupshift-demo-{i}" for i in range(2, 10_000))]

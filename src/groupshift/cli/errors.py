@@ -5,7 +5,7 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,12 @@ STOPPED_SAID = "Stopped. An output that was not complete is not written."
 
 class InputError(ValueError):
     """Something in the command or its files that the user can put right."""
+
+
+def check_choice(option: str, value: str, choices: Collection[str]) -> None:
+    """Refuse a value that is none of those that an option takes."""
+    if value not in choices:
+        raise InputError(f"{option} {value!r} is not known. Choose one of {', '.join(choices)}.")
 
 
 def run(arguments: list[str]) -> int:

@@ -16,7 +16,7 @@ from groupshift._diagnosis.report import write_report
 from groupshift._diagnosis.report.facts import Names
 from groupshift._diagnosis.share_tables import shares_of_levels
 from groupshift._diagnosis.wording import percent, plural, short
-from groupshift.cli.errors import InputError
+from groupshift.cli.errors import InputError, check_choice
 from groupshift.cli.recipe import load_model, parts_of
 from groupshift.cli.screen import Screen, bold, print_json
 from groupshift.tables.files import STANDARD_OUTPUT, check_output, check_page_name, write_table
@@ -49,9 +49,7 @@ def shares(
     model, _, manifest = load_model(model_path, group="group")
     columns = (manifest.get("table") or {}).get("group_columns", ())
     levels = tuple(columns) if len(columns) > 1 else ()
-    choices = ["group", "cell", *levels, "overall"]
-    if by not in choices:
-        raise InputError(f"--by {by!r} is not known. Choose {', '.join(choices[:-1])} or {choices[-1]}.")
+    check_choice("--by", by, ["group", "cell", *levels, "overall"])
     if not len(model.groups_):
         raise InputError(
             f"{model_path} was fitted without unlabeled rows, so it has no shares. Fit it with some, or update it."
