@@ -46,7 +46,7 @@ def one_paragraph(text):
         (["predict", "none.gshift", "A", "-o", "p.csv"], "There is no file"),
         (["predict", "A", "A", "-o", "p.docx"], "End its name in"),
         (["predict", "A", "A", "-o", "p.csv", "--coverage", "90"], "not a probability"),
-        (["demo", "--data", "mars"], "Choose survey or flights"),
+        (["demo", "--data", "mars"], "Choose one of survey, flights"),
         (["check", "A", "--target", "age", "--group", "state"], "'age' looks like a number"),
     ],
 )

@@ -98,7 +98,7 @@ def test_several_columns_make_the_group_and_shares_are_read_at_each_level(files,
         assert row["low"] < row["share"] < row["high"]
     assert {"state", "age"} <= set(cells[0])
     assert run(["shares", f"{files}/m.gshift", "--by", "town"]) == 2
-    assert "Choose group, cell, state, age or overall" in capsys.readouterr().err
+    assert "Choose one of group, cell, state, age, overall" in capsys.readouterr().err
 
 
 def test_groups_that_are_numbers_match_though_one_file_writes_them_with_a_point(files, capsys):

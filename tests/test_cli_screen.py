@@ -109,3 +109,8 @@ def test_the_question_that_matters_is_asked_with_its_three_answers(said, command
         for answer in ("at random", "because of the label", "not known (used here)"):
             assert answer in text
         assert "chosen for labels? (--selection random, by-label or unknown)" in text
+
+
+@pytest.mark.parametrize("command", ["predict", "shares"])
+def test_an_answer_ends_with_the_verdict(said, command):
+    assert said[0][command].rstrip().endswith(said[1].diagnose().verdict)

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("typer", reason="the command line needs the extra cli")
 
 from cli_files import make_fits_quick, write_survey
-from groupshift.cli.app import app, job_commands
+from groupshift.cli.app import app, job_commands, run_job
 from groupshift.cli.errors import run
 from groupshift.tables.sources import open_source
 
@@ -119,3 +119,13 @@ def test_what_does_the_work_of_a_command_takes_what_can_be_typed():
         work = getclosurevars(command.callback).nonlocals
         function = getattr(import_module(work["module"]), work["name"])
         signature(function).bind(**dict.fromkeys(signature(command.callback).parameters))
+
+
+def test_a_job_asks_nobody_how_labels_were_chosen(tmp_path):
+    write_survey(tmp_path)
+    settings, _, _ = JOB.partition("[predict]")
+    for more, selection in (("", "unknown"), ('selection = "random"', "random")):
+        (tmp_path / "groupshift.toml").write_text(settings + more)
+        with patch("groupshift.cli.fit.fit") as fit:
+            run_job(f"{tmp_path}/groupshift.toml", force=False)
+        assert fit.call_args.kwargs["selection"] == selection

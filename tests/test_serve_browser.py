@@ -173,7 +173,7 @@ def test_from_two_files_to_shares_and_back_through_an_update(tab, page, files, f
     # A role by one click is another look and another command; names with commas are in quotes.
     role_of(tab, f"age, {HOSTILE}").get_by_label("leave out").check(force=True)
     tab.wait_for_selector("#command:has-text('--exclude')")
-    tab.check("text=At random")
+    tab.check("text=As a random sample")
     tab.click("text=Add a group")
     tab.get_by_label("Group", exact=True).fill("Alabama")
     tab.get_by_label("Share in percent").fill("61,5")

@@ -207,7 +207,7 @@ def test_settings_that_make_no_sense_are_refused_with_a_sentence(page):
         ({"known_overall": 3}, "between 0 and 100 %"),
         ({"known_shares": [{"group": "a", "share": -1}]}, "known share of 'a'"),
         ({"known_shares": [{"group": 1, "share": 0.5}]}, "name was expected"),
-        ({"labels_chosen": "--force"}, "these ways"),
+        ({"selection": "--force"}, "these ways"),
         ({"roles": {"y": 1}}, "name was expected"),
         ({"roles": "target"}, "cannot be read"),
         ({"known_shares": ["a"]}, "cannot be read"),

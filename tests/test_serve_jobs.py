@@ -21,19 +21,17 @@ from groupshift.serve.jobs import (
     TASK_NAMES,
     Job,
     JobsFolder,
-    KnownShare,
     Refused,
     Settings,
     TaskState,
-    fit_arguments,
     known_shares_file,
+    main_arguments,
     predict_arguments,
     shown,
-    update_arguments,
     writes,
 )
 from groupshift.serve.looking import look_at
-from groupshift.serve.pages import JobView, on_page, without_paths
+from groupshift.serve.pages import JobView, on_page, templates, without_paths
 from groupshift.serve.tasks import TASKS
 from groupshift.serve.work_queue import outcome, read_events
 from groupshift.tables.files import write_table, write_whole
@@ -46,13 +44,17 @@ NAMES = (
 )
 
 
+def known_share(group, share, std_error=None):
+    return {"group": group, "share": share, "std_error": std_error}
+
+
 @st.composite
 def settings(draw):
     names = draw(st.lists(NAMES, min_size=2, max_size=8, unique=True))
     roles = {names[0]: "target", names[1]: "group"}
     roles |= {name: draw(st.sampled_from(["feature", "exclude"])) for name in names[2:]}
     known = draw(
-        st.lists(st.builds(KnownShare, NAMES, st.floats(0, 1), st.none() | st.floats(0, 1)), max_size=3)
+        st.lists(st.builds(known_share, NAMES, st.floats(0, 1), st.none() | st.floats(0, 1)), max_size=3)
     )
     chosen = draw(st.sampled_from(["unknown", "random", "by_label"]))
     return Settings(roles, draw(st.none() | NAMES), chosen, draw(st.none() | st.floats(0, 1)), tuple(known))
@@ -73,7 +75,7 @@ def test_the_command_means_what_was_clicked(settings, usual):
 
     names = list(settings.roles)
     usual_roles = dict.fromkeys(names, "exclude" if usual == {"exclude"} else "feature")
-    arguments = fit_arguments(Job("1", "fit", "now", {"labeled": "a.csv"}, settings), usual_roles)
+    arguments = main_arguments(Job("1", "fit", "now", {"labeled": "a.csv"}, settings), usual_roles)
     assert shlex.split(shown([arguments])) == ["groupshift", *arguments]
     with patch("groupshift.cli.fit.fit") as fit:
         assert run(arguments) == 0
@@ -81,7 +83,7 @@ def test_the_command_means_what_was_clicked(settings, usual):
     named = ("target", "group", "features", "exclude", "positive")
     roles = training.Roles(**{name: options[name] for name in named})
     assert (options["files"], options["out"]) == (["a.csv"], "model.gshift")
-    assert (options["selection"] or "unknown").replace("-", "_") == settings.labels_chosen
+    assert (options["selection"] or "unknown").replace("-", "_") == settings.selection
     overall = options["known_overall"]
     assert (overall is None) == (settings.known_overall is None)
     assert overall is None or float(overall) == pytest.approx(settings.known_overall)
@@ -96,18 +98,20 @@ def test_the_command_means_what_was_clicked(settings, usual):
 
 
 def test_a_name_that_begins_with_a_dash_is_no_option():
-    arguments = fit_arguments(Job("1", "fit", "now", {"labeled": "a.csv"}, Settings({"--out": "target"})), {})
+    arguments = main_arguments(
+        Job("1", "fit", "now", {"labeled": "a.csv"}, Settings({"--out": "target"})), {}
+    )
     assert "--target=--out" in arguments
 
 
 def test_no_target_is_a_sentence_before_anything_is_started():
     with pytest.raises(Refused, match="No column is the target yet"):
-        fit_arguments(Job("1", "fit", "now", {"labeled": "a.csv"}), {})
+        main_arguments(Job("1", "fit", "now", {"labeled": "a.csv"}), {})
 
 
 def test_updates_and_predictions_are_of_the_population():
     job = Job("1", "update", "now", {"labeled": "a.csv", "population": "b.csv"}, Settings({"w": "weight"}))
-    assert update_arguments(Job("1", "update", "now", {"population": "b.csv"}, job.settings))[:4] == [
+    assert main_arguments(Job("1", "update", "now", {"population": "b.csv"}, job.settings), {})[:4] == [
         "update", "before.gshift", "b.csv", "--weight",
     ]  # fmt: skip
     assert predict_arguments(job, ".csv")[2] == "b.csv"
@@ -117,7 +121,7 @@ def test_updates_and_predictions_are_of_the_population():
 def test_known_shares_are_a_table_that_the_command_reads(tmp_path):
     from groupshift.cli.fit import read_known_rates
 
-    known = (KnownShare('a "b", c', 0.25), KnownShare("<b>", 0.5, 0.02))
+    known = (known_share('a "b", c', 0.25), known_share("<b>", 0.5, 0.02))
     write_whole(tmp_path / "k.csv", known_shares_file(Settings(known_shares=known)))
     assert read_known_rates(f"{tmp_path}/k.csv", None, "state")["known_shares"] == {
         'a "b", c': (0.25, 0.0),
@@ -260,7 +264,7 @@ def test_a_link_among_the_jobs_is_refused(tmp_path, place):
         {"parent": 1},
         {"kind": "../x"},
         {"tasks": {"../x": {"status": "running"}}},
-        {"settings": {"labels_chosen": "--out=/tmp/x"}},
+        {"settings": {"selection": "--out=/tmp/x"}},
         {"settings": {"roles": {"a": "b"}}},
         {"unknown": 1},
     ],
@@ -292,3 +296,12 @@ def test_an_upload_goes_through_the_page_without_staying_in_it(tmp_path):
         # Pieces of 64 kB on their way; a tenth of the file leaves room for the allocator.
         assert high_water(page) - before < size / 1024**2 / 10
         assert high_water(page) < 200
+
+
+def test_the_first_question_of_the_page_is_how_rows_were_chosen():
+    page, _, _ = templates().loader.get_source(templates(), "columns.html")
+    asked = re.findall(r'name="(\w+)" value="(\w+)"|<table id="(columns)"|<select id="(positive)"', page)
+    assert [next(filter(None, found[1:])) for found in asked] == [
+        *("random", "by_label", "unknown"),
+        *("columns", "positive"),
+    ]

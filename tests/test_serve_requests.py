@@ -134,7 +134,7 @@ DEEP = 100_000
         rb'{"roles": {"a": "\udfff"}}',
         rb'{"positive": "\udc80"}',
         rb'{"positive": "\u0000"}',
-        rb'{"labels_chosen": "\ud800"}',
+        rb'{"selection": "\ud800"}',
         rb'{"known_shares": [{"group": "\ud800", "share": 0.5}]}',
         rb'{"known_shares": [{"group": "\u0000", "share": 0.5}]}',
         '{"positive": "\ud800"}'.encode("utf-16", "surrogatepass"),

@@ -460,13 +460,16 @@ def run_job(path: str, *, force: bool) -> None:
         raise InputError(f"There is no settings file {path}. Write one, such as:\n{SETTINGS}") from error
     except OSError as error:
         raise InputError(f"Cannot read the settings file {path}: {error.strerror}. Name another.") from error
-    except RecursionError as error:
-        raise InputError(f"{path} is not a settings file: its lists are nested too deeply.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not a settings file in TOML: {error}.") from error
-    except ValueError as error:
-        # Python reads no numbers of so many digits.
-        raise InputError(f"{path} is not a settings file: a number in it has thousands of digits.") from error
+    except (ValueError, RecursionError) as error:
+        # Python reads no numbers of so many digits, and says what is meant for programmers.
+        own = {
+            RecursionError: "its lists are nested too deeply",
+            ValueError: "a number in it has thousands of digits",
+        }
+        raise InputError(f"{path} is not a settings file in TOML: {own.get(type(error), error)}.") from error
+    if isinstance(fit := settings.get("fit"), dict):
+        # A job waits for nobody: what it does not say about selection is not asked either.
+        fit.setdefault("selection", "unknown")
     commands = job_commands(settings, force=force)
     with chdir(Path(path).absolute().parent):
         for command in commands:

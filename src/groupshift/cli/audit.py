@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import typer
 from pyarrow import csv
-from rich.console import JustifyMethod
 
 from groupshift import AuditPlan, GroupShiftClassifier, save, streaming
 from groupshift._audit.found import check_population, learn_from
@@ -33,7 +32,6 @@ from groupshift.tables.files import SEPARATORS, STANDARD_OUTPUT, check_output, t
 from groupshift.tables.sources import Source, no_column, open_source
 
 ORDER = "order"
-RIGHT: JustifyMethod = "right"
 # Where the estimates of the overall share stand among the sentences: they are the answer, and come first.
 ESTIMATES = 2
 
@@ -116,7 +114,7 @@ def _write_plan(
         print_json({"out": out, **asked, "precision": bought, "notes": plan.notes})
         return
     screen.say("How precise labels would be:")
-    headings = dict.fromkeys(("labels", "width of the 90 % interval", "smallest error found"), RIGHT)
+    headings = (">labels", ">width of the 90 % interval", ">smallest error found")
     screen.table(headings, precision_lines(plan.precision))
     screen.say("Both are about the overall share; an error of that size is found in four of five audits.")
     if out is not None:

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from rich.console import JustifyMethod
 from scipy.stats import rankdata
 
 from groupshift import GroupShiftClassifier
@@ -219,7 +218,14 @@ def check(
         if (spelled := twice_spelled(*map(sorted, groups))) is not None:
             training.alarms = told_first(training.alarms, spelled)
     screen.alarm(*training.alarms)
-    notes = training.notes + _notes_on_groups(training, groups, spelled=spelled is not None)
+    notes, (labeled, unlabeled) = list(training.notes), groups
+    if training.recipe.group is not None and (only := sorted(labeled - unlabeled)):
+        notes.append(f"Groups without unlabeled rows, whose shares stay unknown: {listed(only)}.")
+        if unlabeled and not labeled & unlabeled and spelled is None:
+            notes.append(
+                "No group is in both samples. If you did not expect this, look for different spellings: "
+                f"{listed(only, 3)} against {listed(sorted(unlabeled), 3)}."
+            )
     _show_rows(screen, training, groups)
     if details:
         _show_columns(screen, facts, two_sides=bool(training.n_unlabeled))
@@ -275,26 +281,13 @@ def composition(training: Training, most: int = 4) -> str:
     return ", ".join(named) + (f" and {len(shares) - most} more classes" if len(shares) > most else "")
 
 
-def _notes_on_groups(training: Training, groups: Groups, *, spelled: bool) -> list[str]:
-    labeled, unlabeled = groups
-    notes = []
-    if training.recipe.group is not None and (only := sorted(labeled - unlabeled)):
-        notes.append(f"Groups without unlabeled rows, whose shares stay unknown: {listed(only)}.")
-        if unlabeled and not labeled & unlabeled and not spelled:
-            notes.append(
-                "No group is in both samples. If you did not expect this, look for different spellings: "
-                f"{listed(only, 3)} against {listed(sorted(unlabeled), 3)}."
-            )
-    return notes
-
-
 def _show_rows(screen: Screen, training: Training, groups: Groups) -> None:
     if screen.details:
         lines = [
             [str(source.path), source.describe(), f"{n:,}", f"{len(source.columns):,}"]
             for source, n in zip(training.sources, training.n_rows, strict=True)
         ]
-        screen.table({"file": "left", "read as": "left", "rows": "right", "columns": "right"}, lines)
+        screen.table(("file", "read as", ">rows", ">columns"), lines)
         screen.say()
     recipe, (labeled, unlabeled) = training.recipe, groups
     screen.say(
@@ -323,12 +316,16 @@ def _show_remarks(screen: Screen, facts: list[ColumnFacts]) -> None:
 
 
 def _show_columns(screen: Screen, facts: list[ColumnFacts], *, two_sides: bool) -> None:
-    shown = facts
-    if len(facts) > MOST_COLUMNS:
-        shown = sorted(facts, key=lambda fact: not fact.remark)[:MOST_COLUMNS]
-    headings: dict[str, JustifyMethod] = {"column": "left", "kind": "left", "missing, labeled": "right"}
-    headings |= {"unlabeled": "right"} if two_sides else {}
-    headings |= {"values": "left", "remark": "left"}
+    is_long = len(facts) > MOST_COLUMNS
+    shown = sorted(facts, key=lambda fact: not fact.remark)[:MOST_COLUMNS] if is_long else facts
+    headings = [
+        "column",
+        "kind",
+        ">missing, labeled",
+        *([">unlabeled"] if two_sides else []),
+        "values",
+        "remark",
+    ]
     lines = []
     for fact in shown:
         missing = [
@@ -346,7 +343,6 @@ def _show_columns(screen: Screen, facts: list[ColumnFacts], *, two_sides: bool) 
 def _show_trial(screen: Screen, model: GroupShiftClassifier, alarms: list[str]) -> dict[str, object]:
     """What a model of a part of the rows finds: the verdict, the caution that costs most; returned for other programs."""
     found, rows = model.diagnose(), int(model.labeled_rows_.sum() + model.rows_.sum())
-    cautions = [*dict.fromkeys([*alarms, *found.assumption[:1], *found.caution[:4]])]
     answers = selections(model)
     screen.say(bold("Is it worth it?"), f"  A quick trial on {rows:,} rows; `fit` may differ.")
     screen.sentence(found.verdict)
@@ -354,16 +350,7 @@ def _show_trial(screen: Screen, model: GroupShiftClassifier, alarms: list[str]) 
     for sentence in [*found.gain, *found.assumption, *found.caution] if screen.details else first:
         screen.sentence(sentence)
     show_selections(screen, answers)
-    return {
-        "worth": found.worth,
-        "holds": found.holds,
-        "rows_tried": rows,
-        "main_sentences": [
-            *alarms,
-            found.verdict,
-            *found.gain[:1],
-            *(c for c in cautions if c not in alarms),
-        ],
-        "sentences": [*dict.fromkeys([*alarms, *found.sentences])],
-        "selections": answers,
-    }
+    main = [*alarms, found.verdict, *found.gain[:1], *found.assumption[:1], *found.caution[:4]]
+    said = {"main_sentences": main, "sentences": [*alarms, *found.sentences]}
+    said = {name: list(dict.fromkeys(sentences)) for name, sentences in said.items()}
+    return {"worth": found.worth, "holds": found.holds, "rows_tried": rows, **said, "selections": answers}

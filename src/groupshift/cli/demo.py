@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from groupshift import save
 from groupshift._data.frames import take_rows
 from groupshift.cli import predict, shares
-from groupshift.cli.errors import InputError
+from groupshift.cli.errors import InputError, check_choice
 from groupshift.cli.fit import make_model
 from groupshift.cli.screen import Screen, bold, print_json, this_command
 from groupshift.cli.training import Roles, Training, read_training
@@ -48,8 +48,7 @@ DemoData = tuple[pa.Table, GroupedSample, str, str, str]
 
 
 def demo(data: str, out: str | None, *, seed: int, as_json: bool) -> None:
-    if data not in ("survey", "flights"):
-        raise InputError(f"--data {data!r} is not known. Choose survey or flights.")
+    check_choice("--data", data, ("survey", "flights"))
     screen = Screen(as_json=as_json)
     if out is None:
         names = ["groupshift-demo", *(f"groupshift-demo-{i}" for i in range(2, 10_000))]
@@ -123,29 +122,28 @@ def _write_answers(screen: Screen, folder: Path, model: BaseEstimator, training:
     silent = Screen.heard_by(lambda kind, text: None)
     with screen.working("Writing model, predictions, shares and report"), silent:
         save(model, saved, table=recipe.to_json())
-        keep = ("row_id", str(recipe.group))
-        files = {
-            name: str(folder / name) for name in ("new.csv", "predictions.csv", "shares.csv", "report.html")
-        }
-        predict.predict(saved, files["new.csv"], files["predictions.csv"], keep, group=None, coverage=0.9)
-        shares.shares(saved, files["shares.csv"], by="group", coverage=0.9)
-        shares.report(saved, files["report.html"], force=False)
+        keep, names = (
+            ("row_id", str(recipe.group)),
+            ("new.csv", "predictions.csv", "shares.csv", "report.html"),
+        )
+        new, predictions, table, page = (str(folder / name) for name in names)
+        predict.predict(saved, new, predictions, keep, group=None, coverage=0.9)
+        shares.shares(saved, table, by="group", coverage=0.9)
+        shares.report(saved, page, force=False)
 
 
 def _show(screen: Screen, scores: list[dict[str, float | str]]) -> None:
-    losses = [[-float(score["auc"]) for score in scores], [float(score["log_loss"]) for score in scores]]
-    lines = [
-        [
-            str(score["method"]),
-            *(f"{abs(loss):.3f}{'*' if best else ' '}" for loss, best in found),
-            f"{float(score['seconds']):.1f}",
-        ]
-        for score, *found in zip(
-            scores, *(zip(loss, starred(loss), strict=True) for loss in losses), strict=True
+    methods, seconds, auc, loss = (
+        [score[name] for score in scores] for name in ("method", "seconds", "auc", "log_loss")
+    )
+    columns = [[str(method) for method in methods]]
+    for losses in ([-float(value) for value in auc], [float(value) for value in loss]):
+        columns.append(
+            [f"{abs(v):.3f}{'*' if best else ' '}" for v, best in zip(losses, starred(losses), strict=True)]
         )
-    ]
-    method = "method (same classifier, same calibration)"
-    screen.table({method: "left", "AUC": "right", "log loss": "right", "seconds": "right"}, lines)
+    columns.append([f"{float(value):.1f}" for value in seconds])
+    lines = zip(*columns, strict=True)
+    screen.table(("method (same classifier, same calibration)", ">AUC", ">log loss", ">seconds"), lines)
     screen.say(
         "Scores on held-out rows of the population, whose truth no method saw. * marks the best; without a star, no method is "
         "better than Global."

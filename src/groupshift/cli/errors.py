@@ -5,7 +5,7 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,12 @@ STOPPED_SAID = "Stopped. An output that was not complete is not written."
 
 class InputError(ValueError):
     """Something in the command or its files that the user can put right."""
+
+
+def check_choice(option: str, value: str, choices: Collection[str]) -> None:
+    """Refuse a value that is none of those that an option takes."""
+    if value not in choices:
+        raise InputError(f"{option} {value!r} is not known. Choose one of {', '.join(choices)}.")
 
 
 def run(arguments: list[str]) -> int:
@@ -70,7 +76,9 @@ def _report(error: Exception) -> int:
         screen.error(STOPPED_SAID)
         return STOPPED
     if hasattr(error, "format_message"):  # typer's, whichever click it is built on
-        screen.error(f"{error.format_message()} {_help_hint(error)}")
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "groupshift"
+        screen.error(f"{error.format_message()} Try '{command} --help'.")
         return BAD_INPUT
     if (sentence := for_user(error)) is not None:
         screen.error(sentence)
@@ -80,11 +88,6 @@ def _report(error: Exception) -> int:
         "--debug and report what it shows. Outputs are written whole or not at all: look whether yours is there."
     )
     return INTERNAL
-
-
-def _help_hint(error: Exception) -> str:
-    context = getattr(error, "ctx", None)
-    return f"Try '{context.command_path if context else 'groupshift'} --help'."
 
 
 def for_user(error: Exception) -> str | None:
@@ -101,19 +104,11 @@ def for_user(error: Exception) -> str | None:
             f"A column is of a type that cannot be used here ({found}). Write it as numbers, text or dates, or leave it out with "
             "--exclude."
         )
-    return str(error) if is_users(error) else None
-
-
-def is_users(error: Exception) -> bool:
-    """Whether the message was written for the user: raised in our own code, or about a file."""
-    if isinstance(error, (InputError, SourceError, OutputError, ImportError)):
-        return True
+    is_users = isinstance(error, (InputError, SourceError, OutputError, ImportError))
     if isinstance(error, OSError):
-        return error.errno is not None
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = Path(__file__).parents[1]
-    return (
-        isinstance(error, (ValueError, TypeError))
-        and bool(frames)
-        and Path(frames[-1].filename).is_relative_to(ours)
-    )
+        is_users |= error.errno is not None
+    elif isinstance(error, (ValueError, TypeError)):
+        # Written for the user where it was raised in our own code.
+        frames = traceback.extract_tb(error.__traceback__)
+        is_users |= bool(frames) and Path(frames[-1].filename).is_relative_to(Path(__file__).parents[1])
+    return str(error) if is_users else None

@@ -14,13 +14,12 @@ import numpy as np
 import pyarrow as pa
 import typer
 from numpy.typing import NDArray
-from rich.console import JustifyMethod
 
 from groupshift import METHODS as ALL_METHODS
 from groupshift import GroupShiftClassifier, save, share_changes, streaming
 from groupshift._diagnosis.wording import percent, plural, short
 from groupshift.cli.app import SELECTIONS
-from groupshift.cli.errors import InputError
+from groupshift.cli.errors import InputError, check_choice
 from groupshift.cli.groups import told_first, twice_spelled
 from groupshift.cli.recipe import (
     ALLOWED,
@@ -179,13 +178,11 @@ def make_model(method: str, seed: int, classifier: str | None = None) -> GroupSh
     configuration has the paper's, unless another classifier is asked for.
     """
     method = method.replace("-", "_")
-    if method not in METHODS:
-        raise InputError(f"--method {method!r} is not known. Choose one of {', '.join(METHODS)}.")
+    check_choice("--method", method, METHODS)
     if method == "published":
         return GroupShiftClassifier.published(classifier_named(classifier or "forest"), random_state=seed)
     model: GroupShiftClassifier = ALL_METHODS[method](random_state=seed)
-    named = None if classifier is None else classifier_named(classifier)
-    model.set_params(estimator=named, calibration="crossfit")
+    model.set_params(estimator=classifier_named(classifier or "boosted"), calibration="crossfit")
     return model
 
 
@@ -196,11 +193,9 @@ def ask_selection(selection: str | None, screen: Screen) -> str:
             QUESTION, "\n  1  as a random sample\n  2  because of what the label is\n  3  I do not know"
         )
         selection = {"1": "random", "2": "by_label"}.get(typer.prompt("Answer", default="3"), "unknown")
-    selection = (selection or "unknown").replace("-", "_")
-    if selection not in SELECTIONS:
-        named = ", ".join(name.replace("_", "-") for name in SELECTIONS)
-        raise InputError(f"--selection {selection!r} is not known. Choose one of {named}.")
-    return selection
+    selection = (selection or "unknown").replace("_", "-")
+    check_choice("--selection", selection, [name.replace("_", "-") for name in SELECTIONS])
+    return selection.replace("-", "_")
 
 
 def selections(model: GroupShiftClassifier, **known: Any) -> list[dict[str, Any]]:
@@ -252,8 +247,7 @@ def show_selections(screen: Screen, answers: list[dict[str, Any]]) -> None:
         gain = "" if answer["expected_gain"] is None else f"{round(answer['expected_gain'], 4) + 0.0:.4f}"
         lines.append([IN_WORDS[answer["selection"]], ", ".join(whole), gain, ", ".join(moved)])
     screen.say(f"{QUESTION} (--selection random, by-label or unknown)")
-    headings: dict[str, JustifyMethod] = {"": "left", "overall share": "right", "expected gain": "right"}
-    screen.table(headings | {"moves most": "left"}, lines)
+    screen.table(("", ">overall share", ">expected gain", "moves most"), lines)
 
 
 def _described(model: GroupShiftClassifier, training: Training) -> dict[str, object]:
@@ -352,7 +346,7 @@ def _shares_in(path: str, group: str | None) -> Mapping[str, KnownShare | Mappin
     classes = [None] * len(groups) if of_class is None else group_text(table[of_class]).to_pylist()
     lines = list(zip(groups, classes, strict=True))
     if twice := [line for line, count in Counter(lines).items() if count > 1]:
-        named = twice[0][0] if of_class is None else f"{twice[0][0]}, {twice[0][1]}"
+        named = ", ".join(str(part) for part in twice[0] if part is not None)
         raise InputError(f"{path} has several rates of {named!r}. Keep one line for each group.")
     shares = _numbers(table[share], share, path)
     if np.isnan(shares).any():

@@ -22,7 +22,7 @@ from groupshift.cli.errors import InputError
 from groupshift.cli.prepared import GROUP, survey_file
 from groupshift.cli.recipe import Recipe, load_model
 from groupshift.cli.screen import Screen, bold, listed, print_json
-from groupshift.cli.shares import table_of
+from groupshift.cli.shares import evidence_of, table_of
 from groupshift.streaming import Columns, Predictor, beside
 from groupshift.tables.files import STANDARD_OUTPUT, write_batches
 from groupshift.tables.sources import Source
@@ -46,6 +46,8 @@ def predict(
     screen = Screen(out, **how)
     screen.check_table([model_path, data], coverage)
     model, recipe, _ = load_model(model_path, group=group)
+    with evidence_of(model_path):
+        verdict = model.diagnose().verdict
     source, recipe, keep, notes = _opened(recipe, data, keep, anyway=anyway)
     if clash := [name for name in keep if name in model._scorer().column_types]:
         raise InputError(
@@ -73,7 +75,7 @@ def predict(
             workers(model.n_jobs),
             write_batches(out, force=screen.force, escape_formulas=escape_formulas) as writer,
         ):
-            found = map_chunks(answered, source.batches([*dict.fromkeys([*_columns_of(recipe), *keep])]))
+            found = map_chunks(answered, source.batches([*dict.fromkeys([*recipe.read, *keep])]))
             for table, answers, new, misfits in counted(
                 found, source.n_rows, "rows", lambda f: f[0].num_rows
             ):
@@ -98,7 +100,7 @@ def predict(
             "pooled_rows": pooled,
             "rows_without_group": no_group,
         }
-        said |= {f"mean_{name}": total / n_rows for name, total in means.items()}
+        said |= {f"mean_{name}": total / n_rows for name, total in means.items()} | {"verdict": verdict}
         print_json(said | {"unseen_groups": unseen, "values_that_did_not_fit": +lost, "notes": notes})
         return
     if unseen:
@@ -113,17 +115,16 @@ def predict(
         for name, count in (+lost).items()
     ]
     screen.note(*notes)
-    common = [
-        (name.removeprefix("probability_"), total / n_rows) for name, total in means.most_common(MOST_CLASSES)
-    ]
     shown = ", ".join(
-        f"{percent(mean)} {'positive' if name == 'probability' else name}" for name, mean in common
+        f"{percent(total / n_rows)} {'positive' if name == 'probability' else name.removeprefix('probability_')}"
+        for name, total in means.most_common(MOST_CLASSES)
     )
     screen.say(f"Wrote {plural(n_rows, 'prediction')} to ", bold(_place(out)), ".")
     screen.say(
         f"Mean probability: {shown}{' …' if len(means) > MOST_CLASSES else ''}. {percent(pooled / n_rows)} of the rows depend on "
         "other groups, because their own has too few."
     )
+    screen.say(verdict)
 
 
 def explain(
@@ -137,7 +138,8 @@ def explain(
     screen.check_table()
     # A name for groups that a model made in Python may lack is not needed for its features.
     model, recipe, _ = load_model(model_path, group=None if data is not None else "group")
-    importance = _importance(model)
+    found = table_of(model.feature_importance())
+    importance = dict(zip(found["feature"].to_pylist(), found["loss_rise"].to_pylist(), strict=True))
     shifts = (float(model.shift_.min()), float(model.shift_.max())) if np.any(model.shift_) else None
     _show_features(screen, model, importance, shifts)
     answer: dict[str, object] = {"features": importance}
@@ -150,11 +152,6 @@ def explain(
         print_json(answer)
 
 
-def _importance(model: GroupShiftClassifier) -> dict[str, float]:
-    table = table_of(model.feature_importance())
-    return dict(zip(table["feature"].to_pylist(), table["loss_rise"].to_pylist(), strict=True))
-
-
 def _show_features(
     screen: Screen, model: GroupShiftClassifier, found: dict[str, float], shifts: tuple[float, float] | None
 ) -> None:
@@ -163,7 +160,7 @@ def _show_features(
         top = max(max(found.values()), 1e-12)
         lines = [[name, f"{rise:+.4f}", "█" * round(20 * max(rise, 0) / top)] for name, rise in shown.items()]
         screen.say("Importance: how much the log loss on held-out labels rises when a feature is shuffled.")
-        screen.table({"feature": "left", "rise of log loss": "right", "": "left"}, lines)
+        screen.table(("feature", ">rise of log loss", ""), lines)
         if len(found) > len(shown):
             screen.say(f"… and {len(found) - len(shown)} more with --details.")
         screen.say("Two features with the same information may both look unimportant.")
@@ -199,7 +196,7 @@ def _write_parts(
     ):
         # Groups that are new to the model get the common shift, as in predict.
         warnings.simplefilter("ignore", UserWarning)
-        for table in source.batches([*dict.fromkeys([*_columns_of(recipe), *keep])]):
+        for table in source.batches([*dict.fromkeys([*recipe.read, *keep])]):
             features, groups = recipe.features(table)[0], recipe.groups(table, model.groups_)
             parts = model.explain(*_as_fitted(model, features, groups))
             columns = names if model.is_multiclass_ else kinds
@@ -225,10 +222,6 @@ def _opened(
     names = list(source.columns if keep == ("all",) else keep)
     recipe, notes = recipe.for_file(source, names, anyway=anyway)
     return source, recipe, names, notes
-
-
-def _columns_of(recipe: Recipe) -> list[str]:
-    return [*recipe.names, *([recipe.group] if recipe.group else [])]
 
 
 def _place(out: str) -> str:

@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from groupshift import GroupShiftClassifier, ModelFileError, load, read_manifest
 from groupshift._data.extras import need
 from groupshift._diagnosis.wording import plural
-from groupshift.cli.errors import InputError
+from groupshift.cli.errors import InputError, check_choice
 from groupshift.cli.prepared import GROUP, WEIGHT, Part, Prepared, feature, roles_of, survey_file
 from groupshift.cli.screen import Screen
 from groupshift.tables.column_facts import read_file
@@ -43,8 +43,7 @@ ALLOWED = "GROUPSHIFT_ALLOW"
 
 def classifier_named(name: str) -> BaseEstimator | None:
     """A classifier for tables with categories and missing values; None is the default."""
-    if name not in CLASSIFIERS:
-        raise InputError(f"--classifier {name!r} is not known. Choose one of {', '.join(CLASSIFIERS)}.")
+    check_choice("--classifier", name, CLASSIFIERS)
     return CLASSIFIERS[name]()
 
 
@@ -102,10 +101,7 @@ class Grouped:
 
 def with_groups(source: Source, columns: Sequence[str], missing: str = "error") -> Source:
     """A source that has the group as one column, named by all columns that make it."""
-    if missing not in MISSING_GROUPS:
-        raise InputError(
-            f"--missing-group {missing!r} is not known. Choose one of {', '.join(MISSING_GROUPS)}."
-        )
+    check_choice("--missing-group", missing, MISSING_GROUPS)
     if unknown := [column for column in columns if column not in source.columns]:
         raise InputError(no_column(unknown, source))
     if not columns or (len(columns) == 1 and missing == "error"):
@@ -138,6 +134,11 @@ class Recipe:
     def names(self) -> list[str]:
         return [plan.name for plan in self.columns]
 
+    @property
+    def read(self) -> list[str]:
+        """Columns of a file that are read to predict its rows."""
+        return [*self.names, *([self.group] if self.group else [])]
+
     def to_json(self) -> dict[str, object]:
         return {**vars(self), "columns": [plan.to_json() for plan in self.columns]}
 
@@ -149,10 +150,8 @@ class Recipe:
         texts = [recipe.positive, recipe.negative, recipe.missing_group, *recipe.group_columns]
         texts += [text for text in (recipe.group, recipe.target) if text is not None]
         texts += [text for plan in columns for text in (plan.name, plan.kind, plan.decimal)]
-        is_sound = all(isinstance(text, str) for text in texts) and all(
-            isinstance(plan.typical, float | None) for plan in columns
-        )
-        if recipe.names != list(names) or not is_sound:
+        is_sound = recipe.names == list(names) and all(isinstance(text, str) for text in texts)
+        if not is_sound or not all(isinstance(plan.typical, float | None) for plan in columns):
             raise ValueError("its columns are not those of the model")
         return recipe
 
@@ -196,11 +195,10 @@ class Recipe:
         `others` are columns that the command needs. A file is read by its own decimal mark and form of dates. `anyway` reads it
         though its columns are of another kind or size than those of fit.
         """
-        of_model = [*self.names, *([self.group] if self.group else [])]
-        for names, whose in ((of_model, "The model was fitted with it."), (others, "The command names it.")):
+        for names, whose in ((self.read, "The model was fitted with it."), (others, "The command names it.")):
             if missing := [name for name in names if name not in source.columns]:
                 raise InputError(f"{no_column(missing, source)} {whose}")
-        for name in of_model:
+        for name in self.read:
             if not is_plain(kind := source.type_of(name)):
                 raise InputError(
                     f"{name!r} of {source.path} holds {kind}, which the model cannot use. Write it as text or numbers."

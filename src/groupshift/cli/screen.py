@@ -5,7 +5,7 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -123,13 +123,14 @@ class Screen:
             )
             self.out.print(plain_text(text), soft_wrap=True)
 
-    def table(self, columns: Mapping[str, JustifyMethod], rows: Iterable[Sequence[str]]) -> None:
-        """A plain table; `columns` maps headings to "left" or "right". Who listens is told sentences, and no tables."""
+    def table(self, headings: Iterable[str], rows: Iterable[Sequence[str]]) -> None:
+        """A plain table; columns whose heading begins with > stand to the right. Who listens is told no tables."""
         if self.quiet or _heard_by.get() is not None:
             return
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        for heading, justify in columns.items():
-            table.add_column(heading, justify=justify, overflow="fold")
+        for heading in headings:
+            justify: JustifyMethod = "right" if heading.startswith(">") else "left"
+            table.add_column(heading.removeprefix(">"), justify=justify, overflow="fold")
         for row in rows:
             table.add_row(*map(plain_text, row))
         if self.out.is_terminal:

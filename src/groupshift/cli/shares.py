@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.console import JustifyMethod
 
 from groupshift import GroupShiftClassifier, share_changes
 from groupshift._diagnosis.report import write_report
 from groupshift._diagnosis.report.facts import Names
 from groupshift._diagnosis.share_tables import shares_of_levels
 from groupshift._diagnosis.wording import percent, plural, short
-from groupshift.cli.errors import InputError
+from groupshift.cli.errors import InputError, check_choice
 from groupshift.cli.recipe import load_model, parts_of
 from groupshift.cli.screen import Screen, bold, print_json
 from groupshift.tables.files import STANDARD_OUTPUT, check_output, check_page_name, write_table
@@ -49,25 +49,36 @@ def shares(
     model, _, manifest = load_model(model_path, group="group")
     columns = (manifest.get("table") or {}).get("group_columns", ())
     levels = tuple(columns) if len(columns) > 1 else ()
-    choices = ["group", "cell", *levels, "overall"]
-    if by not in choices:
-        raise InputError(f"--by {by!r} is not known. Choose {', '.join(choices[:-1])} or {choices[-1]}.")
+    check_choice("--by", by, ["group", "cell", *levels, "overall"])
     if not len(model.groups_):
         raise InputError(
             f"{model_path} was fitted without unlabeled rows, so it has no shares. Fit it with some, or update it."
         )
     table = share_table(model, by=by, coverage=coverage, columns=levels)
+    with evidence_of(model_path):
+        verdict = model.diagnose().verdict
     if screen.quiet:
         print_json(table.to_pylist())
     if out is not None:
         write_table(table, out, force=screen.force, escape_formulas=escape_formulas)
+        whose = "the overall share" if by == "overall" else f"shares of {plural(len(model.groups_), 'group')}"
         if out != STANDARD_OUTPUT:
-            whose = (
-                "the overall share" if by == "overall" else f"shares of {plural(len(model.groups_), 'group')}"
-            )
             screen.say(f"Wrote {whose} to ", bold(out), ".")
     else:
         _print(screen, table, coverage)
+    screen.say(verdict)
+
+
+@contextmanager
+def evidence_of(model_path: str) -> Iterator[None]:
+    """Refuse a file whose evidence lacks what a sentence asks for; it cannot be checked part by part when it is read."""
+    try:
+        yield
+    except (KeyError, IndexError, AttributeError, ArithmeticError) as error:
+        raise InputError(
+            f"{model_path} holds evidence that cannot be reported ({type(error).__name__}: {error}). Fit it again; if that "
+            "does not help, run this with --debug and send us what it shows."
+        ) from error
 
 
 def share_table(
@@ -78,22 +89,20 @@ def share_table(
     `columns` are those that make a group, where they are several: their values stand beside the groups, and `by` may name
     one of them.
     """
-    if model.is_multiclass_:
-        return table_of(model.group_shares(by=by, coverage=coverage))
-    if by in columns:
+    if by in columns and not model.is_multiclass_:
         values = np.array([parts_of(str(group), len(columns))[columns.index(by)] for group in model.groups_])
         names, level = np.unique(values, return_inverse=True)
         table = table_of({by: names.astype(object), **shares_of_levels(model, level, coverage)})
     else:
         table = table_of(model.group_shares(by=by, coverage=coverage))
-    if by == "overall":
+    if by == "overall" or model.is_multiclass_:
         return table
     if by == "group" and columns:
         parts = zip(*(parts_of(str(group), len(columns)) for group in model.groups_), strict=True)
         for place, (column, own) in enumerate(zip(columns, parts, strict=True), 1):
             table = table.add_column(place, column, pa.array(own))
     whole = table_of(model.group_shares(by="overall", coverage=coverage)).to_pydict()
-    if pa.types.is_string(table.schema.field(0).type) or pa.types.is_large_string(table.schema.field(0).type):
+    if table.schema.field(0).type in (pa.string(), pa.large_string()):
         # Where groups are numbers, they have no name for all rows, and the cell is empty.
         whole[table.column_names[0]] = [ALL]
     first = [pa.array(whole.get(f.name, [None]), f.type) for f in table.schema]
@@ -103,15 +112,18 @@ def share_table(
 def _print(screen: Screen, table: pa.Table, coverage: float) -> None:
     """All rows together first, then groups by their share; the classes of a group stay together."""
     names = [name for name in table.column_names if name not in NUMBERS]
-    headings: dict[str, JustifyMethod] = dict.fromkeys([*names, "rows", "share"], "left")
-    headings |= {"rows": "right", "share": "right", f"{100 * coverage:g} % interval": "right"}
     has_labeled = "labeled_share" in table.column_names
-    headings |= {"labeled sample": "right"} if has_labeled else {}
-    parts = (table.slice(0, 1), table.slice(1).sort_by([("share", "descending")]))
-    if "class" in names:
-        parts = (table, table.slice(0, 0))
+    headings = [
+        *names,
+        ">rows",
+        ">share",
+        f">{100 * coverage:g} % interval",
+        *[">labeled sample"] * has_labeled,
+    ]
+    if "class" not in names:
+        table = pa.concat_tables([table.slice(0, 1), table.slice(1).sort_by([("share", "descending")])])
     lines = []
-    for row in (row for part in parts for row in part.to_pylist()):
+    for row in table.to_pylist():
         line = ["" if row[name] is None else _fitting(screen, row[name]) for name in names]
         line += [
             f"{row['rows']:,}",
@@ -184,8 +196,7 @@ def show_changes(screen: Screen, table: pa.Table, coverage: float) -> None:
         [_fitting(screen, row["group"]), percent(row["before"]), percent(row["after"]), *_change_cells(row)]
         for row in moved[:most]
     ]
-    headings: dict[str, JustifyMethod] = {"group": "left", "before": "right", "after": "right"}
-    screen.table(headings | {"change": "right", f"{100 * coverage:g} % interval": "right"}, lines)
+    screen.table(("group", ">before", ">after", ">change", f">{100 * coverage:g} % interval"), lines)
     if (more := len(moved) - most) > 0:
         screen.say(f"… and {more:,} more.")
 
@@ -212,14 +223,7 @@ def report(model_path: str, out: str, *, force: bool) -> None:
     table = manifest.get("table")
     names = Names(table.get("target"), table.get("positive"), table.get("group")) if table else None
     screen = Screen(out)
-    try:
-        with screen.working("Writing the report"):
-            write_report(model, out, names=names, force=force)
-    except (KeyError, IndexError, AttributeError, ArithmeticError) as error:
-        # What evidence a file holds cannot be checked part by part: each sentence asks for its own.
-        raise InputError(
-            f"{model_path} holds evidence that cannot be reported ({type(error).__name__}: {error}). Fit it again; if that "
-            "does not help, run this with --debug and send us what it shows."
-        ) from error
+    with screen.working("Writing the report"), evidence_of(model_path):
+        write_report(model, out, names=names, force=force)
     if out != STANDARD_OUTPUT:
         screen.say("Wrote ", bold(out), ". Open it in a browser; it needs no network.")

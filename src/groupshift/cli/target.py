@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -40,7 +40,7 @@ MOST_NAMES = 100
 NO_LABEL = frozenset((
     "unknown", "not known", "unk", "na", "n a", "nan", "none", "null", "nil", "missing", "blank", "empty",
     "not available", "not applicable", "not stated", "not recorded", "not determined", "undetermined",
-    "unspecified", "unlabeled", "unlabeled", "no label", "no answer", "don t know", "dont know", "tbd",
+    "unspecified", "unlabeled", "no label", "no answer", "don t know", "dont know", "tbd",
 ))
 # fmt: on
 HOW_TO_LEAVE_OUT = "leave its cells empty or write NA, and their rows count as unlabeled"
@@ -125,7 +125,13 @@ def read_target(
             f"All labeled rows of {path} have the same {name!r}, {positive!r}; two classes are needed. Add "
             "rows of the other class."
         )
-    alarms = _unknown_as_label(counts, name, set(positives), kept)
+    alarms = [
+        f"{value!r} in {name!r} counts as a label, a {'positive' if value in positives else 'negative'} one, in "
+        f"{count:,} rows. If it means that the label is not known, {HOW_TO_LEAVE_OUT}; if it is a class, "
+        f"--class {shlex.quote(value)} keeps it."
+        for value, count in counts.items()
+        if means_no_label(value) and value not in kept
+    ]
     return Target(positive, negatives, notes, alarms, positives, kept=kept)
 
 
@@ -193,22 +199,10 @@ def means_no_label(value: str) -> bool:
     return words in NO_LABEL or re.fullmatch(r"[?.\-_/ ]+", value) is not None
 
 
-def _unknown_as_label(
-    counts: dict[str, int], name: str, positives: set[str], kept: frozenset[str]
-) -> list[str]:
-    return [
-        f"{value!r} in {name!r} counts as a label, a {'positive' if value in positives else 'negative'} one, in "
-        f"{count:,} rows. If it means that the label is not known, {HOW_TO_LEAVE_OUT}; if it is a class, "
-        f"--class {shlex.quote(value)} keeps it."
-        for value, count in counts.items()
-        if means_no_label(value) and value not in kept
-    ]
-
-
 def _several(counts: dict[str, int], name: str, notes: list[str], kept: frozenset[str]) -> Target:
     """More than two values: each is a class, unless they look like something else."""
-    values = sorted(counts, key=_order)
     are_numbers = all(map(_is_number, counts))
+    values = _sorted(counts)
     limit = values[3 * len(values) // 4]
     if len(counts) > MOST_CLASSES and are_numbers:
         raise InputError(
@@ -237,7 +231,7 @@ def _several(counts: dict[str, int], name: str, notes: list[str], kept: frozense
 
 
 def _positive(counts: dict[str, int], name: str, notes: list[str]) -> str:
-    low, *rest = sorted(counts, key=_order)
+    low, *rest = _sorted(counts)
     if not rest:
         return low
     for pair in USUAL_PAIRS:
@@ -250,8 +244,9 @@ def _positive(counts: dict[str, int], name: str, notes: list[str]) -> str:
     return rest[0]
 
 
-def _order(value: str) -> tuple[int, float, str]:
-    return (0, float(value), "") if _is_number(value) else (1, 0.0, value)
+def _sorted(values: Iterable[str]) -> list[str]:
+    """Numbers by their size, then words."""
+    return sorted(values, key=lambda v: (0, float(v), "") if _is_number(v) else (1, 0.0, v))
 
 
 def _is_number(value: str) -> bool:

@@ -5,6 +5,7 @@ Labeled rows are held in memory, the others are read in batches whenever the met
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -195,39 +196,21 @@ def read_training(paths: Sequence[str], roles: Roles) -> Training:
     population = Prepared(parts, sum(n_rows[len(sources) - len(parts) :])) if parts else None
     # What the unlabeled rows hold in other sizes or kinds than the labeled ones.
     not_alike = [
-        problem.replace("where the model was fitted", "among labeled rows").replace(
-            "in the model", "among labeled rows"
-        )
+        re.sub("where the model was fitted|in the model", "among labeled rows", problem)
         for source, own in zip(sources[1:], in_files[1:], strict=True)
         for problem in read_file(source, used, own)[2]
     ]
-    return Training(
-        sources=sources,
-        n_rows=n_rows,
-        labeled=labeled,
-        numbers=numbers,
-        population=population,
-        target=target,
-        recipe=Recipe(
-            used,
-            roles.group,
-            roles.target,
-            target.positive,
-            target.negative,
-            roles.group_columns,
-            roles.missing_group,
-            target.several,
-        ),
-        plans=plans,
-        notes=notes,
-        alarms=[
-            *target.alarms,
-            *not_alike,
-            *about_groups(roles.group, groups, used, columns),
-            *none_in_common(roles.group, surveys),
-            *about_identifying(labeled, population, used),
-        ],
+    recipe = Recipe(used, roles.group, roles.target, target.positive, target.negative)
+    recipe = replace(
+        recipe, group_columns=columns_of_group, missing_group=roles.missing_group, classes=target.several
     )
+    alarms = [
+        *(target.alarms + not_alike),
+        *about_groups(roles.group, groups, used, columns),
+        *none_in_common(roles.group, surveys),
+        *about_identifying(labeled, population, used),
+    ]
+    return Training(sources, n_rows, labeled, numbers, population, target, recipe, plans, notes, alarms)
 
 
 def _labeled_rows(
@@ -300,11 +283,8 @@ def _plan(name: str, surveys: Sequence[ColumnSurvey], wanted: bool) -> ColumnPla
     plan = plan_of(name, survey)
     own = [plan_of(name, one) for one in surveys]
     # Dates that are written in one way here and in another there are dates, though no one way fits all.
-    if (
-        plan.kind not in ("number", "date")
-        and len({one.kind for one in own}) == 1
-        and own[0].kind in ("number", "date")
-    ):
+    kinds = {one.kind for one in own}
+    if plan.kind not in ("number", "date") and kinds in ({"number"}, {"date"}):
         return own[0]
     # Who names a column wants it, even if it looks like an id.
     return plan_of(name, survey, wanted=True) if wanted and plan.kind == "id" else plan

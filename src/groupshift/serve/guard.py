@@ -38,12 +38,14 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._limit = self.loop.call_later(PATIENCE, self._end)
-        there = [one for one in self.connections if isinstance(one, Connection)]
-        there = [one for one in there if not one.transport.is_closing()]
+        there = [
+            one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()
+        ]
         if len(there) > MOST_CONNECTIONS:
             # Who has waited longest makes room, so that idle connections do not keep the page's owner out.
-            waiting = [one for one in there if one.is_waiting]
-            min(waiting, key=lambda one: one._limit.when()).transport.abort()
+            min(
+                filter(lambda one: one.is_waiting, there), key=lambda one: one._limit.when()
+            ).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -82,6 +84,7 @@ async def in_time(request: Request, most: int) -> AsyncIterator[None]:
 GIGA = 1024**3
 # Room that is left to others on the disk.
 SPARED = 256 * 1024**2
+NO_ROOM = "The disk has no room for this file. Free some, or name another --folder at the start."
 
 
 @asynccontextmanager
@@ -103,7 +106,7 @@ async def received(request: Request, folder: Path, *, most: int) -> AsyncIterato
         yield part
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _no_room() from error
+            raise Refused(507, NO_ROOM) from error
         raise
     finally:
         part.unlink(missing_ok=True)
@@ -117,29 +120,13 @@ def _check_size(size: int, most: int, room: int) -> None:
             "larger --max-upload, or use the command line, which reads files where they are.",
         )
     if size > room:
-        raise _no_room()
-
-
-def _no_room() -> Refused:
-    return Refused(
-        507, "The disk has no room for this file. Free some, or name another --folder at the start."
-    )
+        raise Refused(507, NO_ROOM)
 
 
 # Scripts and styles are files of the package; nothing is taken from elsewhere, and no text becomes markup.
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -176,11 +163,9 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        _, _, rest = scope["path"].partition("/")
-        token, _, path = rest.partition("/")
-        refusal = self.refusal(scope["method"], Headers(scope=scope), token, path)
-        if refusal is not None:
-            status, sentence = refusal
+        token, _, path = scope["path"].removeprefix("/").partition("/")
+        if refused := self.refusal(scope["method"], Headers(scope=scope), token, path):
+            status, sentence = refused
             await PlainTextResponse(sentence, status)(scope, receive, send_guarded)
             return
         inner = {**scope, "path": f"/{path}", "raw_path": f"/{path}".encode()}

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
@@ -19,33 +20,29 @@ from typing import TextIO
 BETWEEN_LINES = 0.4
 
 
-class Events:
-    """What is said, a line of JSON each: its kind, and the text."""
+def said_to(file: TextIO) -> Callable[[str, str], None]:
+    """What writes what is said, a line of JSON each: its kind, and the text."""
+    step, last = "", 0.0
 
-    def __init__(self, file: TextIO):
-        self._file = file
-        self._step, self._last = "", 0.0
+    def say(kind: str, text: str) -> None:
+        nonlocal step, last
+        if kind == "step":
+            name, now = text.partition(":")[0], time.monotonic()
+            if name == step and now - last < BETWEEN_LINES:
+                return
+            step, last = name, now
+        file.write(json.dumps({"kind": kind, "text": text}) + "\n")
+        file.flush()
 
-    def say(self, kind: str, text: str) -> None:
-        if kind == "step" and not self._is_due(text):
-            return
-        self._file.write(json.dumps({"kind": kind, "text": text}) + "\n")
-        self._file.flush()
-
-    def _is_due(self, text: str) -> bool:
-        name, now = text.partition(":")[0], time.monotonic()
-        if name == self._step and now - self._last < BETWEEN_LINES:
-            return False
-        self._step, self._last = name, now
-        return True
+    return say
 
 
 def main(home: Path, task: str) -> int:
     """The exit code of the task: 0, 2 for what the user can put right, 1 for a fault of ours."""
     threading.Thread(target=_end_with_the_page, daemon=True).start()
     with open(home / f"{task}.jsonl", "w", encoding="utf-8") as file:
-        events = Events(file)
-        events.say("step", "Starting")
+        say = said_to(file)
+        say("step", "Starting")
         # Late, since it takes seconds: the page can say already that something happens. What is read stays: to look for garbage
         # among it took a tenth of the time.
         gc.disable()
@@ -59,7 +56,7 @@ def main(home: Path, task: str) -> int:
         job = JobsFolder(home.parent).get(home.name)
         # Names in commands, and so in sentences, are those of the files alone.
         os.chdir(home / "files")
-        with Screen.heard_by(events.say):
+        with Screen.heard_by(say):
             return guarded(lambda: TASKS[task](job, home))
 
 

@@ -49,23 +49,14 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class KnownShare:
-    """The rate of a group that is known from elsewhere, and its standard error if that is known too."""
-
-    group: str
-    share: float
-    std_error: float | None = None
-
-
-@dataclass(frozen=True)
 class Settings:
     """What the user chose: roles of columns (those that were clicked), and what is known beside the files."""
 
     roles: Mapping[str, str] = field(default_factory=dict)
     positive: str | None = None
-    labels_chosen: str = "unknown"
+    selection: str = "unknown"
     known_overall: float | None = None
-    known_shares: tuple[KnownShare, ...] = ()
+    known_shares: tuple[dict[str, Any], ...] = ()  # of groups: group, share, std_error (None if not known)
 
     def named(self, role: str) -> list[str]:
         """Columns of a role."""
@@ -78,36 +69,26 @@ class Settings:
     def from_json(cls, found: Mapping[str, Any]) -> Settings:
         """Settings as a browser sends them; what makes no sense is refused with a sentence."""
         try:
-            return cls._checked(found)
+            roles = {
+                checked_text(name): checked_text(own) for name, own in dict(found.get("roles") or {}).items()
+            }
+            known = list(found.get("known_shares") or ())
+            if len(roles) > MOST_COLUMNS or len(known) > MOST_KNOWN:
+                raise Refused(
+                    413, "These are more columns or known shares than a page holds. Use the command line."
+                )
+            if unknown := set(roles.values()) - set(ROLES):
+                raise Refused(400, f"{sorted(unknown)[0]!r} is no role. Choose one of {', '.join(ROLES)}.")
+            if twice := [role for role in OF_ONE_COLUMN if list(roles.values()).count(role) > 1]:
+                raise Refused(400, f"Two columns have the role {twice[0]}; one can.")
+            if (selection := found.get("selection", "unknown")) not in SELECTIONS:
+                raise Refused(400, f"Labels can be chosen in these ways: {', '.join(SELECTIONS)}.")
+            if (positive := found.get("positive")) is not None:
+                checked_text(positive)
+            overall = _share(found.get("known_overall"), "The known overall rate")
+            return cls(roles, positive, selection, overall, tuple(map(_known_share, known)))
         except (AttributeError, TypeError, ValueError) as error:
             raise Refused(400, UNREADABLE) from error
-
-    @classmethod
-    def _checked(cls, found: Mapping[str, Any]) -> Settings:
-        roles = {
-            checked_text(column): checked_text(role)
-            for column, role in dict(found.get("roles") or {}).items()
-        }
-        if unknown := set(roles.values()) - set(ROLES):
-            raise Refused(400, f"{sorted(unknown)[0]!r} is no role. Choose one of {', '.join(ROLES)}.")
-        for role in OF_ONE_COLUMN:
-            if list(roles.values()).count(role) > 1:
-                raise Refused(400, f"Two columns have the role {role}; one can.")
-        known = list(found.get("known_shares") or ())
-        if len(roles) > MOST_COLUMNS or len(known) > MOST_KNOWN:
-            raise Refused(
-                413, "These are more columns or known shares than a page holds. Use the command line."
-            )
-        if (chosen := found.get("labels_chosen", "unknown")) not in SELECTIONS:
-            raise Refused(400, f"Labels can be chosen in these ways: {', '.join(SELECTIONS)}.")
-        positive = found.get("positive")
-        return cls(
-            roles,
-            None if positive is None else checked_text(positive),
-            chosen,
-            _share(found.get("known_overall"), "The known overall rate"),
-            tuple(_known_share(line) for line in known),
-        )
 
 
 @dataclass(frozen=True)
@@ -191,12 +172,13 @@ def _share(value: object, what: str) -> float | None:
     return float(value)
 
 
-def _known_share(line: Mapping[str, Any]) -> KnownShare:
+def _known_share(line: Mapping[str, Any]) -> dict[str, Any]:
     group = checked_text(line.get("group"))
     share = _share(line.get("share"), f"The known share of {group!r}")
     if share is None:
         raise Refused(400, f"The known share of {group!r} is missing. Fill it in, or remove the line.")
-    return KnownShare(group, share, _share(line.get("std_error"), f"The standard error of {group!r}"))
+    error = _share(line.get("std_error"), f"The standard error of {group!r}")
+    return {"group": group, "share": share, "std_error": error}
 
 
 JOB_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
@@ -229,14 +211,19 @@ class JobsFolder:
                     f"Everybody can write to {above}, and so could replace your jobs. {ELSEWHERE}"
                 )
         _check_own(path)
-        jobs = [home for home in path.iterdir() if JOB_ID.fullmatch(home.name) or home.name == LOCK]
-        for found in jobs:
-            _check_own(found)
-            for inside in found.rglob("*"):
-                _check_own(inside)
+        for home in path.iterdir():
+            if JOB_ID.fullmatch(home.name) or home.name == LOCK:
+                for found in (home, *home.rglob("*")):
+                    _check_own(found)
         _lock(path)
         folder = cls(path)
-        folder._end_what_was_open()
+        # Work of an earlier page ended with it.
+        closed = TaskState(
+            "stopped", "The page was closed while this was under way. Its files are here: start it again."
+        )
+        for job in folder.all():
+            if is_open := [task for task, state in job.tasks.items() if state.is_open]:
+                folder.keep(replace(job, tasks={**job.tasks, **dict.fromkeys(is_open, closed)}))
         return folder
 
     def new(self, kind: str, parent: str | None = None) -> Job:
@@ -292,12 +279,11 @@ class JobsFolder:
         copy = self.new(job.kind, job.parent)
         for name in [*job.paths, *([BEFORE] if job.kind == "update" else [])]:
             link(self.files(job.id) / name, self.files(copy.id) / name)
-        look = self.home(job.id) / "look.json"
-        tasks = {}
-        if look.exists():
+        copy = replace(copy, files=job.files, settings=job.settings)
+        if (look := self.home(job.id) / "look.json").exists():
             link(look, self.home(copy.id) / look.name)
-            tasks = {"look": TaskState("done")}
-        return self.keep(replace(copy, files=job.files, settings=job.settings, tasks=tasks))
+            copy = copy.with_task("look", TaskState("done"))
+        return self.keep(copy)
 
     def update_of(self, job: Job) -> Job:
         """A new job that will update the model of another."""
@@ -306,15 +292,6 @@ class JobsFolder:
         copy = self.new("update", job.id)
         link(self.files(job.id) / MODEL, self.files(copy.id) / BEFORE)
         return self.keep(replace(copy, settings=Settings(job.settings.roles)))
-
-    def _end_what_was_open(self) -> None:
-        """Work of an earlier page ended with it."""
-        closed = TaskState(
-            "stopped", "The page was closed while this was under way. Its files are here: start it again."
-        )
-        for job in self.all():
-            if is_open := [task for task, state in job.tasks.items() if state.is_open]:
-                self.keep(replace(job, tasks={**job.tasks, **dict.fromkeys(is_open, closed)}))
 
 
 def safe_name(name: str, taken: tuple[str, ...] = ()) -> str:
@@ -388,42 +365,37 @@ def writes(ending: str) -> bool:
         return False
 
 
-def fit_arguments(job: Job, usual: UsualRoles) -> list[str]:
-    """`groupshift fit` with the job's files and settings."""
-    settings = job.settings
+def main_arguments(job: Job, usual: UsualRoles) -> list[str]:
+    """The command that makes the job's model of its files and settings; features only where one would be left out."""
+    settings, options = job.settings, []
+    if job.kind == "update":
+        if (weight := settings.one("weight")) is not None:
+            options = as_typed("weight", weight)
+        return ["update", BEFORE, *job.paths, *options, "--out", MODEL]
     if settings.one("target") is None:
         raise Refused(409, "No column is the target yet. Click “target” in the line of the known labels.")
-    arguments = ["fit", *job.paths, *role_arguments(settings, usual)]
-    if settings.labels_chosen != "unknown":
-        arguments += ["--selection", settings.labels_chosen.replace("_", "-")]
-    if settings.known_overall is not None:
-        arguments += ["--known-overall", f"{settings.known_overall:.12g}"]
-    if settings.known_shares:
-        arguments += ["--known-shares", KNOWN]
-    return [*arguments, "--out", MODEL]
-
-
-def role_arguments(settings: Settings, usual: UsualRoles) -> list[str]:
-    """The options that name columns; features only where one is wanted that would be left out."""
-    found = []
     for role in OF_ONE_COLUMN:
         if (column := settings.one(role)) is not None:
-            found += as_typed(role.replace("_", "-"), column)
-    features, excluded = feature_lists(settings, usual)
-    for option, columns in (("features", features), ("exclude", excluded)):
-        if columns:
-            found += as_typed(option, columns)
-    return found + (as_typed("positive", settings.positive) if settings.positive is not None else [])
+            options += as_typed(role.replace("_", "-"), column)
+    for option, columns in zip(("features", "exclude"), feature_lists(settings, usual), strict=True):
+        options += as_typed(option, columns) if columns else []
+    if settings.positive is not None:
+        options += as_typed("positive", settings.positive)
+    if settings.selection != "unknown":
+        options += ["--selection", settings.selection.replace("_", "-")]
+    if settings.known_overall is not None:
+        options += ["--known-overall", f"{settings.known_overall:.12g}"]
+    if settings.known_shares:
+        options += ["--known-shares", KNOWN]
+    return ["fit", *job.paths, *options, "--out", MODEL]
 
 
 def usual_roles(home: Path) -> dict[str, str]:
     """The roles that columns have if nobody says otherwise, as the last look found them."""
-    path = home / "look.json"
-    if not path.exists():
+    if not (path := home / "look.json").exists():
         return {}
-    return {
-        column["name"]: column["usual"] for column in json.loads(path.read_text(encoding="utf-8"))["columns"]
-    }
+    columns = json.loads(path.read_text(encoding="utf-8"))["columns"]
+    return {column["name"]: column["usual"] for column in columns}
 
 
 def feature_lists(settings: Settings, usual: UsualRoles) -> tuple[list[str], list[str]]:
@@ -434,23 +406,10 @@ def feature_lists(settings: Settings, usual: UsualRoles) -> tuple[list[str], lis
     return [], [column for column in settings.named("exclude") if usual.get(column) != "exclude"]
 
 
-def update_arguments(job: Job) -> list[str]:
-    weight = job.settings.one("weight")
-    return ["update", BEFORE, *job.paths, *(as_typed("weight", weight) if weight else []), "--out", MODEL]
-
-
-def main_arguments(job: Job, usual: UsualRoles) -> list[str]:
-    """The command that makes the job's model."""
-    return update_arguments(job) if job.kind == "update" else fit_arguments(job, usual)
-
-
 def answer_arguments() -> list[list[str]]:
     """The commands that follow it: shares as tables, and the report."""
-    tables = [
-        ["shares", MODEL, *FOR_SPREADSHEETS[ending], "--out", f"shares{ending}"]
-        for ending in ENDINGS
-        if writes(ending)
-    ]
+    options = {ending: FOR_SPREADSHEETS[ending] for ending in ENDINGS if writes(ending)}
+    tables = [["shares", MODEL, *own, "--out", f"shares{ending}"] for ending, own in options.items()]
     return [*tables, ["report", MODEL, "--out", REPORT]]
 
 
@@ -468,11 +427,9 @@ def shown(commands: Sequence[Sequence[str]]) -> str:
 def known_shares_file(settings: Settings) -> str:
     """The table that --known-shares reads."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     # A column without a single number would be one of missing values.
-    has_errors = any(line.std_error is not None for line in settings.known_shares)
-    writer.writerow(["group", "share", *(["std_error"] if has_errors else [])])
-    for line in settings.known_shares:
-        error = [0.0 if line.std_error is None else line.std_error] if has_errors else []
-        writer.writerow([line.group, line.share, *error])
+    has_errors = any(line["std_error"] is not None for line in settings.known_shares)
+    names = ["group", "share", *(["std_error"] if has_errors else [])]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([names, *([line[name] or 0.0 for name in names] for line in settings.known_shares)])
     return text.getvalue()

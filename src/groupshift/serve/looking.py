@@ -14,7 +14,7 @@ from groupshift.cli.errors import InputError, for_user
 from groupshift.cli.groups import likely_group, twice_spelled
 from groupshift.cli.screen import Screen
 from groupshift.cli.target import means_no_label
-from groupshift.cli.training import WHY_LEFT_OUT, Roles, Training, read_training
+from groupshift.cli.training import WHY_LEFT_OUT, Roles, read_training
 from groupshift.serve.jobs import Job, Settings, feature_lists
 from groupshift.tables.column_facts import ColumnSurvey, counts_of_texts, kind_of_type, plan_of, survey_column
 from groupshift.tables.columns import ColumnPlan, as_text
@@ -66,7 +66,11 @@ def look_at(job: Job) -> dict[str, object]:
     with screen.working("Opening the files"):
         heads = [Head.of(path) for path in job.paths]
     settings = job.settings if job.settings.roles else guessed(heads)
-    usual = {name: _usual(heads, name) for name in heads[0].source.columns}
+    shared = set.intersection(*(set(head.source.columns) for head in heads))
+    usual = {
+        name: "feature" if name in shared and plan.used else "exclude"
+        for name, plan in heads[0].plans.items()
+    }
     found: dict[str, object] = {"guess": dict(settings.roles), "alarms": [], "notes": [], "groups": []}
     facts: dict[str, ColumnFacts] = {}
     target = settings.one("target")
@@ -74,62 +78,62 @@ def look_at(job: Job) -> dict[str, object]:
     if target is None:
         found["alarms"] = ["Which column holds the known labels? Click “target” in its line."]
     else:
+        features, excluded = feature_lists(settings, usual)
+        group, weight, example_id = (settings.one(role) for role in ("group", "weight", "example_id"))
+        roles = Roles(target, group, weight, example_id, tuple(features), tuple(excluded), settings.positive)
         try:
-            training = _read(screen, job, settings, usual)
-            columns, groups = _look(screen, training)
+            with screen.working("Reading all rows"):
+                training = read_training(job.paths, roles)
+            with screen.working("Looking at the columns"):
+                columns, groups = look(training)
         except Exception as error:
             if (sentence := for_user(error)) is None:
                 raise
             found["alarms"] = [sentence]
         else:
             facts = {fact.name: fact for fact in columns}
-            usual |= _left_out(training, settings)
-            target_read = training.target
-            values = list(target_read.several or (target_read.positive, *target_read.negatives))
-            found |= {"alarms": training.alarms, "notes": training.notes}
-            found |= {"groups": groups[:MOST_OFFERED], **_sizes(training)}
+            # All rows may show what the first rows did not: that a column is no feature.
+            usual |= {
+                plan.name: "exclude" for plan in training.plans if not plan.used and plan.name not in features
+            }
+            read = training.target
+            values = list(read.several or (read.positive, *read.negatives))
+            of_two = (
+                f"{percent(training.shares[read.positive])} of them “{read.positive}”"
+                if not read.several
+                else ""
+            )
+            spelled = twice_spelled(*map(sorted, groups))
+            found |= {
+                "alarms": [*training.alarms, *([spelled] if spelled else [])],
+                "notes": training.notes,
+                "groups": sorted(groups[0] | groups[1])[:MOST_OFFERED],
+                "labeled_rows": len(training.numbers),
+                "unlabeled_rows": training.n_unlabeled,
+                "composition": of_two or composition(training),
+                # Of several classes none is the positive one.
+                "positive": "" if read.several else read.positive,
+                "file_rows": training.n_rows,
+            }
+    names = dict.fromkeys(name for head in heads for name in head.source.columns)
     return {
         **found,
-        "files": [_file(head) for head in heads],
+        "files": [
+            {"name": str(s.path), "format": s.describe(), "columns": len(s.columns)}
+            for s in (head.source for head in heads)
+        ],
         "values": values[:MOST_OFFERED],
-        "columns": [_column(heads, name, usual, facts.get(name)) for name in _names(heads)],
+        "columns": [_column(heads, name, usual, facts.get(name)) for name in names],
     }
-
-
-def _read(screen: Screen, job: Job, settings: Settings, usual: Mapping[str, str]) -> Training:
-    features, excluded = feature_lists(settings, usual)
-    roles = Roles(
-        target=settings.one("target") or "",
-        group=settings.one("group"),
-        weight=settings.one("weight"),
-        example_id=settings.one("example_id"),
-        features=tuple(features),
-        exclude=tuple(excluded),
-        positive=settings.positive,
-    )
-    with screen.working("Reading all rows"):
-        return read_training(job.paths, roles)
-
-
-def _look(screen: Screen, training: Training) -> tuple[list[ColumnFacts], list[str]]:
-    with screen.working("Looking at the columns"):
-        facts, groups = look(training)
-    if (spelled := twice_spelled(*map(sorted, groups))) is not None:
-        training.alarms.append(spelled)
-    return facts, sorted(groups[0] | groups[1])
 
 
 def guessed(heads: list[Head]) -> Settings:
     """Target and groups by the look of the columns, for the user to change."""
-    roles = {}
-    if (target := _likely_target(heads)) is not None:
-        roles[target] = "target"
-    first = heads[0]
+    target, first = _likely_target(heads), heads[0]
     shared = [name for name in first.source.columns if all(name in head.source.columns for head in heads)]
-    plans = [first.plans[name] for name in shared if name != target]
-    if (group := likely_group(plans, first.surveys)) is not None:
-        roles[group[0]] = "group"
-    return Settings(roles)
+    group = likely_group([first.plans[name] for name in shared if name != target], first.surveys)
+    roles = {target: "target"} if target is not None else {}
+    return Settings(roles | ({group[0]: "group"} if group is not None else {}))
 
 
 def _likely_target(heads: list[Head]) -> str | None:
@@ -143,39 +147,6 @@ def _likely_target(heads: list[Head]) -> str | None:
     # In one file, labels are what is missing somewhere.
     found = [(is_full, name) for is_full, name in found if others or not is_full] or found
     return found[-1][1] if len(found) == 1 or (found and others) else None
-
-
-def _left_out(training: Training, settings: Settings) -> dict[str, str]:
-    """Columns that all rows show to be no features, though their first rows did not."""
-    wanted = settings.named("feature")
-    return {plan.name: "exclude" for plan in training.plans if not plan.used and plan.name not in wanted}
-
-
-def _usual(heads: list[Head], name: str) -> str:
-    is_shared = all(name in head.source.columns for head in heads)
-    return "feature" if is_shared and heads[0].plans[name].used else "exclude"
-
-
-def _names(heads: list[Head]) -> list[str]:
-    return list(dict.fromkeys(name for head in heads for name in head.source.columns))
-
-
-def _sizes(training: Training) -> dict[str, object]:
-    """Numbers of rows, and what labelled rows are made of, in words; of several classes none is the positive one."""
-    target = training.target
-    of_two = f"{percent(training.shares[target.positive])} of them “{target.positive}”"
-    return {
-        "labeled_rows": len(training.numbers),
-        "unlabeled_rows": training.n_unlabeled,
-        "composition": composition(training) if target.several else of_two,
-        "positive": "" if target.several else target.positive,
-        "file_rows": training.n_rows,
-    }
-
-
-def _file(head: Head) -> dict[str, object]:
-    source = head.source
-    return {"name": str(source.path), "format": source.describe(), "columns": len(source.columns)}
 
 
 def _column(

@@ -14,7 +14,7 @@ import jinja2
 
 from groupshift._diagnosis.wording import tidy
 from groupshift.serve import jobs as command_lines
-from groupshift.serve.jobs import MODEL, REPORT, ROLES, Job, JobsFolder, Refused
+from groupshift.serve.jobs import ENDINGS, MODEL, REPORT, ROLES, Job, JobsFolder, Refused
 from groupshift.serve.work_queue import read_events
 
 # What an option is called on the page.
@@ -29,7 +29,7 @@ CLICKED = {
     "class": "class",
     "known-shares": "known shares",
     "known-overall": "known overall rate",
-    "labels-chosen": "how labels were chosen",
+    "selection": "how rows were chosen for labels",
 }
 NAMED = "|".join(CLICKED)
 # What the command line asks to type for a column that the sentence names, and what the page asks to click for it.
@@ -130,8 +130,8 @@ class JobView:
     @property
     def to_predict(self) -> list[str]:
         """Endings of predictions that are not made yet."""
-        endings = [ending for ending in command_lines.ENDINGS if command_lines.writes(ending)]
-        return [ending for ending in endings if not (self.files / f"predictions{ending}").is_file()]
+        made = [ending for ending in ENDINGS if (self.files / f"predictions{ending}").is_file()]
+        return [ending for ending in ENDINGS if ending not in made and command_lines.writes(ending)]
 
     @property
     def answer(self) -> dict[str, Any]:

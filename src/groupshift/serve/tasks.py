@@ -56,7 +56,9 @@ def learn(job: Job, home: Path) -> int:
             # A model without unlabelled rows knows no shares.
             if len(model.groups_) or arguments[0] != "shares":
                 run(arguments)
-        moved = _changes(model) if job.kind == "update" else None
+        moved = None
+        if job.kind == "update" and len((before := load_model(BEFORE)[0]).groups_):
+            moved = change_table(before, model, coverage=COVERAGE)
         _write(home / "shares.json", share_columns(model, moved))
         names = Names(recipe.target, recipe.positive, recipe.group)
         _write(home / "answer.json", {**answers(model, moved, names), "report_policy": policy()})
@@ -69,6 +71,10 @@ def answers(model: GroupShiftClassifier, moved: pa.Table | None, names: Names) -
     facts, code, common = Facts.of(model, summary.diagnosis, names), what_settles_it(model), None
     if not model.is_multiclass_ and code not in ("audit", "rate"):
         common = STATEMENTS[f"common_{code}"](common_values(model))
+    heard: list[str] = []
+    if moved is not None:
+        with Screen.heard_by(lambda kind, text: heard.append(text)):
+            show_changes(Screen(), moved, COVERAGE)
     return {
         "title": facts.title(),
         "has_classes": model.is_multiclass_,
@@ -79,7 +85,7 @@ def answers(model: GroupShiftClassifier, moved: pa.Table | None, names: Names) -
         "cautions": [*summary.diagnosis.assumption[:1], *summary.diagnosis.caution[:4]],
         "common": common,
         "n_groups": len(model.groups_),
-        "moved": [] if moved is None else _said(lambda: show_changes(Screen(), moved, COVERAGE)),
+        "moved": heard,
     }
 
 
@@ -111,11 +117,8 @@ def _class_columns(model: GroupShiftClassifier) -> dict[str, object]:
     share, rows = (table[name].reshape(-1, len(model.classes_)) for name in ("share", "rows"))
     columns = {"rows": rows[:, 0], **{f"class {c}": column for c, column in enumerate(share.T)}}
     whole = {"rows": rows[:, 0].sum(), **{f"class {c}": value for c, value in enumerate(overall["share"])}}
-    return {
-        "group": texts(model.groups_),
-        "classes": texts(model.classes_),
-        **_rounded(columns, whole),
-    }
+    names = {"group": texts(model.groups_), "classes": texts(model.classes_)}
+    return {**names, **_rounded(columns, whole)}
 
 
 def _rounded(columns: Mapping[str, FloatArray], overall: Mapping[str, float]) -> dict[str, object]:
@@ -126,24 +129,6 @@ def _rounded(columns: Mapping[str, FloatArray], overall: Mapping[str, float]) ->
     }
 
 
-def _changes(model: GroupShiftClassifier) -> pa.Table | None:
-    """What an update moved; None where there were no shares before it."""
-    before = load_model(BEFORE)[0]
-    return change_table(before, model, coverage=COVERAGE) if len(before.groups_) else None
-
-
-def _said(command: Callable[[], None]) -> list[str]:
-    """What a command says on a screen, as sentences."""
-    heard: list[str] = []
-    with Screen.heard_by(lambda kind, text: heard.append(text)):
-        command()
-    return heard
-
-
-def _predict(ending: str) -> Callable[[Job, Path], int]:
-    return lambda job, home: run(predict_arguments(job, ending))
-
-
 def _write(path: Path, found: object) -> None:
     write_whole(path, json.dumps(found, ensure_ascii=False, allow_nan=False), force=True)
 
@@ -152,5 +137,5 @@ TASKS: dict[str, Callable[[Job, Path], int]] = {
     "look": look,
     "fit": learn,
     "update": learn,
-    **{f"predict{ending}": _predict(ending) for ending in ENDINGS},
+    **{f"predict{e}": lambda job, home, e=e: run(predict_arguments(job, e)) for e in ENDINGS},  # type: ignore[misc]
 }

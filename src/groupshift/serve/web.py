@@ -31,8 +31,8 @@ from groupshift.serve.jobs import (
     Refused,
     Settings,
     checked_text,
-    fit_arguments,
     known_shares_file,
+    main_arguments,
     safe_name,
     usual_roles,
 )
@@ -187,8 +187,7 @@ class Page:
 
     def _prepare(self, job: Job) -> None:
         """Refuse what cannot be fitted at once, and write what the command reads."""
-        if job.kind == "fit":
-            fit_arguments(job, usual_roles(self.folder.home(job.id)))
+        main_arguments(job, usual_roles(self.folder.home(job.id)))
         if job.settings.known_shares:
             path = self.folder.files(job.id) / KNOWN
             write_whole(path, known_shares_file(job.settings), force=True)

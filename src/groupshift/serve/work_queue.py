@@ -9,7 +9,7 @@ import signal
 import sys
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from groupshift.serve.jobs import Job, JobsFolder, Refused, Settings, TaskState
@@ -19,14 +19,8 @@ LOST = (
     "The process that did this work came to an unexpected end ({how}). The page and your files are as they were: start "
     "it again. If it happens again, other programs may need the memory, or the files are too large for this machine."
 )
-
-
-@dataclass(frozen=True)
-class Ticket:
-    """A task of a job."""
-
-    job: str
-    task: str
+# A job and a task of it.
+Ticket = tuple[str, str]
 
 
 class WorkQueue:
@@ -48,24 +42,28 @@ class WorkQueue:
 
     def renew(self, job: Job, task: str) -> Job:
         """Queue a task whose settings have changed; where it runs already, it begins again."""
-        ticket = Ticket(job.id, task)
-        if ticket == self._running:
+        ticket = job.id, task
+        why = ""
+        if self._running == ticket:
             self._end_running()
+        elif self._running is not None:
+            other = self.folder.get(self._running[0]).title
+            why = f"Waits: the work on {other} comes first, and there is one at a time. It begins by itself."
         if ticket not in self._waiting:
             self._waiting.append(ticket)
         self._wake.set()
-        return self.folder.keep(job.with_task(task, TaskState("waiting", self._why_waiting(ticket))))
+        return self.folder.keep(job.with_task(task, TaskState("waiting", why)))
 
     def stop(self, job: Job) -> Job:
         """End what a job has waiting or running; outputs are whole or not there."""
-        self._waiting = deque(ticket for ticket in self._waiting if ticket.job != job.id)
+        self._waiting = deque(ticket for ticket in self._waiting if ticket[0] != job.id)
         if self.works_on(job.id):
             self._end_running()
         waiting = {task: STOPPED for task, state in job.tasks.items() if state.status == "waiting"}
         return self.folder.keep(replace(job, tasks={**job.tasks, **waiting}))
 
     def works_on(self, job_id: str) -> bool:
-        return self._running is not None and self._running.job == job_id
+        return self._running is not None and self._running[0] == job_id
 
     async def run(self) -> None:
         """Work off the queue until cancelled; then what runs is ended too."""
@@ -82,12 +80,12 @@ class WorkQueue:
 
     async def _work(self, ticket: Ticket) -> None:
         self._stopped = False
+        home, task = self.folder.home(ticket[0]), ticket[1]
         try:
             self._set(ticket, TaskState("running"))
-            home = self.folder.home(ticket.job)
-            with open(home / f"{ticket.task}.log", "wb") as log:
+            with open(home / f"{task}.log", "wb") as log:
                 self._process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", "groupshift.serve.job_process", str(home), ticket.task),
+                    *(sys.executable, "-m", "groupshift.serve.job_process", str(home), task),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=log,
                     stderr=log,
@@ -100,30 +98,21 @@ class WorkQueue:
             code = await self._process.wait()
             self._process = None
             if ticket not in self._waiting:
-                events = home / f"{ticket.task}.jsonl"
-                self._set(ticket, STOPPED if self._stopped else outcome(code, events))
+                self._set(ticket, STOPPED if self._stopped else outcome(code, home / f"{task}.jsonl"))
         except (Refused, OSError, ValueError) as error:
             # The job was removed meanwhile, or its folder is full: others go on.
             with suppress(Refused, OSError, ValueError):
                 self._set(ticket, TaskState("failed", LOST.format(how=type(error).__name__)))
 
     def _set(self, ticket: Ticket, state: TaskState) -> None:
-        job = self.folder.get(ticket.job).with_task(ticket.task, state)
+        job = self.folder.get(ticket[0]).with_task(ticket[1], state)
         look = self.folder.home(job.id) / "look.json"
-        if ticket.task == "look" and state.status == "done" and not job.settings.roles:
+        if ticket[1] == "look" and state.status == "done" and not job.settings.roles:
             guess = json.loads(look.read_text(encoding="utf-8"))["guess"]
             # A column whose name no page can send back is left to the user to rename.
             with suppress(Refused):
                 job = replace(job, settings=Settings.from_json({"roles": guess}))
         self.folder.keep(job)
-
-    def _why_waiting(self, ticket: Ticket) -> str:
-        if self._running is None or self._running == ticket:
-            return ""
-        other = self.folder.get(self._running.job)
-        return (
-            f"Waits: the work on {other.title} comes first, and there is one at a time. It begins by itself."
-        )
 
     def _end_running(self) -> None:
         self._stopped = True

@@ -165,8 +165,8 @@ document.getElementById("overall").addEventListener("change", (event) => {
   settings = { ...settings, known_overall: value };
   keep();
 });
-for (const button of document.querySelectorAll("[name=chosen]")) {
-  button.addEventListener("change", () => { settings = { ...settings, labels_chosen: button.value }; keep(); });
+for (const button of document.querySelectorAll("[name=selection]")) {
+  button.addEventListener("change", () => { settings = { ...settings, selection: button.value }; keep(); });
 }
 document.getElementById("fit").addEventListener("click", (event) => {
   busy(event.target.parentElement, async () => {
@@ -181,7 +181,7 @@ async function start() {
   found = await ask("GET", `jobs/${job}/columns`);
   settings = found.settings;
   show();
-  document.querySelector(`[name=chosen][value=${settings.labels_chosen}]`).checked = true;
+  document.querySelector(`[name=selection][value=${settings.selection}]`).checked = true;
   if (settings.known_overall !== null) document.getElementById("overall").value = Number((100 * settings.known_overall).toPrecision(10));
   document.querySelector("#known tbody").append(...settings.known_shares.map(knownLine));
   document.documentElement.classList.add("drawn");
