@@ -1,7 +1,7 @@
 """Forged models of every estimator that a model file may hold: each is altered, sealed again, loaded, asked and reported.
 
 An alteration ends well if the file is refused in a sentence, or loads and answers. What ends the process where a file is tried
-is counted apart: `load` says it in a sentence, and a check would be better.
+is counted apart: `load` says it in a sentence, and a check would be better. A trial stands for the process that `load` starts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.compose import make_column_transformer
 from sklearn.frozen import FrozenEstimator
@@ -36,11 +35,14 @@ from sklearn.preprocessing import Binarizer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import all_estimators
 
-from benchmarks.hostile_models import forged_parts
+from benchmarks.hostile_models import forged_entries
 from groupshift._files.parts import attributes_of
+from paper.origin import described_origin
 
 GOOD = ("refused", "answered")
-KEPT = Path(__file__).parent.parent / "results" / "hostile_estimators.json"
+# Alterations of each estimator before the next one has its turn.
+A_ROUND = 20
+KEPT = Path(__file__).parent.parent / "results" / "hostile_models.json"
 # Estimators that need more than no arguments, or other columns than three numbers.
 FEW = {
     "n_estimators": 2,
@@ -144,15 +146,20 @@ def sealed_model(name: str) -> bytes:
         return Path(f"{folder}/m.gshift").read_bytes()
 
 
-def altered(data: bytes, number: int) -> bytes:
-    """The file with a few numbers, texts or parts exchanged, and checksums that fit."""
+def altered(data: bytes) -> Callable[[int], bytes]:
+    """By number: the file with a few numbers, texts or parts exchanged, and checksums that fit."""
     from groupshift._files.model_files import _sealed
 
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         manifest, parts = json.loads(archive.read("manifest.json")), archive.read("model.skops")
-    parts = forged_parts(np.random.default_rng(number), parts)
-    manifest["checksums"] = {"model.skops": hashlib.sha256(parts).hexdigest()}
-    return _sealed(manifest, parts)
+    with zipfile.ZipFile(io.BytesIO(parts)) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+
+    def alter(number: int) -> bytes:
+        forged = forged_entries(np.random.default_rng(number), entries)
+        return _sealed({**manifest, "checksums": {"model.skops": hashlib.sha256(forged).hexdigest()}}, forged)
+
+    return alter
 
 
 def attempt(name: str, data: bytes, say: Any, number: int = 0) -> None:
@@ -182,28 +189,25 @@ def attempt(name: str, data: bytes, say: Any, number: int = 0) -> None:
     say("answered" if is_sound else "wrong answer")
 
 
-def run_some(name: str, first: int, last: int, seconds: float, lines: IO[str]) -> None:
+def run_some(name: str, data: bytes, first: int, last: int, lines: IO[str]) -> None:
     """Alterations in this process; what is about to happen and how it ended go to `lines`."""
     warnings.simplefilter("ignore")
-    until = time.monotonic() + seconds
-    data = sealed_model(name)
+    alter = altered(data)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for number in range(first, last):
-            if time.monotonic() > until:
-                break
 
             def say(what: str, number: int = number) -> None:
                 lines.write(json.dumps([number, what]) + "\n")
                 lines.flush()
 
             signal.alarm(60)
-            attempt(name, altered(data, number), say, number)
+            attempt(name, alter(number), say, number)
             signal.alarm(0)
 
 
 def in_another_process(work: Callable[[], None]) -> int:
-    """The exit code of a copy of this process that does some work; minus a signal's number where one ended it."""
+    """The number of a copy of this process that does some work."""
     child = os.fork()
     if child == 0:
         try:
@@ -212,78 +216,119 @@ def in_another_process(work: Callable[[], None]) -> int:
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return child
 
 
-def fuzz(name: str, n: int, seconds: float) -> tuple[Counter[str], list[list[Any]]]:
-    """How alterations of one estimator's model ended, and those that ended badly."""
-    outcomes: Counter[str] = Counter()
-    faults: list[list[Any]] = []
-    first, until = 0, time.monotonic() + seconds
-    while first < n and (left := until - time.monotonic()) > 0:
+def exit_code(process: int) -> int:
+    """Of a process, once it ends; minus a signal's number where one ended it."""
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def fuzz(name: str, data: bytes, first: int, last: int) -> list[list[Any]]:
+    """[number, outcome] of alterations of one estimator's model."""
+    found: list[list[Any]] = []
+    while first < last:
         with tempfile.TemporaryFile("w+") as lines:
-            code = in_another_process(partial(run_some, name, first, n, left, lines))
+            code = exit_code(in_another_process(partial(run_some, name, data, first, last, lines)))
             lines.seek(0)
             said = [json.loads(line) for line in lines]
-        for number, what in said:
-            if what not in ("trial", "use"):
-                outcomes[what.partition(":")[0]] += 1
-                if what not in GOOD:
-                    faults.append([number, what])
+        found += [[number, what] for number, what in said if what not in ("trial", "use")]
         if code == 0:
             break
-        if not said:
-            raise RuntimeError(f"{name}: no model could be made.")
+        if not said or said[-1][1] not in ("trial", "use"):
+            raise RuntimeError(f"{name}: alteration {first + len(said) // 2} could not be made.")
         number, stage = said[-1]
-        how = "ended the trial" if stage == "trial" else "signal"
-        outcomes[how] += 1
-        faults.append([number, f"{how} ({code})"])
+        found.append([number, f"{'ended the trial' if stage == 'trial' else 'signal'}: {code}"])
         first = number + 1
-    return outcomes, faults
+    return found
 
 
-def fuzz_all(n: int, minutes: float) -> dict[str, Any]:
-    """So many alterations for every estimator on the list, as far as the time allows."""
-    # Read once, before processes are copied.
-    import pandas  # noqa: F401
+def _written(path: Path, work: Callable[[], Any]) -> None:
+    path.write_text(json.dumps(work()))
 
-    names = list(estimators())
-    by_name: dict[str, dict[str, int]] = {}
-    faults = []
+
+def fuzz_all(n: int, minutes: float, jobs: int) -> dict[str, Any]:
+    """So many alterations for every estimator on the list, or fewer, and equally many of each, if time is short."""
     until = time.monotonic() + 60 * minutes
-    for place, name in enumerate(names):
-        outcomes, bad = fuzz(name, n, (until - time.monotonic()) / (len(names) - place))
-        by_name[name] = dict(sorted(outcomes.items()))
-        faults += [{"estimator": name, "number": number, "outcome": what} for number, what in bad]
-        print(f"{name}: {by_name[name]}", flush=True)
+    names = list(estimators())
+    found: dict[str, list[list[Any]]] = {name: [] for name in names}
+    with tempfile.TemporaryDirectory() as folder:
+        # Threads of a fit do not survive a copy of their process: a copy fits, and this process only tries a model,
+        # so that later copies have imported what a trial needs.
+        data = {}
+        for name in names:
+            path = Path(folder) / name
+            if exit_code(in_another_process(lambda at=path, of=name: at.write_bytes(sealed_model(of)))):  # type: ignore[misc]
+                raise RuntimeError(f"{name}: no model could be made.")
+            data[name] = path.read_bytes()
+        attempt("LogisticRegression", data["LogisticRegression"], lambda _: None, 1)
+        done = 0
+        while done < n:
+            began, last = time.monotonic(), min(done + A_ROUND, n)
+            # Copies that end early wait for none: each takes the next estimator that nobody has begun.
+            running: dict[int, str] = {}
+            for name in names:
+                if len(running) == jobs:
+                    _gather(running, found, folder)
+                work = partial(fuzz, name, data[name], done, last)
+                running[in_another_process(partial(_written, Path(folder) / f"{name}.json", work))] = name
+            while running:
+                _gather(running, found, folder)
+            done = last
+            print(f"{done:,} of each, faults: {_faults(found)}", flush=True)
+            # A round that would end too late is not begun.
+            if time.monotonic() + (time.monotonic() - began) > until:
+                break
+    by_name = {
+        name: dict(sorted(Counter(what.partition(":")[0] for _, what in some).items()))
+        for name, some in found.items()
+    }
     total: Counter[str] = sum((Counter(counts) for counts in by_name.values()), Counter())
-    fewest = min(sum(counts.values()) for counts in by_name.values())
     return {
-        "command": "python -m benchmarks hostile_estimators",
         "asked_of_each": n,
-        "fewest_of_one": fewest,
+        "done_of_each": done,
         "attempts": sum(total.values()),
-        "scikit_learn": sklearn.__version__,
+        "origin": described_origin(),
         "outcomes": dict(sorted(total.items())),
         "by_estimator": by_name,
-        "faults": faults,
+        "faults": _faults(found),
     }
+
+
+def _gather(running: dict[int, str], found: dict[str, list[list[Any]]], folder: str) -> None:
+    """Wait for one of the copies, and take what it found."""
+    process, status = os.wait()
+    name = running.pop(process)
+    if status:
+        raise RuntimeError(f"{name}: its alterations could not be tried.")
+    found[name] += json.loads((Path(folder) / f"{name}.json").read_text())
+
+
+def _faults(found: dict[str, list[list[Any]]]) -> list[dict[str, Any]]:
+    return [
+        {"estimator": name, "number": number, "outcome": what}
+        for name, some in found.items()
+        for number, what in some
+        if what not in GOOD
+    ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mutations", type=int, default=2_000, help="of the model of each estimator")
     parser.add_argument("--minutes", type=float, default=600.0, help="at most, for all estimators together")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
     parser.add_argument("--quick", action="store_true", help="five of each, nothing kept")
     parser.add_argument("--repeats", type=int, help="not used: an alteration is made from its number")
     parser.add_argument("--out", type=Path, default=KEPT)
     options = parser.parse_args()
-    found = fuzz_all(5 if options.quick else options.mutations, options.minutes)
-    print(found["outcomes"], f"at least {found['fewest_of_one']} of each estimator")
+    found = fuzz_all(5 if options.quick else options.mutations, options.minutes, options.jobs)
+    print(found["outcomes"], f"{found['done_of_each']} of each estimator")
     if not options.quick:
         # `python -m benchmarks` names a folder.
         out = KEPT if options.out.is_dir() else options.out
-        out.write_text(json.dumps(found, indent=1) + "\n")
+        command = f"python -m benchmarks.hostile_estimators --minutes {options.minutes:g}"
+        out.write_text(json.dumps({"command": command, **found}, indent=1) + "\n")
     return int(bool(found["faults"]))
 
 

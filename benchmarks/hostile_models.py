@@ -88,17 +88,22 @@ def forged_array(rng: np.random.Generator, data: bytes) -> bytes:
 
 def forged_parts(rng: np.random.Generator, parts: bytes) -> bytes:
     with zipfile.ZipFile(io.BytesIO(parts)) as archive:
-        entries = {name: archive.read(name) for name in archive.namelist()}
+        return forged_entries(rng, {name: archive.read(name) for name in archive.namelist()})
+
+
+def forged_entries(rng: np.random.Generator, entries: dict[str, bytes]) -> bytes:
+    """An archive of these entries, of which one was forged."""
     arrays = [name for name in entries if name.endswith(".npy")]
     if arrays and rng.random() < 0.5:
         name = arrays[int(rng.integers(0, len(arrays)))]
-        entries[name] = forged_array(rng, entries[name])
+        forged = forged_array(rng, entries[name])
     else:
-        entries["schema.json"] = json.dumps(forged_json(rng, json.loads(entries["schema.json"]))).encode()
+        name = "schema.json"
+        forged = json.dumps(forged_json(rng, json.loads(entries[name]))).encode()
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
-        for name, content in entries.items():
-            archive.writestr(name, content)
+        for entry, content in {**entries, name: forged}.items():
+            archive.writestr(entry, content)
     return file.getvalue()
 
 

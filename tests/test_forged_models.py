@@ -248,6 +248,11 @@ def test_settings_that_no_estimator_takes_are_refused(table, tmp_path):
 
 
 BEYOND_MEMORY = {
+    "a coefficient without end": (
+        LogisticRegression(),
+        lambda m: m.coef_.put(0, np.inf),
+        "coef_ in its LogisticRegression has missing or infinite numbers",
+    ),
     "sparse coefficients": (
         LogisticRegression(),
         lambda m: m.__dict__.update(coef_=csr_array(m.coef_)),

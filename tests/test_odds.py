@@ -114,3 +114,14 @@ def test_probabilities_in_doubt_are_logistic_to_the_last_digits():
     np.testing.assert_allclose(in_doubt(log_odds), expit(log_odds), rtol=2e-15)
     assert np.shape(in_doubt(0.5)) == ()
     assert ((in_doubt(np.array([-np.inf, np.inf])) > 0) & (in_doubt(np.array([-np.inf, np.inf])) < 1)).all()
+
+
+@pytest.mark.parametrize("name", ["p", "q", "posterior", "source_prior", "target_prior"])
+@pytest.mark.parametrize("value", [-0.5, 1.5])
+def test_probabilities_outside_0_and_1_are_refused(name, value):
+    if name in ("p", "q"):
+        call, sound = odds_ratio, {"p": 0.5, "q": 0.5}
+    else:
+        call, sound = shift_posterior, {"posterior": 0.5, "source_prior": 0.5, "target_prior": 0.5}
+    with pytest.raises(ValueError, match=rf"{name} holds {value:g}. Pass probabilities between 0 and 1"):
+        call(**sound | {name: [0.5, value]})

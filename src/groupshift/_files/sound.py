@@ -30,6 +30,11 @@ HOLDERS = (list, tuple, dict, set, frozenset, slice, np.dtype, type, partial)
 OF_EVERY_ESTIMATOR = {"n_features_in_": "int", "feature_names_in_": "a[F]", "_sklearn_output_config": "plain"}
 # Predictions are made of what lies here: no number in it may be missing or infinite, but for these.
 FINITE = tuple(f"groupshift.{room}." for room in ("_data", "_math", "_partitions", "_scores", "_shifts"))
+# Nor in a part of scikit-learn, but for what prepares columns, which may have no number, counts, which may be 0, and limits.
+MAY_BE_MISSING = (
+    *("sklearn._loss", "sklearn.feature_selection", "sklearn.impute"),
+    *("sklearn.naive_bayes", "sklearn.preprocessing"),
+)
 NOT_ALWAYS = ("feature_names_in_", "audit_", "left_out_")
 NOT_FINITE = ("groups", "labeled_groups", "classes", "values_", "random_labels", "edges")
 KINDS = ("number", "boolean", "category", "date")
@@ -203,6 +208,11 @@ def _check_part_of_sklearn(part: Part, known: Mapping[str, str]) -> None:
     for key, value in own.items():
         _expect(key in known, f"its {name} has {key!r}, which no prediction is made of")
         _expect(_matches(value, known[key], sizes), f"{key} in its {name} is not what a fit leaves there")
+        if not type(part).__module__.startswith(MAY_BE_MISSING):
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                is_float = isinstance(one, (float, np.ndarray)) and np.asarray(one).dtype.kind == "f"
+                is_finite = not is_float or np.isfinite(one).all()
+                _expect(is_finite, f"{key} in its {name} has missing or infinite numbers")
     # A forest has its kind of tree before its fit.
     is_fitted = not own.keys() <= {*OF_EVERY_ESTIMATOR, "estimator"}
     if is_fitted and name in COMPILED:

@@ -36,6 +36,14 @@ def log_odds_ratio(p: ArrayLike, q: ArrayLike) -> FloatArray:
     return difference[()]
 
 
+def _check_probability(name: str, value: ArrayLike) -> None:
+    """Missing values stay missing; what lies outside 0 and 1 has no odds."""
+    values = np.asarray(value, float)
+    outside = values[(values < 0) | (values > 1)]
+    if outside.size:
+        raise ValueError(f"{name} holds {outside.flat[0]:g}. Pass probabilities between 0 and 1.")
+
+
 def odds_ratio(p: ArrayLike, q: ArrayLike) -> FloatArray:
     r"""Odds ratio OR(p, q) = [p / (1 - p)] / [q / (1 - q)], with OR(0, 0) = OR(1, 1) = 1 as in the paper.
 
@@ -56,6 +64,8 @@ def odds_ratio(p: ArrayLike, q: ArrayLike) -> FloatArray:
     >>> float(odds_ratio(0.8, 0.5).round(3))
     4.0
     """
+    for name, value in (("p", p), ("q", q)):
+        _check_probability(name, value)
     with np.errstate(over="ignore"):
         return np.exp(log_odds_ratio(p, q))
 
@@ -87,6 +97,9 @@ def shift_posterior(posterior: ArrayLike, *, source_prior: ArrayLike, target_pri
     >>> shift_posterior([0.0, 0.2, 1.0], source_prior=0.2, target_prior=0.2).round(3).tolist()
     [0.0, 0.2, 1.0]
     """
+    given = {"posterior": posterior, "source_prior": source_prior, "target_prior": target_prior}
+    for name, value in given.items():
+        _check_probability(name, value)
     posterior = np.asarray(posterior, float)
     shift = log_odds_ratio(target_prior, source_prior)
     is_settled = (posterior == 0) | (posterior == 1)

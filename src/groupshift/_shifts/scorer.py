@@ -85,8 +85,9 @@ class Scorer:
         log_odds = logit(probability)
         return {
             "probability": probability,
-            "low": in_doubt(log_odds - reach),
-            "high": in_doubt(log_odds + reach),
+            # There and back again, log-odds may round past a probability that is certain.
+            "low": np.minimum(in_doubt(log_odds - reach), probability),
+            "high": np.maximum(in_doubt(log_odds + reach), probability),
             "cluster": scored.cluster,
             "pooled": pooling > 0.5,
         }
