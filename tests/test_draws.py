@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from groupshift import GroupShiftClassifier
-from groupshift._data import codes, keys, problem
-from groupshift._data.codes import Codes
+from groupshift._data import keys, problem
 from groupshift._data.keys import Seeds, content_keys, fold_of, sampled, stratified_folds, uniform_keys
-from groupshift._data.workers import workers
 from groupshift._scores import stack
 
 
@@ -97,15 +95,6 @@ def test_keys_of_content_do_not_depend_on_the_blocks_they_are_made_in(monkeypatc
     monkeypatch.setattr(keys, "BLOCK", (16, 3))
     np.testing.assert_array_equal(content_keys(matrix), whole)
     np.testing.assert_array_equal(content_keys(np.asfortranarray(matrix)), whole)
-
-
-def test_groups_are_numbered_alike_by_one_worker_and_by_several(monkeypatch):
-    values = np.random.default_rng(4).choice(["a", "b", "c", "d"], 50)
-    known = Codes().fit(np.array(["a", "c", "d"]))
-    monkeypatch.setattr(codes, "LOOKED_UP", 7)
-    with workers(2):
-        found = codes.group_numbers(values, known, has_groups=True, n_rows=50)
-    np.testing.assert_array_equal(found, known.transform(values))
 
 
 def test_numbers_of_keys_are_spread_evenly():

@@ -719,7 +719,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
 
     def _scorer(self) -> Scorer:
         """What predictions are made by, taken once: an `update` in another thread does not mix into them."""
-        return Scorer.of(self.learned_.posterior, self.estimate_, self.classes_)
+        return Scorer(self.learned_.posterior, replace(self.estimate_, counts=None), self.classes_)
 
     def _predicted(
         self, X: Features, groups: ArrayLike | None, answer: Callable[[Any, Rows], Answer]

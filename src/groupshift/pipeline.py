@@ -25,10 +25,9 @@ from groupshift._partitions.choice import (
     given_candidates,
     kmeans_candidates,
 )
-from groupshift._partitions.correction import learn_correction
+from groupshift._partitions.correction import Posterior, learn_correction
 from groupshift._partitions.given import fixed_partition
 from groupshift._partitions.partitions import Partition, WholeSpace
-from groupshift._partitions.posterior import Posterior
 from groupshift._scores.contrasts import probabilities
 from groupshift._scores.members import default_members, seeded_classifier
 from groupshift._scores.stack import ALIGNED_ROWS, N_FOLDS, HeldOutScores, cross_fit, hold_out_once

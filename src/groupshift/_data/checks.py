@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import type_of_target
@@ -80,15 +80,21 @@ def check_settings(model: BaseEstimator) -> None:
 
 
 def check_features(X: Features) -> Features:
-    """Features as a frame or a numeric array; at least one row. Whether values are missing is for `check_matrix`."""
+    """Features as a frame or a numeric array; at least one row. Whether values are missing is for `Schema.rows`."""
     # Some of SciPy's sparse arrays are mappings too, and have their own message.
     if isinstance(X, Mapping) and not hasattr(X, "shape"):
         raise TypeError(
             f"X is a {type(X).__name__} of columns, which has no rows. Pass an array or a frame: pandas.DataFrame(X) makes one, "
             "and so does backend='pandas' in make_survey and to_table."
         )
-    _check_column_names(X)
-    frame = as_frame(X := gathered(X))
+    # No column name twice; asked before other libraries, which say it in words of their own. A lazy table, which has no shape,
+    # would have to be asked.
+    found = getattr(X, "column_names", getattr(X, "columns", ())) if hasattr(X, "shape") else ()
+    if twice := [name for name, count in Counter(map(str, found)).items() if count > 1]:
+        raise ValueError(
+            f"X has {some(twice)} more than once among its columns. Rename or drop columns until each name is there once."
+        )
+    frame = as_frame(X := X if isinstance(X, np.ndarray) else gathered(X))
     if frame is None:
         try:
             return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False, input_name="X")
@@ -102,18 +108,6 @@ def check_features(X: Features) -> Features:
             "required. Pass a table with rows."
         )
     return X
-
-
-def _check_column_names(X: Features) -> None:
-    """No column name twice; asked before other libraries, which say it in words of their own."""
-    # A lazy table, which has no shape, would have to be asked.
-    found = getattr(X, "column_names", getattr(X, "columns", ())) if hasattr(X, "shape") else ()
-    names = [str(name) for name in found]
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ValueError(
-            f"X has {some(twice)} more than once among its columns. Rename or drop columns until each name is there once."
-        )
 
 
 def accepts_missing(estimator: object) -> bool:
@@ -140,15 +134,10 @@ def split_groups(
     else:
         return X, None
     check_length("groups", values, n_rows)
-    check_all_grouped(values, weight)
-    return X, values
-
-
-def check_all_grouped(values: ValueArray, weight: FloatArray | None = None) -> None:
-    """Every row that weighs something has a group."""
     weighed = values if weight is None else values[weight > 0]
     if n_missing := int(is_missing(weighed).sum()):
         raise MissingGroupsError.of(n_missing, len(weighed))
+    return X, values
 
 
 def check_length(name: str, values: ValueArray, n_rows: int) -> None:
@@ -269,27 +258,6 @@ def _one_class(found: object, unlabeled_value: object) -> str:
             "missing labels are unlabelled)."
         )
     return message + " Add labelled rows of the other class."
-
-
-def check_matrix(matrix: NDArray[np.floating], names: list[str], needs_values: str | None) -> None:
-    """No infinite values; no missing ones either for `needs_values`, the name of a classifier that does not take them."""
-    # A finite sum says that all is well without a table of booleans; the columns are searched only if it is not.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.sum(matrix, dtype=float)):
-            return
-    if found := _columns_with(np.isinf(matrix), names):
-        raise ValueError(
-            f"Input X contains infinity, in column(s) {some(found)}. Replace infinite values by finite or missing ones."
-        )
-    if needs_values is not None and (found := _columns_with(np.isnan(matrix), names)):
-        raise ValueError(
-            f"Input X contains NaN, in column(s) {some(found)}, which {needs_values} does not take. Impute the missing values, "
-            "put an imputer before the classifier, or use estimator=None, which takes them."
-        )
-
-
-def _columns_with(marked: BoolArray, names: list[str]) -> list[str]:
-    return [names[j] for j in np.flatnonzero(marked.any(0))]
 
 
 def check_coverage(coverage: float) -> float:

@@ -25,7 +25,7 @@ from scipy.special import logsumexp
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.sums import in_steps, ratio
 from groupshift._scores.contrasts import basis, contrasts
-from groupshift._scores.linear import FARTHEST
+from groupshift._scores.members import FARTHEST
 from groupshift._shifts.sums import FINEST
 
 # Probabilities of the three, before anything is seen, and the standard deviation of the shift in the first case.
