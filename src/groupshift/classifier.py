@@ -64,7 +64,7 @@ from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._shifts.common import CommonShift
 from groupshift._shifts.counts import CountRows, Counts, fingerprint
 from groupshift._shifts.estimate import Estimate, Learned, estimate_from_counts
-from groupshift._shifts.known_classes import known_of
+from groupshift._shifts.known import known_of
 from groupshift._shifts.prediction_sets import set_thresholds, sets_of
 from groupshift._shifts.scorer import Scorer, by_class, concatenated_details, detail_columns
 

@@ -26,7 +26,7 @@ from groupshift._shifts.common import (
 from groupshift._shifts.counts import CountRows, Counts, Score
 from groupshift._shifts.effects import hypotheses, learn_effects
 from groupshift._shifts.evidence import LabeledSums, gather, level_error
-from groupshift._shifts.known import agreeing, conditioned
+from groupshift._shifts.known import CellShifts, agreeing
 from groupshift._shifts.sums import Bins, Sums
 
 # Standard deviation of the shift of a group that no row is asked about, and variance of a cell that is estimated alone and has
@@ -319,20 +319,8 @@ def _with_shares(
         is_known = np.array([g in known.shares for g in groups.tolist()], bool)
         variance[is_known], shared[is_known] = UNASKED**2, UNASKED
     common = found.common.covariance.trace() / M
-    settled = conditioned if M == 1 else agreeing
-    agreed = settled(
-        shift,
-        variance,
-        shared,
-        unseen,
-        unseen_variance,
-        sums=sums,
-        known=known,
-        groups=groups,
-        common=common,
-        unidentified=found.unidentified,
-        is_pooled=learned.shrinkage == "hierarchical",
-    )
+    before = CellShifts(shift, variance, shared, unseen, unseen_variance, float(common), found.unidentified)
+    agreed = agreeing(before, sums, known, groups, is_pooled=learned.shrinkage == "hierarchical")
     share, slope = sums.mean_shares(agreed.shift, learned.labeled_prior)
     follows = slope
     if found.share is not None and not known.any:
