@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from groupshift._data.problem import Known, KnownRate, KnownRates, KnownShare
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
@@ -570,9 +570,7 @@ def agreeing_move(log_p: FloatArray, weight: FloatArray, wanted: FloatArray) -> 
     weight = weight / weight.sum()
     # Each round multiplies odds by how far the mean is off: it never overshoots.
     for _ in range(MAX_ROUNDS):
-        moved = np.exp(log_p + move - (log_p + move).max(1, keepdims=True))
-        moved /= moved.sum(1, keepdims=True)
-        step = np.log(wanted / np.maximum(weight @ moved, 1e-15))
+        step = np.log(wanted / np.maximum(weight @ softmax(log_p + move, axis=1), 1e-15))
         move = move + step
         if np.abs(step).max() < 1e-10:
             break
