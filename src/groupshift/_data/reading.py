@@ -4,7 +4,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
 from groupshift._data.checks import (
@@ -176,7 +176,8 @@ def read_samples(
     )
     has_ids = example_ids is not None
     rows = schema.rows(features, weight=weight, key=key, has_ids=has_ids)
-    if empty := _hardly_any_value(rows.matrix[labels >= 0]):
+    # Nothing can be learned from columns in which fewer than two labelled rows have a value.
+    if empty := np.flatnonzero((~np.isnan(rows.matrix[labels >= 0])).sum(0) < 2).tolist():
         schema = replace(schema, encoder=schema.encoder.without(empty))
         rows = schema.rows(features, weight=weight, key=key, has_ids=has_ids)
     has_label, unlabeled = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
@@ -190,12 +191,6 @@ def read_samples(
         population = InMemory(population_rows, draws_by_content(labeled, len(unlabeled)))
     head = take_rows(X, slice(0, 1))
     return Samples(schema, head, labeled, known[order], labeled_groups, population, population_groups)
-
-
-def _hardly_any_value(labeled: NDArray[np.floating]) -> list[int]:
-    """Columns in which fewer than two labelled rows have a value: nothing can be learned from them."""
-    empty: list[int] = np.flatnonzero((~np.isnan(labeled)).sum(0) < 2).tolist()
-    return empty
 
 
 def split_fitted(
