@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 from cells import mixture
 from groupshift._data.problem import KnownRate
 from groupshift._math.points import collect_points
-from groupshift._shifts.conditioning import CellShifts, condition_on_rates
-from groupshift._shifts.known_shares import KnownShares, by_rows, condition_group, mean_posterior
+from groupshift._shifts.known import (
+    CellShifts,
+    KnownShares,
+    by_rows,
+    condition_group,
+    condition_on_rates,
+    mean_posterior,
+)
 
 GROUPS, CLUSTERS = 20, 2
 COMMON = 0.2
@@ -30,20 +36,20 @@ def shifts_of(points, n_groups=GROUPS, *, group=0.3, cell=0.1, common=0.0):
     return CellShifts(
         shift=shift,
         variance=variance,
-        cluster_shift=np.zeros(shape[1]),
-        cluster_variance=np.full(shape[1], common),
+        unseen_shift=np.zeros(shape[1]),
+        unseen_variance=np.full(shape[1], 1.0),
+        common_variance=common,
+        unidentified=1.0,
         shared_deviation=np.full(shape, np.sqrt(group**2 + common)),
     )
 
 
 def conditioned(points, shifts, *, groups=None, overall=None, common=COMMON):
-    n_clusters = shifts.shift.shape[1]
     weight = points.weight_sum.reshape(shifts.shift.shape) / points.weight_sum.sum()
     return condition_on_rates(
         shifts,
         points,
-        common=np.full(n_clusters, common),
-        in_shifts=shifts.cluster_variance,
+        common=common,
         weight=weight,
         groups=groups,
         overall=overall,
@@ -69,7 +75,7 @@ def points():
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.0])
 def test_an_exactly_known_share_is_met(points, share):
-    found = conditioned(points, shifts_of(points), groups=known(share)).shifts
+    found = conditioned(points, shifts_of(points), groups=known(share))
     # "Exactly" is a standard error of a millionth, some of which it takes to send a shift towards infinity.
     assert rates(points, found)[0] == pytest.approx(share, abs=2e-6 if 0 < share < 1 else 2e-5)
     assert np.isfinite(found.shift).all()
@@ -77,14 +83,14 @@ def test_an_exactly_known_share_is_met(points, share):
 
 def test_a_known_share_of_large_error_changes_nothing(points):
     before = shifts_of(points)
-    found = conditioned(points, before, groups=known(0.95, 500.0)).shifts
+    found = conditioned(points, before, groups=known(0.95, 500.0))
     np.testing.assert_allclose(found.shift, before.shift, atol=1e-5)
     np.testing.assert_allclose(found.variance, before.variance, rtol=1e-5)
 
 
 def test_a_known_share_counts_the_less_the_larger_its_error(points):
     shares = [
-        rates(points, conditioned(points, shifts_of(points), groups=known(0.95, e)).shifts)[0]
+        rates(points, conditioned(points, shifts_of(points), groups=known(0.95, e)))[0]
         for e in (0.0, 0.02, 0.1, 0.5, 5.0)
     ]
     assert (np.diff(shares) < 1e-6).all()
@@ -93,7 +99,7 @@ def test_a_known_share_counts_the_less_the_larger_its_error(points):
 
 def test_a_known_share_narrows_its_group(points):
     before = shifts_of(points, group=0.5)
-    found = conditioned(points, before, groups=known(0.5, 0.01)).shifts
+    found = conditioned(points, before, groups=known(0.5, 0.01))
     assert (found.variance[0] < 0.5 * before.variance[0]).all()
 
 
@@ -103,26 +109,26 @@ def test_known_shares_of_many_groups_move_the_others_as_far_as_they_agree(points
     many = conditioned(points, before, groups=known(high))
     few = conditioned(points, before, groups=known(high[:1]))
     moved_by_many, moved_by_one = (
-        (rates(points, f.shifts) - rates(points, before))[10:].mean() for f in (many, few)
+        (rates(points, f) - rates(points, before))[10:].mean() for f in (many, few)
     )
     assert 0.1 < moved_by_many < 0.2
     assert 0 < moved_by_one < moved_by_many
-    assert many.common < few.common < 1
-    assert (many.shifts.cluster_shift > 0.5).all()
+    assert many.unidentified < few.unidentified < 1
+    assert (many.unseen_shift > 0.5).all()
 
 
 def test_a_group_far_from_all_others_speaks_of_itself(points):
     before = shifts_of(points)
     usual = rates(points, before)[:10]
     odd = np.where(np.arange(10) == 0, 0.97, usual)
-    moved = rates(points, conditioned(points, before, groups=known(odd)).shifts) - rates(points, before)
+    moved = rates(points, conditioned(points, before, groups=known(odd))) - rates(points, before)
     assert moved[0] > 0.4
     assert np.abs(moved[10:]).max() < 0.01
 
 
 def test_rates_with_and_without_errors_may_be_mixed(points):
     errors = np.array([0.0, 0.05, 0.0])
-    found = conditioned(points, shifts_of(points), groups=known([0.2, 0.9, 0.6], errors)).shifts
+    found = conditioned(points, shifts_of(points), groups=known([0.2, 0.9, 0.6], errors))
     share = rates(points, found)[:3]
     np.testing.assert_allclose(share[[0, 2]], [0.2, 0.6], atol=2e-6)
     assert 0.5 < share[1] < 0.9
@@ -134,7 +140,7 @@ def test_an_exact_rate_of_the_population_is_met_and_known_groups_keep_theirs(poi
     least = sum(exact) / GROUPS
     share = np.clip(share, least + 0.01, least + 1 - len(exact) / GROUPS - 0.01)
     groups = known(exact) if exact else None
-    found = conditioned(points, shifts_of(points), groups=groups, overall=KnownRate(share)).shifts
+    found = conditioned(points, shifts_of(points), groups=groups, overall=KnownRate(share))
     reached = rates(points, found)
     assert reached.mean() == pytest.approx(share, abs=1e-8)
     np.testing.assert_allclose(reached[: len(exact)], exact, atol=1e-5)
@@ -142,20 +148,20 @@ def test_an_exact_rate_of_the_population_is_met_and_known_groups_keep_theirs(poi
 
 def test_a_rate_of_the_population_moves_all_groups_about_alike(points):
     before = shifts_of(points, group=0.1)
-    found = conditioned(points, before, overall=KnownRate(0.6)).shifts
+    found = conditioned(points, before, overall=KnownRate(0.6))
     move = found.shift - before.shift
     assert move.min() > 0.5 * move.mean() > 0.2
-    np.testing.assert_allclose(found.cluster_shift, move.mean(), rtol=0.1)
+    np.testing.assert_allclose(found.unseen_shift, move.mean(), rtol=0.1)
 
 
 def test_a_rate_of_the_population_counts_the_less_the_larger_its_error(points):
     before = shifts_of(points)
     found = [conditioned(points, before, overall=KnownRate(0.9, e)) for e in (0.0, 0.02, 0.1, 0.5, 500.0)]
-    overall = [rates(points, f.shifts).mean() for f in found]
+    overall = [rates(points, f).mean() for f in found]
     assert (np.diff(overall) < 0).all()
     assert overall[-1] == pytest.approx(rates(points, before).mean(), abs=1e-5)
-    assert (np.diff([f.common for f in found]) > 0).all()
-    assert found[-1].common == pytest.approx(1, abs=1e-5)
+    assert (np.diff([f.unidentified for f in found]) > 0).all()
+    assert found[-1].unidentified == pytest.approx(1, abs=1e-5)
 
 
 def test_small_moves_are_those_of_the_textbook(points):
@@ -171,21 +177,19 @@ def test_small_moves_are_those_of_the_textbook(points):
     noise = jacobian @ whole @ jacobian + error**2
     expected = whole @ jacobian * small / noise
     found = conditioned(points, before, overall=KnownRate(mean.mean() + small, error))
-    np.testing.assert_allclose((found.shifts.shift - before.shift).ravel(), expected, rtol=1e-3)
+    np.testing.assert_allclose((found.shift - before.shift).ravel(), expected, rtol=1e-3)
     chance = jacobian.sum() / points.effective_rows.sum()
     left = np.diag(whole) - (whole @ jacobian) ** 2 / (noise + chance)
     # Variances that known rates leave are never above those before, which hold no common part here.
-    np.testing.assert_allclose(
-        found.shifts.variance.ravel(), np.minimum(left, before.variance.ravel()), rtol=1e-3
-    )
+    np.testing.assert_allclose(found.variance.ravel(), np.minimum(left, before.variance.ravel()), rtol=1e-3)
 
 
 def test_without_known_rates_nothing_moves(points):
     before = shifts_of(points, common=0.05)
     found = conditioned(points, before)
-    np.testing.assert_array_equal(found.shifts.shift, before.shift)
-    np.testing.assert_allclose(found.shifts.variance, before.variance)
-    np.testing.assert_allclose(found.shifts.shared_deviation, before.shared_deviation)
+    np.testing.assert_array_equal(found.shift, before.shift)
+    np.testing.assert_allclose(found.variance, before.variance)
+    np.testing.assert_allclose(found.shared_deviation, before.shared_deviation)
 
 
 def test_conditioning_one_group_solves_the_linear_gaussian_case_exactly():

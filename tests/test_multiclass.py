@@ -184,7 +184,7 @@ def test_copies_of_examples_do_not_make_anything_surer(table, numbered):
 def test_known_shares_are_kept(table):
     X, y, groups, _ = table
     all_of_them = {"class a": 0.4, "class b": 0.3, "class c": 0.2, "class d": 0.1}
-    known = {"g00": all_of_them, "g01": {"class b": 0.7}, "g02": {"class b": (0.7, 1.0)}}
+    known = {"g00": all_of_them, "g01": {"class b": 0.7}, "g02": {"class b": (0.7, 0.99)}}
     plain, model = (fitted(X, y, groups, partition=2, known_shares=shares) for shares in (None, known))
     shares = model.group_shares(by="group")["share"].reshape(-1, 4)
     np.testing.assert_allclose(shares[0], [0.4, 0.3, 0.2, 0.1], atol=1e-4)

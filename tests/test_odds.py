@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from scipy.stats import norm
 
-from groupshift._math.odds import in_doubt, log_odds_ratio, odds_ratio, shift_posterior
+from groupshift._math.odds import log_odds_ratio, odds_ratio, shift_posterior
+from groupshift._shifts.scorer import in_doubt
 
 inside = st.floats(1e-6, 1 - 1e-6)
 mild = st.floats(1e-3, 1 - 1e-3)

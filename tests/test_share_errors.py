@@ -10,7 +10,7 @@ from class_samples import draw_table
 from groupshift import share_changes
 from groupshift._diagnosis.share_tables import shares_if_selected
 from groupshift._shifts.common import UNIDENTIFIED
-from groupshift._shifts.known_shares import mean_posterior
+from groupshift._shifts.known import mean_posterior
 from shifted_groups import draw, fit_on
 
 

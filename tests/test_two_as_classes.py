@@ -16,12 +16,11 @@ from class_samples import draw_table
 from groupshift import GroupShiftClassifier
 from groupshift._math.odds import log_loss_rows, shift_posterior
 from groupshift._math.points import collect_points
-from groupshift._scores import contrasts, linear
+from groupshift._scores import contrasts, members
 from groupshift._shifts import evidence
 from groupshift._shifts.effects import hypotheses, learn_effects
 from groupshift._shifts.evidence import LabeledSums
-from groupshift._shifts.known_classes import agreed_shares, agreeing_move
-from groupshift._shifts.known_shares import by_rows, condition_group
+from groupshift._shifts.known import agreed_shares, agreeing_move, by_rows, condition_group
 from groupshift._shifts.sums import Bins, Sums
 
 SAME = 1e-9
@@ -203,9 +202,9 @@ def test_losses_and_linear_models_of_several_classes_are_those_of_two(rows, monk
     z, y = rows["log_odds"][:, None], rows["y"]
     np.testing.assert_allclose(contrasts.log_loss(z, y), log_loss_rows(rows["log_odds"], y), atol=SAME)
     F = np.random.default_rng(2).normal(size=(len(y), 3)) + y[:, None]
-    two = linear.fit_linear(F, y, rows["weight"], n_contrasts=1)
-    in_general(linear, monkeypatch)
-    np.testing.assert_allclose(linear.fit_linear(F, y, rows["weight"], n_contrasts=1), two, atol=SAME)
+    two = members.fit_linear(F, y, rows["weight"], n_contrasts=1)
+    in_general(members, monkeypatch)
+    np.testing.assert_allclose(members.fit_linear(F, y, rows["weight"], n_contrasts=1), two, atol=SAME)
 
 
 def test_known_shares_of_several_classes_are_met_as_those_of_two(rows):

@@ -74,7 +74,7 @@ from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._shifts.common import CommonShift
 from groupshift._shifts.counts import CountRows, Counts, fingerprint, total_counts
 from groupshift._shifts.estimate import Estimate, Learned, estimate_from_counts
-from groupshift._shifts.known_classes import known_of
+from groupshift._shifts.known import known_of
 from groupshift._shifts.prediction_sets import set_thresholds, sets_of
 from groupshift._shifts.scorer import Scorer, by_class, concatenated_details, detail_columns
 from groupshift.tables.arrow import BATCH_ROWS, arrow_batches, is_stream
@@ -757,7 +757,7 @@ class GroupShiftClassifier(ClassifierMixin, BaseEstimator):
 
     def _scorer(self) -> Scorer:
         """What predictions are made by, taken once: an `update` in another thread does not mix into them."""
-        return Scorer.of(self.learned_.posterior, self.estimate_, self.classes_)
+        return Scorer(self.learned_.posterior, replace(self.estimate_, counts=None), self.classes_)
 
     def _predicted(
         self, X: Features, groups: ArrayLike | None, answer: Callable[[Any, Rows], Answer]

@@ -25,10 +25,9 @@ from groupshift._partitions.choice import (
     given_candidates,
     kmeans_candidates,
 )
-from groupshift._partitions.correction import learn_correction
+from groupshift._partitions.correction import Posterior, learn_correction
 from groupshift._partitions.given import fixed_partition
 from groupshift._partitions.partitions import Partition, WholeSpace
-from groupshift._partitions.posterior import Posterior
 from groupshift._scores.contrasts import probabilities
 from groupshift._scores.members import default_members, seeded_classifier
 from groupshift._scores.stack import ALIGNED_ROWS, N_FOLDS, HeldOutScores, cross_fit, hold_out_once
@@ -90,7 +89,9 @@ def fit(problem: Problem) -> Fit:
     learned, judged = learn(problem, pooled, scores, partition)
     begin("estimating shares", verbose)
     found = estimate(learned, problem.population, problem.groups, problem.known)
-    notes = (*data_notes(problem), *pooled.notes, *score_notes(scores), *partition_notes)
+    sentence = "Too few examples of one class to hold any out: scores are calibrated on the rows they were trained on."
+    score_notes = (Note(sentence),) if scores.fold is None else ()
+    notes = (*data_notes(problem), *pooled.notes, *score_notes, *partition_notes)
     return Fit(pooled, scores, judged, partition, candidates, learned, found, notes)
 
 
@@ -168,6 +169,9 @@ def learn(
     alike = copy_correlation(rows.key, rows.weight, score[:, 0])
     class_rows = np.bincount(everywhere * (M + 1) + problem.y, minlength=K * (M + 1)).reshape(K, M + 1)
     effect = _effect(rows, score)
+    # The mean weight of a row of the population, or of a labelled one where there is none.
+    own = pooled.rows.weight[pooled.n_labeled :]
+    unlabeled_weight = float(own.mean()) if len(own) else 1.0
     learned = Learned(
         posterior=Posterior(scores.scorer, partition, correction),
         n_classes=problem.n_classes,
@@ -176,7 +180,7 @@ def learn(
         class_rows=class_rows / effect,
         labeled_groups=problem.labeled_groups,
         labeled=labeled,
-        bins=bins.for_population(len(problem.groups) * K, population_weight(problem, pooled)),
+        bins=bins.for_population(len(problem.groups) * K, problem.unit * unlabeled_weight),
         space=pooled.space,
         typical=typical_row(problem.labeled.matrix),
         directions=directions,
@@ -190,12 +194,6 @@ def learn(
         held_out=None if scores.fold is None else held_out_sums(score, y, cluster, rows.weight, K, bins),
     )
     return learned, Judged(rows, y, scores.score, score, cluster, scores.fold)
-
-
-def population_weight(problem: Problem, pooled: Pooled) -> float:
-    """Mean weight of a row of the population, or of a labelled one where there is none."""
-    own = pooled.rows.weight[pooled.n_labeled :]
-    return problem.unit * (float(own.mean()) if len(own) else 1.0)
 
 
 def prediction_rates_of(
@@ -226,16 +224,6 @@ def _effect(rows: Rows, score: FloatArray) -> float:
     """How many times fewer labelled examples there are than rows, copies counted as far as their scores are alike."""
     alike = copy_correlation(rows.key, rows.weight, score[:, 0])
     return 1 + (design_effect(within(rows.key, rows.group), rows.weight) - 1) * alike
-
-
-def score_notes(scores: HeldOutScores) -> Notes:
-    if scores.fold is not None:
-        return ()
-    return (
-        Note(
-            "Too few examples of one class to hold any out: scores are calibrated on the rows they were trained on."
-        ),
-    )
 
 
 def data_notes(problem: Problem) -> Notes:

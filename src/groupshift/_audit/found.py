@@ -21,7 +21,7 @@ from groupshift._data.codes import Codes
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
 from groupshift._math.points import Points
 from groupshift._shifts.estimate import Estimate
-from groupshift._shifts.known_shares import mean_posterior
+from groupshift._shifts.known import mean_posterior
 
 # Errors of the overall share that the confidence sequence tells apart.
 N_ERRORS = 401

@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import type_of_target
@@ -80,7 +80,7 @@ def check_settings(model: BaseEstimator) -> None:
 
 
 def check_features(X: Features) -> Features:
-    """Features as a frame or a numeric array; at least one row. Whether values are missing is for `check_matrix`."""
+    """Features as a frame or a numeric array; at least one row. Whether values are missing is for `Schema.rows`."""
     # Some of SciPy's sparse arrays are mappings too, and have their own message.
     if isinstance(X, Mapping) and not hasattr(X, "shape"):
         raise TypeError(
@@ -94,7 +94,7 @@ def check_features(X: Features) -> Features:
         raise ValueError(
             f"X has {some(twice)} more than once among its columns. Rename or drop columns until each name is there once."
         )
-    frame = as_frame(X := gathered(X))
+    frame = as_frame(X := X if isinstance(X, np.ndarray) else gathered(X))
     if frame is None:
         try:
             return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False, input_name="X")
@@ -134,15 +134,10 @@ def split_groups(
     else:
         return X, None
     check_length("groups", values, n_rows)
-    check_all_grouped(values, weight)
-    return X, values
-
-
-def check_all_grouped(values: ValueArray, weight: FloatArray | None = None) -> None:
-    """Every row that weighs something has a group."""
     weighed = values if weight is None else values[weight > 0]
     if n_missing := int(is_missing(weighed).sum()):
         raise MissingGroupsError.of(n_missing, len(weighed))
+    return X, values
 
 
 def check_length(name: str, values: ValueArray, n_rows: int) -> None:
@@ -255,27 +250,6 @@ def _ways_out(limit: str) -> str:
         f'Make two classes of them, y >= {limit} (on the command line: --positive ">={limit}"), or make each value a class '
         "by passing text: numpy.asarray(y).astype(str), with missing labels left missing."
     )
-
-
-def check_matrix(matrix: NDArray[np.floating], names: list[str], needs_values: str | None) -> None:
-    """No infinite values; no missing ones either for `needs_values`, the name of a classifier that does not take them."""
-    # A finite sum says that all is well without a table of booleans; the columns are searched only if it is not.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.sum(matrix, dtype=float)):
-            return
-    if found := _columns_with(np.isinf(matrix), names):
-        raise ValueError(
-            f"Input X contains infinity, in column(s) {some(found)}. Replace infinite values by finite or missing ones."
-        )
-    if needs_values is not None and (found := _columns_with(np.isnan(matrix), names)):
-        raise ValueError(
-            f"Input X contains NaN, in column(s) {some(found)}, which {needs_values} does not take. Impute the missing values, "
-            "put an imputer before the classifier, or use estimator=None, which takes them."
-        )
-
-
-def _columns_with(marked: BoolArray, names: list[str]) -> list[str]:
-    return [names[j] for j in np.flatnonzero(marked.any(0))]
 
 
 def check_coverage(coverage: float) -> float:

@@ -51,10 +51,12 @@ class Codes(FittedPart):
         """Codes of values; -1 where a value was not seen by `fit`."""
         if len(self.values_) == 0 or len(values) == 0:
             return np.full(len(values), -1)
-        numeric = "biuf"
-        if values.dtype.kind in numeric and self.values_.dtype.kind in numeric:
-            at = np.minimum(np.searchsorted(self.values_, values), len(self.values_) - 1)
-            return np.where(self.values_[at] == values, at, -1)
+        kinds = {values.dtype.kind, self.values_.dtype.kind}
+        if kinds <= set("biuf") or kinds == {"U"}:
+            at = np.searchsorted(self.values_, values)
+            np.minimum(at, len(self.values_) - 1, out=at)
+            at[self.values_[at] != values] = -1
+            return at
         # In blocks: a Python object for each row at once would take several times as much as the rows.
         blocks = (values[start : start + BLOCK_ROWS].tolist() for start in range(0, len(values), BLOCK_ROWS))
         found = map(self._lookup.get, chain.from_iterable(blocks), repeat(-1))

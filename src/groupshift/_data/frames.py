@@ -27,7 +27,7 @@ def as_frame(X: Features) -> Frame | None:
 
 def gathered(X: Features) -> Features:
     """Rows that lie elsewhere or come as a stream (a query, a lazy table, Arrow batches) as a table; others as they are."""
-    if isinstance(X, np.ndarray) or as_frame(X) is not None:
+    if as_frame(X) is not None:
         return X
     lazy = nw.from_native(X, pass_through=True)
     if isinstance(lazy, nw.LazyFrame):

@@ -44,22 +44,7 @@ class Known:
 
     shares: Mapping[Any, KnownRate]  # by group
     overall: KnownRate | None = None
-    classes: ValueArray | None = None  # of more than two, where rates are by class
-
-    @classmethod
-    def of(cls, shares: KnownRates | None, overall: Rate | None, groups: ValueArray) -> "Known":
-        """Rates as users give them, each between 0 and 1 and of a group of the population."""
-        found = {
-            group: _rate(value, f"known_shares of group {group!r}")
-            for group, value in of_present_groups(shares, groups).items()
-        }
-        known = None if overall is None else _rate(overall, "known_overall")
-        if known is not None and known.share in (0, 1) and not known.std_error:
-            raise ValueError(
-                f"known_overall is exactly {known.share:g}: every row would be certain, and there is nothing to predict. Pass "
-                f"the rate with its standard error, such as ({known.share:g}, 0.01)."
-            )
-        return cls(found, known)
+    classes: ValueArray | None = None  # of more than two, each rate is a mapping of class to share
 
     @property
     def any(self) -> bool:
@@ -79,35 +64,6 @@ class Known:
 
 
 NOTHING_KNOWN = Known({})
-
-
-def of_present_groups(shares: KnownRates | None, groups: ValueArray) -> dict[Any, Any]:
-    """What is known of groups, all of them of the population."""
-    known, present = dict(shares or {}), set(groups.tolist())
-    for group in known:
-        if group not in present:
-            raise ValueError(
-                f"known_shares names group {group!r}, which has no unlabelled rows. Leave it out, or add rows of it."
-            )
-    return known
-
-
-def share_and_error(value: object) -> tuple[float, float]:
-    """A share as users give it, alone or with its standard error."""
-    share, error = value if isinstance(value, (tuple, list)) else (value, 0.0)
-    return float(share), float(error)
-
-
-def _rate(value: Rate, name: str) -> KnownRate:
-    try:
-        rate = KnownRate(*share_and_error(value))
-    except (TypeError, ValueError):
-        rate = KnownRate(np.nan)
-    if not (0 <= rate.share <= 1 and 0 <= rate.std_error < 1):
-        raise ValueError(
-            f"{name} is {value!r}. Pass a share between 0 and 1, or (share, standard error), the error below 1 too."
-        )
-    return rate
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
 from groupshift._data.checks import (
-    check_all_grouped,
     check_features,
     check_labels,
-    check_length,
-    check_matrix,
     check_weighed_classes,
     check_weights,
     column_name,
@@ -89,7 +86,20 @@ class Schema:
     ) -> Rows:
         """Rows of the method from columns of features; every row that the method sees is made here."""
         matrix = self.encoder.transform(features)
-        check_matrix(matrix, self.encoder.names_, self.needs_values)
+        # A finite sum says that all is well without a table of booleans; the columns are searched only if it is not.
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_finite = np.isfinite(np.sum(matrix, dtype=float))
+        names = self.encoder.names_
+        if not is_finite and (found := [names[j] for j in np.flatnonzero(np.isinf(matrix).any(0))]):
+            raise ValueError(
+                f"Input X contains infinity, in column(s) {some(found)}. Replace infinite values by finite or missing ones."
+            )
+        needs_values = None if is_finite else self.needs_values
+        if needs_values and (found := [names[j] for j in np.flatnonzero(np.isnan(matrix).any(0))]):
+            raise ValueError(
+                f"Input X contains NaN, in column(s) {some(found)}, which {needs_values} does not take. Impute the missing "
+                "values, put an imputer before the classifier, or use estimator=None, which takes them."
+            )
         if self.takes_matrix:
             features = matrix
         elif self.library is not None and self.library != library_of(features):
@@ -166,7 +176,7 @@ def read_samples(
     )
     has_ids = example_ids is not None
     rows = schema.rows(features, weight=weight, key=key, has_ids=has_ids)
-    # From columns in which fewer than two labelled rows have a value, nothing can be learned.
+    # Nothing can be learned from columns in which fewer than two labelled rows have a value.
     if empty := np.flatnonzero((~np.isnan(rows.matrix[labels >= 0])).sum(0) < 2).tolist():
         schema = replace(schema, encoder=schema.encoder.without(empty))
         rows = schema.rows(features, weight=weight, key=key, has_ids=has_ids)
@@ -191,13 +201,10 @@ def split_fitted(
     weight: FloatArray | None = None,
 ) -> tuple[Features, ValueArray | None]:
     """Features and groups of a table for a fitted model."""
-    if not schema.by_name or as_frame(X) is None:
-        return split_groups(X, groups, group, X.shape[0], weight)
-    features, values = schema.picked(X, groups)
-    if values is not None:
-        check_length("groups", values, X.shape[0])
-        check_all_grouped(values, weight)
-    return features, values
+    n_rows = X.shape[0]
+    if schema.by_name and as_frame(X) is not None:
+        (X, groups), group = schema.picked(X, groups), None
+    return split_groups(X, groups, group, n_rows, weight)
 
 
 def read_rows(

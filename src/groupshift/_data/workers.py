@@ -43,7 +43,13 @@ def workers(n_jobs: int | None) -> Iterator[None]:
     """Inside, libraries have one thread each, and `at_once` and `map_chunks` use `n_jobs` threads."""
     token = _n_jobs.set(n_jobs)
     try:
-        with one_thread():
+        # Libraries come with modules: after an import there may be more of them.
+        controller = _controller(len(sys.modules))
+        # OpenMP counts threads for each thread, BLAS for the whole process.
+        with (
+            _blas.within(lambda: controller.limit(limits=1, user_api="blas")),
+            controller.limit(limits=1, user_api="openmp"),
+        ):
             yield
     except BaseException as error:
         # NumPy makes a ValueError of an interrupt where the type of a buffer is read, as boosted trees do.
@@ -142,19 +148,6 @@ def add_up(parts: Iterable[Sum]) -> Sum:
 def as_worker() -> Iterator[None]:
     """Inside, this thread is one of several that work at once: it starts no others, by whichever library."""
     with parallel_config("sequential", n_jobs=1), workers(1):
-        yield
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One OpenMP and one BLAS thread for what this thread calls."""
-    # Libraries come with modules: after an import there may be more of them.
-    controller = _controller(len(sys.modules))
-    # OpenMP counts threads for each thread, BLAS for the whole process.
-    with (
-        _blas.within(lambda: controller.limit(limits=1, user_api="blas")),
-        controller.limit(limits=1, user_api="openmp"),
-    ):
         yield
 
 

@@ -31,7 +31,7 @@ VALUES = (
     "_diagnosis.fitted:Evidence",
     "_audit.found:AuditFound",
     "_partitions.cuts:CutPartition",
-    "_partitions.posterior:Posterior",
+    "_partitions.correction:Posterior",
     "_scores.stack:Stack",
     "_scores.members:PerCluster",
     "_shifts.sums:Bins",

@@ -106,17 +106,3 @@ def shift_posterior(posterior: ArrayLike, *, source_prior: ArrayLike, target_pri
     with np.errstate(invalid="ignore"):
         moved: FloatArray = expit(logit(posterior) + shift)
     return np.where(is_settled, posterior, moved)[()]
-
-
-def in_doubt(log_odds: ArrayLike) -> FloatArray:
-    """Probabilities that are never exactly 0 or 1, however large the log-odds: no sample makes anything certain.
-
-    >>> bool(0 < in_doubt(-1e9) < in_doubt(1e9) < 1)
-    True
-    """
-    # The logistic function in place, in a third of the time of `expit`.
-    value = np.atleast_1d(np.clip(np.negative(log_odds), -MAX_LOG_ODDS, MAX_LOG_ODDS))
-    np.exp(value, out=value)
-    value += 1
-    np.reciprocal(value, out=value)
-    return value.reshape(np.shape(log_odds))[()]

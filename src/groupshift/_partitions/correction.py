@@ -1,4 +1,4 @@
-"""A linear correction of the scores inside each cell: there, features may speak in another way."""
+"""The labelled posterior: stacked scores with the cluster of each row, and a linear correction inside each cluster."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,10 @@ from scipy.optimize import minimize_scalar
 from groupshift._data.encoder import Space
 from groupshift._data.rows import Rows
 from groupshift._math.arrays import FloatArray, IntArray
+from groupshift._partitions.partitions import Partition
 from groupshift._scores.contrasts import log_loss
-from groupshift._scores.linear import fit_linear, standardized
+from groupshift._scores.members import fit_linear, standardized
+from groupshift._scores.stack import ClusterLines, Stack
 
 # Standard deviation of the level of a cell beside that of the scores.
 LEVEL_SPREAD = 0.3
@@ -33,6 +35,21 @@ class CellCorrection:
             own = np.flatnonzero(cluster == k)
             added[own] = coef[0] + F[own] @ coef[1:]
         return self.part * added
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Scores and clusters of any rows, as labelled rows taught them."""
+
+    scorer: Stack | ClusterLines
+    partition: Partition
+    correction: CellCorrection | None
+
+    def __call__(self, rows: Rows) -> tuple[FloatArray, IntArray]:
+        """Contrasts (n_rows, M) and clusters."""
+        cluster = self.partition.predict(rows)
+        score = self.scorer(rows.features, cluster)
+        return score if self.correction is None else score + self.correction(rows.matrix, cluster), cluster
 
 
 def learn_correction(

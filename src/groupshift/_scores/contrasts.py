@@ -44,11 +44,6 @@ def log_scores(z: FloatArray) -> FloatArray:
     return scores
 
 
-def class_scores(z: FloatArray) -> FloatArray:
-    """What users see of contrasts (…, M): the log-odds of two classes (…), log-probabilities of more (…, C), up to a constant."""
-    return z[..., 0] if z.shape[-1] == 1 else log_scores(z)
-
-
 def probabilities(z: FloatArray) -> FloatArray:
     """Of all classes: (…, M) to (…, C).
 

@@ -3,22 +3,25 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from joblib import parallel_config
+from numpy.typing import NDArray
+from scipy.optimize import minimize
 from scipy.special import logit
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from groupshift._data.encoder import Space
 from groupshift._data.frames import Features, take_rows, with_some_value
 from groupshift._data.problem import Classifier
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
-from groupshift._scores.contrasts import contrasts, log_scores
-from groupshift._scores.linear import LinearClassifier
+from groupshift._scores.contrasts import basis, contrasts, expected, log_loss, observed, probabilities
 
 # The boosted trees of the stack.
 LEARNING_RATE, LEAVES, TREES, FEATURES_OF_A_CUT, LEAF_RIDGE = 0.06, 15, 120, 0.5, 1.0
@@ -26,6 +29,78 @@ LEARNING_RATE, LEAVES, TREES, FEATURES_OF_A_CUT, LEAF_RIDGE = 0.06, 15, 120, 0.5
 LARGEST_SCORE = 15.0
 # Log-odds outside the edge that n rows support lie within a tenth of it: enough for their order.
 BESIDE = 0.02
+# Penalty on half the squared coefficients of standardized features.
+RIDGE = 3.0
+# Standardized features lie within it.
+FARTHEST = 20.0
+MOST_STEPS = 200
+
+
+def fit_linear(
+    F: FloatArray,
+    y: IntArray,
+    weight: FloatArray,
+    *,
+    n_contrasts: int,
+    offset: FloatArray | None = None,
+    ridge: float = RIDGE,
+    intercept_ridge: float = 0.0,
+) -> FloatArray:
+    """Coefficients (1 + n_features, M), the intercept first; `offset` (n_rows, M) is added to the scores.
+
+    >>> F, y = np.array([[-1.0], [1.0]] * 50), np.array([0, 1] * 50)
+    >>> (fit_linear(F, y, np.ones(100), n_contrasts=1).round(2) + 0.0).tolist()
+    [[0.0], [2.51]]
+    """
+    n_features = F.shape[1]
+    label, base = observed(y, n_contrasts), np.zeros((len(y), n_contrasts)) if offset is None else offset
+    penalty = np.full((1 + n_features, 1), ridge)
+    penalty[0] = intercept_ridge
+
+    def loss(flat: FloatArray) -> tuple[float, FloatArray]:
+        b = flat.reshape(-1, n_contrasts)
+        z = base + b[0] + F @ b[1:]
+        away = weight[:, None] * (expected(z) - label)
+        value = weight @ log_loss(z, y) + 0.5 * (penalty * b**2).sum()
+        return float(value), (np.vstack([away.sum(0), F.T @ away]) + penalty * b).ravel()
+
+    start = np.zeros((1 + n_features) * n_contrasts)
+    # A gradient of a hundredth of a row moves no probability that anyone could see.
+    options = {"maxiter": MOST_STEPS, "gtol": 1e-3, "ftol": 1e-10}
+    result: FloatArray = minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x.reshape(
+        -1, n_contrasts
+    )
+    return result
+
+
+def standardized(space: Space, matrix: NDArray[np.floating]) -> FloatArray:
+    """Features of rows for a linear model; far outliers are clipped."""
+    return np.clip(space.transform(matrix), -FARTHEST, FARTHEST)
+
+
+class LinearClassifier(BaseEstimator):
+    """Ridge logistic regression on standardized features: categories one-hot, missing values at the mean."""
+
+    def __init__(self, is_category: BoolArray, ridge: float = RIDGE):
+        self.is_category = is_category
+        self.ridge = ridge
+
+    def fit(self, features: FloatArray, y: IntArray, sample_weight: FloatArray | None = None) -> Self:
+        weight = np.ones(len(y)) if sample_weight is None else sample_weight
+        self.classes_ = np.unique(y)
+        self.space_ = Space().fit(features, weight, self.is_category)
+        F = standardized(self.space_, features)
+        number = np.searchsorted(self.classes_, y)
+        self.coef_ = fit_linear(F, number, weight, n_contrasts=len(self.classes_) - 1, ridge=self.ridge)
+        return self
+
+    def scores(self, features: FloatArray) -> FloatArray:
+        """Contrasts of the classes, (n_rows, M)."""
+        result: FloatArray = self.coef_[0] + standardized(self.space_, features) @ self.coef_[1:]
+        return result
+
+    def predict_proba(self, features: FloatArray) -> FloatArray:
+        return probabilities(self.scores(features))
 
 
 def default_members(is_category: BoolArray, seed: int) -> list[Classifier]:
@@ -132,24 +207,28 @@ def scores_of(
         nowhere = np.zeros(0, np.int64)
         return model.each(features, cluster, lambda m, own: scores_of(m, own, order, edge, nowhere))
     n_classes = len(order)
-    only_decides = (
-        not hasattr(model, "predict_proba") and hasattr(model, "decision_function") and n_classes == 2
-    )
-    if not (only_decides or isinstance(model, LinearClassifier)):
+    if isinstance(model, (LogisticRegression, HistGradientBoostingClassifier)):
+        decides = len(model.classes_) == n_classes
+    else:
+        decides = (
+            not hasattr(model, "predict_proba") and hasattr(model, "decision_function") and n_classes == 2
+        )
+    if not (decides or isinstance(model, LinearClassifier)):
         check_probabilities(model)
     with _explained(model, features):
         if isinstance(model, LinearClassifier):
             z = model.scores(features)
-        elif only_decides or (
-            isinstance(model, (LogisticRegression, HistGradientBoostingClassifier))
-            and len(model.classes_) == n_classes
-        ):
+        elif decides:
             decided: FloatArray = np.asarray(getattr(model, "decision_function")(features), np.float64)  # noqa: B009  # some only predict
             z = decided[:, None] if decided.ndim == 1 else contrasts(decided)
         else:
             z = _of_probabilities(model, features, n_classes, edge)
     z = np.clip(z, -LARGEST_SCORE, LARGEST_SCORE)
-    return z if (order[:-1] < order[1:]).all() else _in_order(z, order)
+    if (order[:-1] < order[1:]).all():
+        return z
+    # Contrasts of the classes as they are numbered outside.
+    B = basis(n_classes - 1)
+    return z @ (2 * B[order].T @ B)
 
 
 def raw_score(model: Classifier | PerCluster, features: Features, cluster: IntArray) -> FloatArray:
@@ -197,8 +276,3 @@ def held(log_odds: FloatArray, edge: float) -> FloatArray:
     excess = np.maximum(np.abs(log_odds) - limit, 0)
     clipped: FloatArray = np.clip(log_odds, -limit, limit) + np.sign(log_odds) * BESIDE * np.log1p(excess)
     return clipped
-
-
-def _in_order(z: FloatArray, order: IntArray) -> FloatArray:
-    """Contrasts of the classes as they are numbered outside."""
-    return contrasts(log_scores(z)[:, order])

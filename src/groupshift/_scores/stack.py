@@ -21,8 +21,7 @@ from groupshift._data.rows import Rows
 from groupshift._data.workers import at_once
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._scores.contrasts import expected, log_loss, observed
-from groupshift._scores.linear import fit_linear
-from groupshift._scores.members import PerCluster, fit_classifier, raw_score, scores_of
+from groupshift._scores.members import PerCluster, fit_classifier, fit_linear, raw_score, scores_of
 
 N_FOLDS = 5
 # Pull of the models' weights towards equal ones, as that many rows of information would have: labels may be few.

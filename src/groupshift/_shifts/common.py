@@ -20,12 +20,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray
 from groupshift._math.sums import in_steps, ratio
 from groupshift._scores.contrasts import basis, contrasts
-from groupshift._scores.linear import FARTHEST
+from groupshift._scores.members import FARTHEST
 from groupshift._shifts.sums import FINEST
 
 # Probabilities of the three, before anything is seen, and the standard deviation of the shift in the first case.
@@ -195,7 +195,10 @@ def learn_common_shift(
         return no_common_shift(directions.shares().shape[1] - 1)
     found = [_given_strength(compared, s) for s in STRENGTHS]
     shifted, unshifted = np.array([f[2] for f in found]), np.array([f[3] for f in found])
-    loose, tight = _half_t(STRENGTHS / BY_FEATURES), _half_normal(STRENGTHS / BY_LABEL)
+    # Log priors of strengths that are equally far apart in their logarithms: half-t with 3 degrees of freedom, half-normal.
+    loose = np.log(STRENGTHS / BY_FEATURES) - 2 * np.log1p((STRENGTHS / BY_FEATURES) ** 2 / 3)
+    tight = np.log(STRENGTHS / BY_LABEL) - (STRENGTHS / BY_LABEL) ** 2 / 2
+    loose, tight = loose - logsumexp(loose), tight - logsumexp(tight)
     by_label, by_class = np.log(PRIOR[0]) + tight + shifted, np.log(PRIOR[1]) + loose + shifted
     if is_certain:
         by_label, rest = np.logaddexp(by_label, by_class), -np.inf
@@ -231,19 +234,6 @@ def _compare(directions: Directions, population: MeanSums, same: IntArray) -> _C
     return _Compared(delta, noise, directions.class_means(), base, weight, directions.choice, of_classes)
 
 
-def _half_t(scaled: FloatArray) -> FloatArray:
-    """Log prior of strengths that are equally far apart in their logarithms; 3 degrees of freedom."""
-    density = np.log(scaled) - 2 * np.log1p(scaled**2 / 3)
-    normalized: FloatArray = density - logsumexp(density)
-    return normalized
-
-
-def _half_normal(scaled: FloatArray) -> FloatArray:
-    density = np.log(scaled) - scaled**2 / 2
-    normalized: FloatArray = density - logsumexp(density)
-    return normalized
-
-
 def _given_strength(compared: _Compared, strength: float) -> tuple[FloatArray, FloatArray, float, float]:
     """Mode of the shift, its covariance, and log evidence with a shift (Laplace) and without, for one strength."""
     delta, means, base, weight = compared.delta, compared.means, compared.base, compared.weight
@@ -253,7 +243,7 @@ def _given_strength(compared: _Compared, strength: float) -> tuple[FloatArray, F
 
     def moved(c: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Shares of the population less those of labelled rows, averaged, (C,), and their slopes (C, M)."""
-        before, after = (_softmax(z @ B.T) for z in (base, base + c))
+        before, after = (softmax(z @ B.T, axis=1) for z in (base, base + c))
         slope = np.einsum("g,gc,cm->cm", weight, after, B) - np.einsum(
             "g,gc,gm->cm", weight, after, after @ B
         )
@@ -299,9 +289,3 @@ def _given_strength(compared: _Compared, strength: float) -> tuple[FloatArray, F
     c, covariance, evidence = fit(plain + error * np.eye(len(plain)), c)
     nothing = -0.5 * np.linalg.slogdet(plain)[1] - 0.5 * delta @ np.linalg.solve(plain, delta)
     return c, covariance, evidence, float(nothing)
-
-
-def _softmax(log_p: FloatArray) -> FloatArray:
-    p = np.exp(log_p - log_p.max(1, keepdims=True))
-    result: FloatArray = p / p.sum(1, keepdims=True)
-    return result

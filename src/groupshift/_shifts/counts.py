@@ -22,7 +22,7 @@ from groupshift._data.frames import Features
 from groupshift._data.rows import Rows
 from groupshift._data.workers import add_up
 from groupshift._math.arrays import FloatArray, IntArray, ValueArray
-from groupshift._scores.linear import standardized
+from groupshift._scores.members import standardized
 from groupshift._shifts.common import Directions, MeanSums
 from groupshift._shifts.sums import Bins, Sums
 

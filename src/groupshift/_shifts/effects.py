@@ -109,12 +109,6 @@ class _Model:
             fixed.add(UNLABELED)
         self.free: IntArray = np.array([p for p in range(len(MEAN)) if p not in fixed], np.int64)
 
-    def start(self) -> FloatArray:
-        x = MEAN.copy()
-        for parameter, value in self.hypothesis.fixed.items():
-            x[parameter] = value
-        return x
-
     def _moments(self, x: FloatArray) -> tuple[FloatArray, FloatArray, float, float]:
         """Covariance of (d_L, d_U), misfit, and the cells' parts of both."""
         A, B, correlation = np.exp(x[SPREAD]), np.exp(x[SPREAD] + x[RATIO]), expit(x[CORRELATION])
@@ -188,7 +182,9 @@ class _Model:
 
     def fit(self, start: FloatArray | None) -> FloatArray:
         """Mode of the parameters."""
-        x = self.start()
+        x = MEAN.copy()
+        for parameter, value in self.hypothesis.fixed.items():
+            x[parameter] = value
         if not len(self.free):
             return x
         mean, scale = MEAN[self.free], SCALE[self.free]

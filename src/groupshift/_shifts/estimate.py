@@ -1,10 +1,12 @@
 """Shares and shifts of every cell of the population: the sums over its rows, and the small solve on top."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
 import numpy as np
+from scipy.special import softmax
 
 from groupshift._article import EM_STEPS, cell_shares, finite_shifts
 from groupshift._data.codes import Codes
@@ -26,7 +28,7 @@ from groupshift._shifts.common import (
 from groupshift._shifts.counts import CountRows, Counts, Score
 from groupshift._shifts.effects import hypotheses, learn_effects, learn_labeled
 from groupshift._shifts.evidence import LabeledSums, gather, level_error
-from groupshift._shifts.known import agreeing, conditioned
+from groupshift._shifts.known import CellShifts, agreeing
 from groupshift._shifts.sums import Bins, Sums
 
 # Standard deviation of the shift of a group that no row is asked about, and variance of a cell that is estimated alone and has
@@ -35,6 +37,8 @@ UNASKED, UNKNOWN = 1.0, 4.0
 
 # Rates of predicted positives among the positives and among the negatives of each cluster.
 PredictionRates: TypeAlias = tuple[FloatArray, FloatArray]
+# Contrasts of shares of cells beside those of the labelled prior.
+ShiftOf: TypeAlias = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -230,17 +234,13 @@ def _spread_of_labeled(learned: Learned) -> FloatArray:
 def each_alone(learned: Learned, sums: Sums, n_groups: int) -> _Shifts:
     """Each cell by its own rows, as in the article."""
     K, M = learned.n_clusters, learned.n_contrasts
-    prior = np.tile(probabilities(learned.prior) if M > 1 else learned.labeled_prior[:, None], (n_groups, 1))
-    share, variance = _of_two(learned, sums, prior[:, 0]) if M == 1 else _of_more(learned, sums, prior)
+    prior = np.tile(learned.labeled_prior.reshape(K, -1), (n_groups, 1))
+    share, variance, shift_of = (_of_two if M == 1 else _of_more)(learned, sums, prior)
     # A cluster whose labels lack a class shows nothing of it: what its scores would say of it is made up.
     shown = np.tile((learned.class_rows > 0).all(1), n_groups)
     unknown = np.isnan(share).any(1) | ~shown
-    if M == 1:
-        shift = finite_shifts(np.where(unknown, prior[:, 0], share[:, 0]), prior[:, 0])[:, None]
-    else:
-        shift = contrasts(np.log(np.where(unknown[:, None], prior, np.clip(share, 1e-15, 1))))
-        shift = shift - contrasts(np.log(np.clip(prior, 1e-15, 1)))
-    shift = np.where(unknown[:, None], 0.0, shift).reshape(n_groups, K, M)
+    share = np.where(unknown[:, None], prior, share)
+    shift = np.where(unknown[:, None], 0.0, shift_of(share)).reshape(n_groups, K, M)
     variance = np.where(unknown[:, None, None], UNKNOWN * np.eye(M), variance)
     weight = sums.weight_sum.reshape(n_groups, K)
     mean = np.einsum("gk,gkm->km", weight, shift) / np.maximum(weight.sum(0), 1e-300)[:, None]
@@ -257,12 +257,13 @@ def each_alone(learned: Learned, sums: Sums, n_groups: int) -> _Shifts:
         np.nan,
         0.0,
         np.zeros(M),
-        np.where(unknown[:, None], prior, share).reshape(n_groups, K, *((M + 1,) if M > 1 else ())),
+        share.reshape(n_groups, *learned.labeled_prior.shape),
     )
 
 
-def _of_two(learned: Learned, sums: Sums, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Shares of positives of the cells, (n_cells, 1), NaN where nothing is known, and variances of their log-odds."""
+def _of_two(learned: Learned, sums: Sums, prior: FloatArray) -> tuple[FloatArray, FloatArray, ShiftOf]:
+    """Shares of positives of the cells, (n_cells, 1), NaN where nothing is known, variances of their log-odds, and these."""
+    prior = prior[:, 0]
     points, edge = sums.points(), 0.5 / (sums.effective_rows + 1)
     shown = np.where((prior > 0) & (prior < 1), prior, 0.5)
     if learned.is_text:
@@ -281,36 +282,31 @@ def _of_two(learned: Learned, sums: Sums, prior: FloatArray) -> tuple[FloatArray
     share = np.clip(found.share, edge, 1 - edge)
     error = np.where(np.isfinite(found.std_error), found.std_error, 0.5)
     error = np.minimum(error / np.maximum(share * (1 - share), 1e-6), 10.0)
-    return share[:, None], np.nan_to_num(error, nan=2.0)[:, None, None] ** 2
+    variance = np.nan_to_num(error, nan=2.0)[:, None, None] ** 2
+    return share[:, None], variance, lambda share: finite_shifts(share[:, 0], prior)[:, None]
 
 
-def _of_more(learned: Learned, sums: Sums, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Shares of several classes by EM, (n_cells, C), and variances of their contrasts."""
-    M = learned.n_contrasts
+def _of_more(learned: Learned, sums: Sums, prior: FloatArray) -> tuple[FloatArray, FloatArray, ShiftOf]:
+    """Shares of several classes by EM, (n_cells, C), variances of their contrasts, and these."""
+    M, base = learned.n_contrasts, np.log(np.clip(prior, 1e-15, 1))
     q, log_p = prior, log_scores(sums.score)
     for _ in range(1 + (EM_STEPS if learned.shares == "em" else 10 * EM_STEPS)):
         before = q
-        moved = np.log(np.clip(q, 1e-15, 1)) - np.log(np.clip(prior, 1e-15, 1))
-        p = _softmax(log_p + moved[sums.cell])
+        moved = np.log(np.clip(q, 1e-15, 1)) - base
+        p = softmax(log_p + moved[sums.cell], axis=1)
         total = np.where(sums.weight_sum > 0, sums.weight_sum, np.nan)
         q = sums.by_cell(sums.weight[:, None] * p) / total[:, None]
         if np.nanmax(np.abs(q - before), initial=0) < 1e-9:
             break
     at = contrasts(np.log(np.clip(np.nan_to_num(q, nan=0.5), 1e-9, 1)))
-    t = probabilities(sums.score + (at - contrasts(np.log(np.clip(prior, 1e-15, 1))))[sums.cell]) @ basis(M)
+    t = probabilities(sums.score + (at - contrasts(base))[sums.cell]) @ basis(M)
     away = t - (probabilities(at) @ basis(M))[sums.cell]
     curvature = sums.by_cell(sums.worth[:, None, None] * away[:, :, None] * away[:, None, :])
     # Half a row a class is given to a cell that is estimated alone: none is ever said to be absent.
     weight = sums.effective_rows[:, None]
     variance = np.asarray(np.linalg.inv(curvature + 0.25 * np.eye(M)), float)
-    return (q * weight + 0.5 * prior) / (weight + 0.5), variance
-
-
-def _softmax(log_p: FloatArray) -> FloatArray:
-    p = np.exp(log_p - log_p.max(1, keepdims=True))
-    p /= p.sum(1, keepdims=True)
-    result: FloatArray = p
-    return result
+    share = (q * weight + 0.5 * prior) / (weight + 0.5)
+    return share, variance, lambda share: contrasts(np.log(np.clip(share, 1e-15, 1)) - base)
 
 
 def _with_shares(
@@ -335,27 +331,15 @@ def _with_shares(
         is_known = np.array([g in known.shares for g in groups.tolist()], bool)
         variance[is_known], shared[is_known] = UNASKED**2, UNASKED
     common = found.common.covariance.trace() / M
-    settled = conditioned if M == 1 else agreeing
-    agreed = settled(
-        shift,
-        variance,
-        shared,
-        unseen,
-        unseen_variance,
-        sums=sums,
-        known=known,
-        groups=groups,
-        common=common,
-        unidentified=found.unidentified,
-        is_pooled=learned.shrinkage == "hierarchical",
-    )
+    before = CellShifts(shift, variance, shared, unseen, unseen_variance, float(common), found.unidentified)
+    agreed = agreeing(before, sums, known, groups, is_pooled=learned.shrinkage == "hierarchical")
     share, slope = sums.mean_shares(agreed.shift, learned.labeled_prior)
     follows = slope
     if found.share is not None and not known.any:
         # The error of a share that was estimated for itself, not of a mean of predictions.
         share, follows = found.share, found.share * (1 - found.share)
     effective = np.maximum(sums.effective_rows.reshape(n_groups, K), 0.5)
-    by_chance = slope / (effective if M == 1 else effective[..., None])
+    by_chance = slope / effective.reshape(n_groups, K, *(1 for _ in slope.shape[2:]))
     error = np.sqrt(follows**2 * agreed.variance + by_chance)
     if agreed.known_error is not None:
         error = np.minimum(error, agreed.known_error)

@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logit, ndtri, softmax
 
 from groupshift._data.checks import check_coverage
 from groupshift._data.rows import Rows
 from groupshift._math.arrays import BoolArray, FloatArray, IntArray, ValueArray
-from groupshift._math.odds import MAX_LOG_ODDS, in_doubt
-from groupshift._scores.contrasts import class_scores
+from groupshift._math.odds import MAX_LOG_ODDS
+from groupshift._scores.contrasts import log_scores
 from groupshift._shifts.counts import Score
 from groupshift._shifts.estimate import Estimate
 
@@ -44,19 +45,19 @@ class Scorer:
     estimate: Estimate
     classes: ValueArray
 
-    @classmethod
-    def of(cls, score: Score, estimate: Estimate, classes: ValueArray) -> Self:
-        return cls(score, replace(estimate, counts=None), classes)
-
     @property
     def groups(self) -> ValueArray:
         return self.estimate.groups
 
     def __call__(self, rows: Rows) -> Scored:
         contrasts, cluster = self.score(rows)
-        score = class_scores(contrasts)
-        scored = Scored(score, cluster, rows.group)
-        return replace(scored, score=score + self._shift(scored)) if len(self.groups) else scored
+        scored = Scored(
+            contrasts[:, 0] if contrasts.shape[1] == 1 else log_scores(contrasts), cluster, rows.group
+        )
+        if not len(self.estimate.groups):
+            return scored
+        shift = _of_cells(self.estimate.shift, self.estimate.unseen_shift, scored)
+        return replace(scored, score=scored.score + shift)
 
     def probability(self, scored: Scored) -> FloatArray:
         """Of the positive class, (n_rows,), or of all of several, (n_rows, n_classes); never exactly 0 or 1."""
@@ -68,7 +69,7 @@ class Scorer:
 
     def parts(self, scored: Scored) -> dict[str, FloatArray]:
         """What a row's features say, what its group adds to the score, and what both make of it."""
-        shift = self._shift(scored)
+        shift = _of_cells(self.estimate.shift, self.estimate.unseen_shift, scored)
         plain = self.probability(replace(scored, score=scored.score - shift))
         return {"plain_probability": plain, "shift": shift, "probability": self.probability(scored)}
 
@@ -102,9 +103,6 @@ class Scorer:
         no_rows = np.zeros((0, *self.estimate.shift.shape[2:]))
         kinds: dict[str, type] = dict.fromkeys(by_class(dict.fromkeys(KINDS, no_rows), self.classes), float)
         return kinds | {"cluster": np.int64, "pooled": bool}
-
-    def _shift(self, scored: Scored) -> FloatArray:
-        return _of_cells(self.estimate.shift, self.estimate.unseen_shift, scored)
 
 
 def flat_details(found: Details, classes: ValueArray) -> Details:
@@ -141,6 +139,20 @@ def _of_cells(own: FloatArray, common: FloatArray, scored: Scored) -> FloatArray
     if len(unseen):
         value[unseen] = common[cluster[unseen]]
     return value
+
+
+def in_doubt(log_odds: ArrayLike) -> FloatArray:
+    """Probabilities that are never exactly 0 or 1, however large the log-odds: no sample makes anything certain.
+
+    >>> bool(0 < in_doubt(-1e9) < in_doubt(1e9) < 1)
+    True
+    """
+    # The logistic function in place, in a third of the time of `expit`.
+    value = np.atleast_1d(np.clip(np.negative(log_odds), -MAX_LOG_ODDS, MAX_LOG_ODDS))
+    np.exp(value, out=value)
+    value += 1
+    np.reciprocal(value, out=value)
+    return value.reshape(np.shape(log_odds))[()]
 
 
 def concatenated_details(parts: list[Details]) -> Details:

@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 
 from groupshift._math.arrays import FloatArray, IntArray
 from groupshift._math.odds import MAX_LOG_ODDS
@@ -205,8 +205,7 @@ class Sums:
             expected = expit(logit(np.clip(prior, 1e-12, 1 - 1e-12)) + shift)
         else:
             moved = log_scores(self.score) + shift.reshape(self.n_cells, -1)[self.cell]
-            p = np.exp(moved - moved.max(1, keepdims=True))
-            mean, slope = self._means(p / p.sum(1, keepdims=True), shift.shape[:-1])
+            mean, slope = self._means(softmax(moved, axis=1), shift.shape[:-1])
             expected = np.clip(prior, 1e-12, 1) * np.exp(shift)
             expected = expected / expected.sum(-1, keepdims=True)
         empty = np.isnan(mean)
