@@ -112,7 +112,14 @@ def choose_partition(
     bins = Bins.of(labeled.score, (int(labeled.rows.group.max()) + 1) * max(SIZES), 0, width=COARSE)
     losses = [_losses(labeled, one.cluster, 1, bins)]
     candidates = [one, *given]
-    losses += at_once(lambda c: _losses(labeled, c.cluster, c.partition.n_clusters, bins), given)
+    # Starts of k-means often end in the same clusters: each is compared once.
+    named = [_by_first_row(candidate.cluster) for candidate in given]
+    distinct = dict(zip(named, given, strict=True))
+    compared = at_once(
+        lambda c: _losses(labeled, c.cluster, c.partition.n_clusters, bins), list(distinct.values())
+    )
+    loss_of = dict(zip(distinct, compared, strict=True))
+    losses += [loss_of[name] for name in named]
     for candidate, loss in _cut_candidates(labeled, is_category, bins, seeds):
         candidates.append(candidate)
         losses.append(loss)
@@ -133,6 +140,12 @@ def choose_partition(
         "chosen": np.arange(len(candidates)) == best,
     }
     return Chosen(candidates[best], table, sum_by(group, labeled.worth * (before - losses[best]), n_groups))
+
+
+def _by_first_row(cluster: IntArray) -> bytes:
+    """Clusters numbered by their first rows: alike for partitions that differ in their numbers alone."""
+    _, first, number = np.unique(cluster, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[number].tobytes()
 
 
 def margin(n_groups: int) -> float:
