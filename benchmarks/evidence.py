@@ -223,7 +223,8 @@ def _verdict(lines, claim: dict) -> dict:
         "value": round(value, 5),
         "standard_error": round(error, 5),
         "draws": len(values),
-        "holds": holds,
+        # What was not run is neither shown nor refuted.
+        "holds": holds if len(values) else None,
     }
 
 

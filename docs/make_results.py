@@ -49,12 +49,6 @@ METHODS = {
     "groupshift": ("groupshift", "#0072B2"),
 }
 SEVERAL_CLASSES = {*TABLES["classes"], *TABLES["made classes"]}
-# The run before the method was rebuilt (commit 2cff62f) has other names. This goes when the run has been made again.
-BEFORE = {
-    "methods": {"global": "plain"},
-    "kinds": {"setting 1": "s1", "setting 2": "s2", "setting 2, tree cells": "s2tree"},
-    "scores": {"auc": "auc_test", "log_loss": "log_loss_test", "coverage": "coverage_wide"},
-}
 
 
 def main() -> None:
@@ -108,14 +102,15 @@ def performance_page(text: str, source: Path = GROWTH) -> str:
 def claims_held(folder: Path) -> str:
     """How many claims hold."""
     lines = [line for line in read_claims(folder) if line["holds"] in ("True", "False")]
-    return f"{sum(line['holds'] == 'True' for line in lines)} of {len(lines)} claims hold."
+    found = f"{sum(line['holds'] == 'True' for line in lines)} of {len(lines)} claims hold."
+    left = len(read_claims(folder)) - len(lines)
+    return f"{found} Written down, and not run for lack of time: {left}." if left else found
 
 
 def version(folder: Path) -> str:
     """Which code the figures are of."""
     origin = json.loads((folder / "experiment.json").read_text(encoding="utf-8"))
-    said = f"Run at commit `{origin['commit'][:12]}`, version {origin['groupshift']}."
-    return f"{said} The method has been rebuilt since." if is_before(folder) else said
+    return f"Run at commit `{origin['commit'][:12]}`, version {origin['groupshift']}."
 
 
 def pieces(lines: pd.DataFrame) -> str:
@@ -240,18 +235,9 @@ def checksum(folder: Path) -> str:
     return sha256(draws_of(folder)).hexdigest()
 
 
-def is_before(folder: Path) -> bool:
-    return not (folder / "claims.csv").exists()
-
-
 def read_draws(folder: Path) -> pd.DataFrame:
     """A line for each draw and method."""
-    read = [json.loads(line) for line in draws_of(folder).splitlines()]
-    if not is_before(folder):
-        return pd.DataFrame(read)
-    found = pd.DataFrame([line for draw in read for line in draw]).rename(columns=BEFORE["scores"])
-    found = found.replace({"method": BEFORE["methods"], "kind": BEFORE["kinds"]})
-    return found[~found.table.str.startswith("synthetic")]
+    return pd.DataFrame([json.loads(line) for line in draws_of(folder).splitlines()])
 
 
 def two_classes(folder: Path) -> pd.DataFrame:
@@ -259,13 +245,11 @@ def two_classes(folder: Path) -> pd.DataFrame:
     lines = read_draws(folder)
     lines = lines[~lines.table.isin(SEVERAL_CLASSES)]
     usual = lines.groupby("kind")["rows"].agg(lambda rows: rows.mode()[0])
-    return lines[is_before(folder) | (lines.rows == lines.kind.map(usual))] if len(lines) else lines
+    return lines[lines.rows == lines.kind.map(usual)] if len(lines) else lines
 
 
 def read_claims(folder: Path) -> list[dict[str, str]]:
-    with (folder / ("verdicts.csv" if is_before(folder) else "claims.csv")).open(
-        newline="", encoding="utf-8"
-    ) as file:
+    with (folder / "claims.csv").open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
