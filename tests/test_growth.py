@@ -90,7 +90,8 @@ def test_the_command_numbers_groups_by_a_table_made_once(tmp_path, rows, monkeyp
     monkeypatch.chdir(tmp_path)
     assert run(command) == 0
     assert f"{len(X):,} predictions" in capsys.readouterr().out
-    assert len(made) == 1
+    # One for the scores of all batches, one for the verdict.
+    assert len(made) == 2
 
 
 def test_cautions_are_summed_by_kind_not_by_line():

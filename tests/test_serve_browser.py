@@ -311,7 +311,7 @@ def test_several_classes_from_files_to_shares_and_an_update(tab, page, tmp_path)
     role_of(tab, "town").get_by_label("group").check(force=True)
     tab.wait_for_selector("#command:has-text('--group town')")
     tab.wait_for_selector("#notes li:has-text('each of which is a class')")
-    tab.wait_for_selector("#sizes:has-text('of them')")
+    tab.wait_for_selector("#sizes:has-text('red')")
     tab.click("#fit")
     tab.wait_for_selector("#shares tbody tr")
     examine(tab)
@@ -329,6 +329,6 @@ def test_several_classes_from_files_to_shares_and_an_update(tab, page, tmp_path)
     assert f"The overall share of {HOSTILE} went from" in tab.inner_text("main")
     with tab.context.expect_page() as opened:
         tab.click("text=Open the report")
-    opened.value.wait_for_selector(".map td")
+    opened.value.wait_for_selector(".map td", state="attached")  # in a folded section
     assert opened.value.evaluate("window.pwned") is None
     opened.value.close()

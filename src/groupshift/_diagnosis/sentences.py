@@ -182,7 +182,7 @@ def _mixture(v: dict[str, Any]) -> str:
 def identified(names: Iterable[str]) -> str | None:
     """What is wrong with features that identify the group, and what to type; None where there are none.
 
-    >>> identified(["lat", "lon"]).split(": ")[0]
+    >>> identified(["lat", "lon"]).split(", so")[0]
     "'lat' and 'lon' tell which group a row is of"
     """
     names = list(names)

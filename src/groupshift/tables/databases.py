@@ -87,7 +87,12 @@ class DuckQuery:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         # A cursor of its own: one that is being read answers no second question.
-        return self.connection.cursor().sql(self.query).__arrow_c_stream__(requested_schema)
+        try:
+            return self.connection.cursor().sql(self.query).__arrow_c_stream__(requested_schema)
+        except need("duckdb").Error as error:
+            raise SourceError(
+                f"A DuckDB file cannot be read to its end ({_reason(error)}). It may be damaged: copy or export it again."
+            ) from error
 
 
 def duckdb_table(path: Path, query: str | None) -> ArrowTable:
