@@ -8,7 +8,7 @@ EXTRAS := all,statistics,database,dask,lightgbm,flights
 
 LOWEST := .venv-lowest
 # What says whether the package works at all: mathematics, contract, estimator, frames, files of models, first screens.
-CORE_TESTS := odds points label_shift shrinkage auc_gain alignment metrics calibration partition contract classifier \
+CORE_TESTS := odds points label_shift effects choice auc_gain alignment metrics calibration partition contract classifier \
 	classifier_inputs classifier_truth copies tables bad_input persistence refused_models displays cli_errors floors \
 	rare_positives
 

@@ -182,9 +182,11 @@ class _Ranking:
 
 
 def _auc_influence(score: FloatArray, y: IntArray, weight: FloatArray) -> tuple[float, FloatArray]:
-    """AUC, and how much each row moves it."""
+    """AUC, and how much each row moves it; NaN where the rows lack a class."""
     ranking = _Ranking(score)
     positive, negative = weight * (y == 1), weight * (y == 0)
+    if not (positive.any() and negative.any()):
+        return np.nan, np.full(len(y), np.nan)
     positive, negative = positive / positive.sum(), negative / negative.sum()
     won, lost = ranking.below(negative), 1 - ranking.below(positive)
     auc = float(positive @ won)

@@ -41,7 +41,12 @@ VALUES = (
 CHECK_ARRAY = "sklearn.utils.validation.check_array"
 SELECTION = "sklearn.feature_selection._univariate_selection"
 FUNCTIONS = {CHECK_ARRAY, f"{SELECTION}.chi2", f"{SELECTION}.f_classif"}
-LOSSES = {"sklearn._loss._loss.CyHalfBinomialLoss", "sklearn._loss._loss.CyHalfMultinomialLoss"}
+LOSSES = {
+    # Earlier versions of scikit-learn call the module by its last name.
+    f"{module}.CyHalf{name}Loss"
+    for module in ("sklearn._loss._loss", "_loss")
+    for name in ("Binomial", "Multinomial")
+}
 # Kinds of parts that only hold values. Methods, operators, arbitrary functions, sparse matrices (which nobody checks) and
 # generators of random numbers (which have done their work) are not among them.
 HOLDING = "Bytes Cached DType Dict Function Json List Loss NdArray Object Partial Set Slice Tree Tuple Type"
