@@ -69,7 +69,7 @@ def test_the_overall_share_and_differences_are_those_of_the_model(model):
     for i in range(1, 6):
         found = model.share_difference(*(table["group"][j] for j in (0, i)))
         low, high = np.quantile(draws[0] - draws[i], [0.05, 0.95])
-        assert [low, high] == pytest.approx([found.low, found.high], abs=0.12 * (found.high - found.low))
+        assert [low, high] == pytest.approx([found.low, found.high], abs=0.05 * (found.high - found.low))
 
 
 def test_without_the_common_shift_draws_have_the_narrow_intervals():

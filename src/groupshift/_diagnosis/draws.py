@@ -106,9 +106,14 @@ def _deviations(
     known = np.isin(estimate.groups, estimate.known_groups)[:, None, None]
     undecided = np.where(known, 0.0, np.sqrt(estimate.unidentified * common_shift) * slope)
     common = np.minimum(np.sqrt(estimate.common_variance)[:, None], shared)
-    of_group = np.sqrt(np.maximum(shared**2 - common**2, 0))
-    own = by_class(estimate.share_error, 2) ** 2 - (slope * shared) ** 2
-    return undecided, slope * common, slope * of_group, np.sqrt(np.maximum(own, 0))
+    # As intervals of groups have it: cells of one group share as much of their errors as of their shifts. That counts a
+    # part of chance twice, and without it intervals hold less than they promise.
+    error = by_class(estimate.share_error, 2)
+    variance = np.maximum(by_class(estimate.variance, 2), 1e-300)
+    in_group = error * np.clip(shared / np.sqrt(variance), 0, 1)
+    common = np.minimum(slope * common, in_group)
+    of_group, own = np.sqrt(in_group**2 - common**2), np.sqrt(np.maximum(error**2 - in_group**2, 0))
+    return undecided, common, of_group, own
 
 
 def _variance(variance: FloatArray, share: FloatArray) -> FloatArray:
